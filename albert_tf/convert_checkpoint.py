@@ -140,7 +140,6 @@ class _Source:
 
 
 def run(settings: ConvertOptions) -> None:
-    """Read, check and write a checkpoint."""
     if not settings.to or files.is_remote(settings.to):
         raise errors.UserError(
             f"--to={settings.to} is not a local place. Convert to one, and "
@@ -399,7 +398,6 @@ def _refuse_windows(task: base.Task, settings: ConvertOptions) -> None:
 
 
 def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
-    """Write a folder for transformers."""
     vocabulary, folder = _find_vocabulary(source, settings)
     if vocabulary.path is None:
         raise errors.UserError(

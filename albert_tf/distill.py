@@ -116,7 +116,6 @@ from albert_tf.model.losses import distillation
 
 
 def run(settings: DistillOptions) -> None:
-    """Train, evaluate and predict as the options say."""
     known = lesson.vectors_of(settings.teacher)
     settings = _complete(settings, known.width)
     shared, vectors = settings.finetuning, settings.vectors

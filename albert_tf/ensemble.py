@@ -61,7 +61,6 @@ from albert_tf.training import run_folder, run_log
 
 
 def run(settings: EnsembleOptions) -> None:
-    """Combine the saved outputs of all runs; score and write the result."""
     folders = find_folders(settings.run_dirs)
     task = _make_task(folders, settings.task_module)
     moved = _moved(settings, task)
@@ -152,7 +151,6 @@ def find_folders(patterns: str) -> list[str]:
 
 
 def _make_task(folders: list[str], task_module: str | None) -> base.Task:
-    """Make the task of the runs."""
     runs = [run_folder.read(folder, "run_dirs") for folder in folders]
     for run_ in runs:
         registry.load_module_for(run_.options, run_.folder, task_module)

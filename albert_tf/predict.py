@@ -147,7 +147,6 @@ class PredictOptions:
 
 
 def run(settings: PredictOptions) -> None:
-    """Predict all examples of a file."""
     path = settings.input_file or STANDARD
     if path == STANDARD:
         streams.require_input()

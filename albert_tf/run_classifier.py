@@ -136,7 +136,6 @@ _NAMES = known_labels.Names(
 
 
 def run(settings: ClassifierOptions) -> None:
-    """Train, evaluate and predict as the options say."""
     registry.load_module(settings.task_module)
     tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
     if settings.is_table:

@@ -69,7 +69,6 @@ from albert_tf.training import run_folder
 
 
 def run(settings: RunEmbeddingsOptions) -> None:
-    """Train, evaluate and predict as the options say."""
     settings = dataclasses.replace(settings, vectors=_with_defaults(settings))
     task = embedding.EmbeddingTask(
         finetuning_options.load_tokenizer(settings.finetuning),

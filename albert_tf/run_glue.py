@@ -89,7 +89,6 @@ class GlueOptions:
 
 
 def run(settings: GlueOptions) -> None:
-    """Run all tasks, then write and print the table."""
     names = choose_tasks(settings)
     if settings.submission_file:
         check_submission(settings, names)

@@ -259,7 +259,6 @@ class PretrainingOptions:
 
     @property
     def layout(self) -> layouts.Layout:
-        """Layout of the records."""
         if self.records == "passages":
             return layouts.passage_layout(self.max_seq_length)
         layout = layouts.pretraining_layout(
@@ -327,7 +326,6 @@ from albert_tf.training import (
 
 @preemption.exiting_at_once()
 def run(settings: PretrainingOptions) -> None:
-    """Train and evaluate as the options say."""
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     pretraining_recipe.best_metric(settings.recipe, settings.best_metric)
     # First of all: several workers must meet before TensorFlow does anything.

@@ -39,7 +39,6 @@ from albert_tf.finetuning import finetune, lesson
 
 
 def run(settings: RunRaceOptions) -> None:
-    """Train, evaluate and predict as the options say."""
     task = race.RaceTask(
         finetuning_options.load_tokenizer(settings.finetuning),
         settings.finetuning.max_seq_length,

@@ -76,7 +76,6 @@ class RunSquadOptions(finetuning_options.TaskOptions):
 
     @property
     def sources(self) -> dict[str, str]:
-        """The file of each split that is there."""
         paths = {
             base.TRAIN: self.train_file,
             base.DEV: self.predict_file,
@@ -92,7 +91,6 @@ from albert_tf.finetuning import finetune, lesson
 
 
 def run(settings: RunSquadOptions) -> None:
-    """Train, evaluate and predict as the options say."""
     task = squad.SquadTask(
         finetuning_options.load_tokenizer(settings.finetuning),
         settings.finetuning.max_seq_length,

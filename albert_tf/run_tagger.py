@@ -50,7 +50,6 @@ _NAMES = known_labels.Names(
 
 
 def run(settings: RunTaggerOptions) -> None:
-    """Train, evaluate and predict as the options say."""
     shared = settings.finetuning
     tokenizer = finetuning_options.load_tokenizer(shared)
     own = settings.words

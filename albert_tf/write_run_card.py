@@ -23,7 +23,6 @@ from albert_tf.training import run_card
 
 
 def run(settings: RunCardOptions) -> None:
-    """Write the card and say where."""
     print(run_card.write(settings.output_dir))
 
 

@@ -88,7 +88,6 @@ class FinetuningDataOptions:
 
 
 def run(settings: FinetuningDataOptions) -> None:
-    """Write the records of one split."""
     output = settings.output_file
     written = [output, output + features.FACTS_ENDING]
     outputs.claim(settings, "output_file", written)

@@ -84,7 +84,6 @@ _REFUSED = "refused"
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
-    """Write the records that the options ask for."""
     wanted = wanted.resolved()
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)

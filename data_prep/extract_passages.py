@@ -101,7 +101,6 @@ def _get(entry: Any, key: str, kind: type, where: str) -> Any:
 
 
 def run(settings: Options) -> None:
-    """Write the passages of all input files to the output file."""
     squad, race = [], []
     if settings.squad_file:
         squad = files.expand_patterns(settings.squad_file, "squad_file")

@@ -188,7 +188,6 @@ class Inspector:
 
 
 def run(wanted: InspectOptions) -> None:
-    """Print what the options ask for."""
     streams.require_output()
     paths = files.expand_patterns(
         wanted.input_file, "input_file", files.BESIDE_RECORDS

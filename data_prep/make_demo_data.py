@@ -133,7 +133,6 @@ def claim_folder(demo: DemoOptions) -> None:
 
 
 def run(demo: DemoOptions) -> None:
-    """Write all files below `output_dir`."""
     claim_folder(demo)
     for relative_path, text in make_files(demo):
         path = os.path.join(demo.output_dir, relative_path)

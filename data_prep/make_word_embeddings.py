@@ -160,7 +160,6 @@ def make_embeddings(
 
 
 def run(settings: WordEmbeddingsOptions) -> None:
-    """Count pairs and write the embeddings."""
     paths = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )

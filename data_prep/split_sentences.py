@@ -219,7 +219,6 @@ def _check_output(settings: Options) -> None:
 
 
 def run(settings: Options) -> None:
-    """Write the sentences of all input files to the output file."""
     paths = [settings.input_file.strip()]
     if paths != [text_lines.STANDARD_INPUT]:
         paths = files.expand_patterns(settings.input_file, "input_file")

@@ -160,7 +160,6 @@ def readable_vocab(model: bytes) -> str:
 
 
 def run(settings: Options) -> None:
-    """Train a vocabulary and write its three files."""
     endings = ".model", ".vocab"
     found = text.prepare(settings, normalization.SENTENCEPIECE, endings)
     sentences = text.Sentences(found.lines, text.cleaner(found.rule))

@@ -139,7 +139,6 @@ def _repeat(words: Mapping[str, int]) -> Iterator[str]:
 
 
 def run(settings: Options) -> None:
-    """Train a vocabulary and write its two files."""
     if settings.unit == "wordpiece":
         _import_tokenizers()  # Before all text is read.
     found = text.prepare(settings, normalization.WORDPIECE, (".txt",))

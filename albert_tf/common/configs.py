@@ -12,7 +12,6 @@ _FOLDERS = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
 
 
 def folder() -> pathlib.Path:
-    """Return the folder `configs`."""
     return next((f for f in _FOLDERS if f.is_dir()), _FOLDERS[0])
 
 

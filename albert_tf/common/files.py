@@ -48,7 +48,6 @@ def _gfile():  # type: ignore[no-untyped-def]
 
 
 def exists(path: str) -> bool:
-    """Tell whether a file or folder of this name exists."""
     return _gfile().exists(path) if is_remote(path) else os.path.exists(path)
 
 
@@ -70,7 +69,6 @@ def size_and_time(path: str) -> tuple[int, int]:
 
 
 def size(path: str) -> int:
-    """Return the bytes of a file."""
     return size_and_time(path)[0]
 
 
@@ -82,7 +80,6 @@ def find_by_ending(folder: str, ending: str) -> list[str]:
 
 
 def remove(path: str) -> None:
-    """Remove a file."""
     _gfile().remove(path) if is_remote(path) else os.remove(path)
 
 
@@ -273,7 +270,6 @@ def refuse_file(path: str, option: str) -> None:
 
 
 def open_binary(path: str) -> IO[bytes]:
-    """Open a file for reading."""
     if is_remote(path):
         opened: IO[bytes] = _gfile().GFile(path, "rb")
         return opened
@@ -301,7 +297,6 @@ def read_bytes(path: str) -> bytes:
 
 
 def sha256(path: str) -> str:
-    """Return the hexadecimal SHA-256 of a file's content."""
     digest = hashlib.sha256()
     require_regular(path)
     with open_binary(path) as stream:

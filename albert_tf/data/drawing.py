@@ -49,7 +49,6 @@ class Masks:
 
     @property
     def makes(self) -> layouts.Layout:
-        """See `Drawer`."""
         return layouts.mask_layout(
             self.max_seq_length, self.masker.num_predictions
         )
@@ -57,7 +56,6 @@ class Masks:
     def draw(
         self, records: Arrays, keys: np.ndarray, step: int | None = None
     ) -> Arrays:
-        """See `Drawer`."""
         return self.hide(
             records["input_ids"],
             records["input_mask"].sum(1),
@@ -87,12 +85,10 @@ class Chain:
 
     @property
     def drops(self) -> tuple[str, ...]:
-        """See `Drawer`."""
         return self.first.drops
 
     @property
     def makes(self) -> layouts.Layout:
-        """See `Drawer`."""
         last = self.second.makes
         names = {feature.name for feature in last}
         return (*(f for f in self.first.makes if f.name not in names), *last)
@@ -100,7 +96,6 @@ class Chain:
     def draw(
         self, records: Arrays, keys: np.ndarray, step: int | None = None
     ) -> Arrays:
-        """See `Drawer`."""
         found = {**records, **self.first.draw(records, keys, step)}
         return {**found, **self.second.draw(found, keys, step)}
 

@@ -56,7 +56,6 @@ class Permutations:
         keys: np.ndarray,
         step: int | None = None,
     ) -> dict[str, np.ndarray]:
-        """See `Drawer`."""
         ids, real = records["input_ids"], records["input_mask"] > 0
         vocabulary = self.masker.vocabulary
         special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)

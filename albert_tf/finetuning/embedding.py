@@ -97,7 +97,6 @@ class EmbeddingTask(base.Task):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`."""
         return {**super().settings, "max_score": self.options.max_score}
 
     def _kind(self, split: str) -> str:
@@ -150,11 +149,9 @@ class EmbeddingTask(base.Task):
                 )
 
     def read_own(self, path: str) -> list[TextGroup | text_files.BadLine]:
-        """Read a user's texts; see `embedding_data.read_texts`."""
         return embedding_data.read_texts(path)
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout of the texts of an example; see `layouts`."""
         if split == base.PREDICT:
             return layouts.texts_layout(self.max_seq_length)
         kind = self._kind(split)
@@ -208,7 +205,6 @@ class EmbeddingTask(base.Task):
 
     @property
     def sequences_at_once(self) -> int:
-        """Texts of an example that go through the encoder together."""
         kinds = self.options.train_examples, self._dev_examples
         return max(map(embedding_data.num_texts, kinds))
 

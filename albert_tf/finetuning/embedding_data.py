@@ -37,7 +37,6 @@ class TextGroup:
 
 
 def num_texts(kind: str) -> int:
-    """Return the texts of an example of a kind."""
     return len(_TEXTS[kind])
 
 

@@ -178,7 +178,6 @@ class MultiLabelTask(tables.TableTask):
             }
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        """Average probabilities."""
         rows = [probabilities.sigmoid(outputs["logits"]) for outputs in runs]
         return {"logits": probabilities.logit(np.mean(rows, 0))}
 

@@ -119,7 +119,6 @@ class RunPredictor:
         return items
 
     def load(self, precision: str | None = None) -> keras.Model:
-        """Build the model, and return it."""
         self._check_memory()
         encoder = AlbertModel(self._source.config, precision=precision)
         model = task_models.make_model(self.task, encoder)
@@ -160,7 +159,6 @@ class RunPredictor:
         base.log_remarks(self.task.remarks or {})
 
     def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
-        """Return the outputs of the model for all records of the examples."""
         assert self._call is not None, "`load` comes first."
         outputs = batches.ask(self._call, self.task, examples, self._batch_size)
         return self.task.of_examples(outputs, examples)

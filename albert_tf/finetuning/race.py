@@ -95,7 +95,6 @@ class RaceTask(base.Task):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`."""
         names = "max_qa_length", "num_options", "middle_only", "high_only"
         return {
             **super().settings,
@@ -122,7 +121,6 @@ class RaceTask(base.Task):
     def read_own(
         self, path: str
     ) -> list[race_data.RaceQuestion | text_files.BadLine]:
-        """See `race_data.Reader.read_own`."""
         return self._reader().read_own(path)
 
     def _reader(self) -> race_data.Reader:
@@ -132,7 +130,6 @@ class RaceTask(base.Task):
         )
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout of a multiple-choice record."""
         del split
         return layouts.choice_layout(
             self.max_seq_length, self.options.num_options
@@ -237,7 +234,6 @@ class RaceTask(base.Task):
 
     @property
     def sequences_at_once(self) -> int:
-        """Options of a question that go through the encoder together."""
         return self.options.num_options
 
     def score(
@@ -295,5 +291,4 @@ class RaceTask(base.Task):
         files.write_text(os.path.join(output_dir, "predict_results.txt"), text)
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        """Average the probabilities of the options."""
         return {"logits": probabilities.average([r["logits"] for r in runs])}

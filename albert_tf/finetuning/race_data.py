@@ -168,7 +168,6 @@ class Reader:
         *,
         needs_answers: bool,
     ) -> Iterator[RaceQuestion]:
-        """Yield the questions of one article."""
         name = str(article.get("id", os.path.basename(where)))
         where = f"{where} (id {name})"
         text, questions, options = (
@@ -221,7 +220,6 @@ class Reader:
 def _checked(
     article: Mapping[str, Any], key: str, kind: type, where: str
 ) -> Any:
-    """Return a value of an article."""
     value = article.get(key)
     if not isinstance(value, kind):
         name = "text" if kind is str else "list"

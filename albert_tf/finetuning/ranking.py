@@ -41,14 +41,12 @@ class RankingTask(regression.RegressionTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`; with how pairs are formed."""
         one = self.options
         pairs = [one.ranking_loss, one.pairs_per_text]
         return {**super().settings, "pairs": pairs}
 
     @property
     def sequences_at_once(self) -> int:
-        """Texts that are compared."""
         return 2 if self.is_pairwise else 1
 
     # Text to records.

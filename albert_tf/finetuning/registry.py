@@ -41,7 +41,6 @@ def make_table(
     max_seq_length: int,
     own: tables.TableOptions,
 ) -> tables.TableTask:
-    """Make the task of a table: by what is predicted."""
     kinds = {
         "label": tables.TableTask,
         "labels": multi_label.MultiLabelTask,

@@ -33,7 +33,6 @@ class Entry(embedding_data.TextGroup):
 
 
 def read(path: str) -> list[Entry]:
-    """Read a file, strictly."""
 
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]

@@ -138,7 +138,6 @@ class RunData:
 
     @property
     def objective(self) -> objectives.Objective:
-        """What the model is trained for."""
         own = task_models.objective(self.task)
         if self._lesson and self._outputs:
             return self._lesson.objective(own, self._outputs.names)
@@ -159,7 +158,6 @@ class RunData:
         return f"{self.task.name}: {', '.join(counts)} records"
 
     def steps(self) -> tuple[int, int]:
-        """Return the updates of the run, and of its warm-up."""
         settings = self._settings
         if not settings.do_train:
             return 1, 0  # Of no schedule; nothing is trained.

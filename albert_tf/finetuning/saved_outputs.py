@@ -47,7 +47,6 @@ def path(folder: str, split: str) -> str:
 
 
 def save(folder: str, split: str, saved: SavedOutputs) -> None:
-    """Write the outputs of a split into the folder of a run."""
     content = io.BytesIO()
     names = sorted(saved.outputs)
     facts = strict_json.dumps(
@@ -62,7 +61,6 @@ def save(folder: str, split: str, saved: SavedOutputs) -> None:
 
 
 def load(folder: str, split: str) -> SavedOutputs:
-    """Read what `save` wrote."""
     file = files.in_folder(folder, os.path.basename(path(folder, split)))
     if not files.exists(file):
         raise errors.UserError(

@@ -360,7 +360,6 @@ class TableTask(glue.TextTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`; with columns, labels and the choice."""
         one = self.options
         stride = one.long.stride(self.max_seq_length)
         return {
@@ -386,7 +385,6 @@ class TableTask(glue.TextTask):
     def of_examples(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> base.Outputs:
-        """See `windows.pool`."""
         if not self.options.long.is_divided:
             return outputs
         found = windows.divide(self, examples)

@@ -168,7 +168,6 @@ class TaggingTask(base.Task):
 
     @property
     def has_entities(self) -> bool:
-        """Whether the tags mark entities."""
         return tagging_data.are_entities(self.labels)
 
     @property
@@ -178,7 +177,6 @@ class TaggingTask(base.Task):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`."""
         columns = dataclasses.asdict(self.options.columns)
         return {**super().settings, "tags": list(self.labels), **columns}
 
@@ -201,11 +199,9 @@ class TaggingTask(base.Task):
         return examples
 
     def read_own(self, path: str) -> list[TaggedText | text_files.BadLine]:
-        """See `tagging_data.read_own`."""
         return tagging_data.read_own(path)
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout of a window."""
         num_labels = None if split == base.PREDICT else len(self.labels)
         return layouts.tagging_layout(self.max_seq_length, num_labels)
 
@@ -372,7 +368,6 @@ class TaggingTask(base.Task):
         files.write_text(path, "\n".join(blocks))
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        """Average the probabilities of the tags."""
         logits = [outputs["logits"] for outputs in runs]
         return {"logits": probabilities.average(logits)}
 

@@ -63,7 +63,6 @@ class TaggedText:
 
     @property
     def texts(self) -> list[str]:
-        """The words as texts."""
         return [self.text[start:end] for start, end in self.words]
 
 

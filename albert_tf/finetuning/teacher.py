@@ -109,7 +109,6 @@ class SavedTexts:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What its outputs follow from."""
         return {"saved_model_sha256": features.content_sha256(self._path)}
 
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:

@@ -38,7 +38,6 @@ class StoredOutputs:
 
     @property
     def names(self) -> list[str]:
-        """The names of the outputs."""
         return [f.name.removeprefix(distillation.PREFIX) for f in self.layout]
 
     def _parts(self) -> Iterator[base.Outputs]:

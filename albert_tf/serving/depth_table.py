@@ -105,7 +105,6 @@ def _milliseconds(
 
 
 def to_markdown(points: Sequence[Point], metric: str) -> str:
-    """Return a table."""
     lines = [
         f"| Model | Layers, mean | {metric} | ms, one text | ms a text of 32 |",
         "| --- | --- | --- | --- | --- |",

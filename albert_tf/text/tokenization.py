@@ -127,7 +127,6 @@ class Tokenizer:
         return _load_processor(self.masked_model_bytes, "")
 
     def clean(self, text: str) -> str:
-        """Clean a text for this vocabulary."""
         return cleaning.preprocess_text(text, **self._folding)
 
     def encode_pieces(self, text: str) -> list[str]:
@@ -285,7 +284,6 @@ class Tokenizer:
         return [self._ids.get(piece, self.unk_id) for piece in pieces]
 
     def ids_to_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Look up ids."""
         return [self.pieces[id_] for id_ in ids]
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -354,7 +354,6 @@ class GraphWordPieceTokenizer(tf.Module):
         return texts
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
-        """See `GraphTokenizer.tokenize_with_offsets`."""
         words = _split_words(texts, self._rule)
         is_long = _is_long(words)
         kept = tf.where(is_long, wordpiece.UNK, words.flat_values)

@@ -88,12 +88,10 @@ class WordPieceTokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces, special ones included."""
         return len(self.pieces)
 
     @property
     def settings(self) -> dict[str, bool]:
-        """The options, besides the vocabulary, that change tokenization."""
         return {
             "do_lower_case": self.do_lower_case,
             "keep_accents": self.keep_accents,
@@ -101,13 +99,11 @@ class WordPieceTokenizer:
 
     @property
     def normalization(self) -> normalization.Normalization:
-        """What is done to text before it is cut."""
         return normalization.Normalization(
             **self.settings, kind=normalization.WORDPIECE
         )
 
     def clean(self, text: str) -> str:
-        """Clean a text for this vocabulary."""
         return wordpiece_rules.clean_text(
             text, lower=self.do_lower_case, keep_accents=self.keep_accents
         )
@@ -128,13 +124,11 @@ class WordPieceTokenizer:
         return list(itertools.chain.from_iterable(words))
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
-        """Clean and encode many texts."""
         return [self.encode(text) for text in texts]
 
     def encode_flat(
         self, texts: Sequence[str]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """See `tokenization.Tokenizer.encode_flat`."""
         return flatten(self.encode_batch(texts))
 
     def encode_with_offsets(
@@ -179,11 +173,9 @@ class WordPieceTokenizer:
         return first + [id_ for ids in others for id_ in (self.mask_id, *ids)]
 
     def pieces_to_ids(self, pieces: Iterable[str]) -> list[int]:
-        """Look up pieces; one that the vocabulary lacks becomes `unk_id`."""
         return [self._ids.get(piece, self.unk_id) for piece in pieces]
 
     def ids_to_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Look up ids."""
         return [self.pieces[id_] for id_ in ids]
 
     def decode(self, ids: Iterable[int]) -> str:

@@ -115,7 +115,6 @@ class Trainer:
 
     @property
     def step(self) -> int:
-        """Updates done so far."""
         return self._saved.step
 
     def of_chief(self, value: bool) -> bool:

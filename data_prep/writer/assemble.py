@@ -98,7 +98,6 @@ class Assembler:
         return ends
 
     def encode(self, part: Part) -> Encoded:
-        """Return the records of a part."""
         rows, tokens = self._collect(part)
         framed: list[bytes] = []
         counts: statistics.Counts = {}

@@ -20,12 +20,10 @@ class Checksum(NamedTuple):
 
 
 def of_bytes(content: bytes) -> Checksum:
-    """Return the checksum of some bytes."""
     return Checksum(0, 0).of_more(content)
 
 
 def of_file(path: str) -> Checksum:
-    """Return the checksum of the content of a local file."""
     found = Checksum(0, 0)
     with open(path, "rb", buffering=0) as stream:
         while content := stream.read(_READ_AT_ONCE):

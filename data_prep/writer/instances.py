@@ -172,7 +172,6 @@ def paths(prefix: str) -> list[str]:
 
 
 def save(prefix: str, built: Built) -> list[checksums.Checksum]:
-    """Write the instances of a unit."""
     written = []
     for path, array in zip(paths(prefix), built[:2], strict=True):
         content = array.tobytes()

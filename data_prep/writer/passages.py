@@ -31,7 +31,6 @@ class Builder:
     seed: int  # Key of the order.
 
     def build(self, unit: instances.Unit) -> instances.Built:
-        """Return the passages of a unit."""
         slices: list[segment_pairs.Slice] = []
         found = [np.zeros(0, instances.ROW)]
         for number in unit.blocks:

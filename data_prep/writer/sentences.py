@@ -193,7 +193,6 @@ def language_option() -> Any:
 
 @functools.cache
 def require() -> Any:
-    """Return the module `sentencex`."""
     return packages.require(
         "sentencex", install="pip install sentencex", argument="split_sentences"
     )

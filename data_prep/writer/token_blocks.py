@@ -206,7 +206,6 @@ def _packed(array: np.ndarray) -> bytes:
 
 
 def load(path: str) -> TokenBlock:
-    """Read a block."""
     with open(path, "rb") as stream:
         tokens, sentence_ends, document_ends, facts = (
             np.load(stream) for _ in range(4)
@@ -237,7 +236,6 @@ class StoredCorpus:
         return self._ends[block - 1] if block else 0
 
     def block(self, index: int) -> TokenBlock:
-        """Return a block."""
         return self._load(self._paths[index])
 
     def __getitem__(self, index: int) -> segment_pairs.Document:

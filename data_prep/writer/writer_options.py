@@ -168,7 +168,6 @@ class CreatePretrainingDataOptions:
 
     @property
     def layout(self) -> layouts.Layout:
-        """Layout of the records."""
         if self.records == "passages":
             return layouts.passage_layout(self.pairs.max_seq_length)
         layout = layouts.pretraining_layout(

@@ -52,7 +52,6 @@ class TextTask(base.Task):
         self.key_metric = metrics[0]
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout of a classification or regression record."""
         del split  # The same for all.
         if self.is_regression:
             return layouts.classification_layout(
@@ -156,7 +155,6 @@ class TextTask(base.Task):
             }
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        """Average probabilities, or numbers."""
         logits = [outputs["logits"] for outputs in runs]
         if self.is_regression:
             return {"logits": np.mean(logits, 0)}
@@ -194,7 +192,6 @@ class GlueTask(TextTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`; with labels and columns."""
         columns = {
             name: [split.text_a, split.text_b, split.label, split.header]
             for name, split in self._spec.splits.items()

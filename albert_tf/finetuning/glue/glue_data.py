@@ -221,7 +221,6 @@ def _check_count(
 def read_own(
     spec: glue_tasks.TaskSpec, name: str, path: str
 ) -> list[TextExample | text_files.BadLine]:
-    """Read a user's texts; see `glue.GlueTask.read_own`."""
     wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
 
     def parse(

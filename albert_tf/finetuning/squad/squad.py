@@ -91,7 +91,6 @@ class SquadOptions:
 
     @property
     def rule(self) -> squad_answers.ThresholdRule:
-        """How the threshold is found and applied."""
         if self.original_threshold:
             return squad_answers.ORIGINAL_RULE
         return squad_answers.RULE
@@ -138,7 +137,6 @@ class SquadTask(base.Task):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """See `base.Task.settings`."""
         return {
             **super().settings,
             **dataclasses.asdict(self.options.windows),
@@ -174,17 +172,14 @@ class SquadTask(base.Task):
     def read_own(
         self, path: str
     ) -> list[squad_data.Question | text_files.BadLine]:
-        """See `squad_data.read_own`."""
         return squad_data.read_own(path)
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout of a window."""
         return layouts.squad_layout(
             self.max_seq_length, is_training=split == base.TRAIN
         )
 
     def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
-        """Give windows their numbers in the whole file."""
         return squad_features.renumber(framed, first)
 
     def featurize(

@@ -56,7 +56,6 @@ def is_folder(path: str) -> bool:
 
 
 def read_config(path: str) -> AlbertConfig:
-    """Read a `config.json`."""
     theirs = _read_json(path)
     values = huggingface_config.translate(theirs, path)
     config = AlbertConfig.from_dict(values, path)

@@ -57,7 +57,6 @@ class DecoderLayer:
 
     @property
     def parts(self) -> list[keras.layers.Layer]:
-        """Every dense layer and norm."""
         layers = self.own_attention, self.cross_attention, self.feed_forward
         return [part for layer in layers for part in layer.submodules]
 
@@ -73,7 +72,6 @@ class SpanPretrainer(model_with_head.ModelWithHead):
     input_keys = (*model_inputs.ENCODER, "target_ids")
 
     def __init__(self, encoder: AlbertModel):
-        """Add the decoder's own variables to an encoder."""
         super().__init__(encoder, "span_pretrainer")
         # The memory has no distance from what attends to it.
         self._cross_config = dataclasses.replace(

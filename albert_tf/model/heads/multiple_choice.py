@@ -35,7 +35,6 @@ class AlbertMultipleChoice(base.BuiltModel):
 
     @property
     def encoder(self) -> AlbertModel:
-        """The encoder below the head."""
         return self.scorer.encoder
 
     def call(

@@ -43,7 +43,6 @@ class PermutationPretrainer(model_with_head.ModelWithHead):
     )
 
     def __init__(self, encoder: AlbertModel):
-        """Add the head, with new variables, to an encoder."""
         super().__init__(encoder, "permutation_pretrainer")
         self.words = pretraining.AlbertPretrainer(
             encoder, sentence_order=False, scope=HEAD

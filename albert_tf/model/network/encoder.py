@@ -64,7 +64,6 @@ class TransformerLayer:
 
     @property
     def parts(self) -> list[keras.layers.Layer]:
-        """Every dense layer and norm."""
         return [*self.attention.submodules, *self.feed_forward.submodules]
 
 

@@ -79,7 +79,6 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         return tf.where(warming, warmup, decay)
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
         return {
             "options": self._options,
             "num_train_steps": self._num_train_steps,
@@ -245,7 +244,6 @@ class AdamW(keras.optimizers.Optimizer):
         v: tf.Variable,
         arguments: UpdateArguments,
     ) -> None:
-        """Update one variable and its moments."""
         included = not is_excluded(variable)
         adapts = included and self._layer_adaptation
         rule = _rule(included, adapts, self._beta_2)
@@ -255,7 +253,6 @@ class AdamW(keras.optimizers.Optimizer):
             old.assign(tf.reshape(new, old.shape))
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
         return {
             "learning_rate": self._serialize_hyperparameter(
                 self._learning_rate
@@ -312,7 +309,6 @@ class Muon(AdamW):
         m.assign(tf.where(arguments.finite, new_m, m))
 
     def get_config(self) -> dict[str, Any]:
-        """Return the constructor's arguments."""
         return {**super().get_config(), "precision": self._precision}
 
 

@@ -141,7 +141,6 @@ def readable(row: Arrays) -> dict[str, Any]:
 
 
 def open_model(path: str) -> Any:
-    """Load a SavedModel."""
     files.refuse_file(path, "saved_model")
     if not files.exists(files.in_folder(path, "saved_model.pb")):
         advice = "Name what albert_tf.export wrote, such as served/rte/1."

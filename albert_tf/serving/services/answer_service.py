@@ -50,7 +50,6 @@ class AnswerService(service.Service, abc.ABC):
         self._threshold = threshold
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         return {
             "tokens": service.with_ids(self.ask, self.ids),
             "serving_default": service.with_texts(
@@ -166,7 +165,6 @@ class AnswerServiceV1(AnswerService):
     def propose(
         self, outputs: Tensors, windows: answer_ops.WindowTensors
     ) -> answer_ops.Proposals:
-        """See `AnswerService`."""
         return answer_ops.propose_each(
             outputs["start_logits"],
             outputs["end_logits"],
@@ -205,7 +203,6 @@ class AnswerServiceV2(AnswerService):
     def propose(
         self, outputs: Tensors, windows: answer_ops.WindowTensors
     ) -> answer_ops.Proposals:
-        """See `AnswerService`."""
         return answer_ops.propose_found(outputs)
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:

@@ -26,7 +26,6 @@ class ChoiceService(service.Service):
         self._longest = options.max_qa_length
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         texts = [
             tf.TensorSpec([None], tf.string, "article"),
             tf.TensorSpec([None], tf.string, "question"),

@@ -14,7 +14,6 @@ class EmbeddingService(service.Service):
     texts = ("text",)
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         return {
             **super().signatures(),
             "serving_default": service.with_texts(self.embed, "text"),

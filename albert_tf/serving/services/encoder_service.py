@@ -16,7 +16,6 @@ class EncoderService(service.Service):
     """An encoder without a head: embeddings of texts."""
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         return {
             **super().signatures(),
             "serving_default": service.with_texts(self.embed, "text"),
@@ -47,7 +46,6 @@ class PretrainedService(EncoderService):
     reads_masks = True
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         signatures = {
             **super().signatures(),
             "mlm": service.with_ids(self.mlm, MLM_IDS),

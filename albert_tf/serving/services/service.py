@@ -126,7 +126,6 @@ class Service:
 
     @property
     def encoder(self) -> AlbertModel:
-        """The encoder below the head."""
         is_bare = isinstance(self.model, AlbertModel)
         return self.model if is_bare else self.model.encoder
 

@@ -70,7 +70,6 @@ class TagService(service.Service):
         self._has_entities = tagging_data.are_entities(labels)
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         return {
             **super().signatures(),
             "serving_default": service.with_texts(self.find, "text"),

@@ -42,7 +42,6 @@ class TextService(service.Service, abc.ABC):
         self._long = long or windows.WindowOptions()
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         return {
             **super().signatures(),
             "serving_default": service.with_texts(self.answer, *self.texts),
