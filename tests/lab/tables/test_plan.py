@@ -10,7 +10,7 @@ from albert_tf.common import errors, options
 from lab.tables import plan
 from tests.conftest import ROOT
 
-PLANS = sorted((ROOT / "lab/tables/plans").glob("table*.toml"))
+PLANS = sorted((ROOT / "lab/tables/plans").glob("[!s]*.toml"))  # No steps.toml.
 PLACES = {"output_dir": "/out dir", "corpus_dir": "/c", "data_dir": "/d"}
 PLAN = """
 title = "A table"
@@ -143,7 +143,7 @@ def test_our_plans_fit_into_a_night_and_quick_into_minutes(path, size):
     cells = plan.read(str(path), size).cells(PLACES)
     tasks = {task.name: task for cell in cells for task in cell.tasks.values()}
     minutes = sum(task.minutes for task in tasks.values())
-    assert 0 < minutes <= (480 if size == "default" else 20)
+    assert 0 < minutes <= (600 if size == "default" else 20)
     assert len({cell.tasks["vocabulary"] for cell in cells}) == 1
 
 
