@@ -210,20 +210,28 @@ class PretrainingOptions:
                 raise errors.UserError(
                     "--pack_sequences is for --records=instances. Leave it out."
                 )
+            units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
+            if self.recipe.mask_levels and not units:
+                raise errors.UserError(
+                    "hides single units. Set `ngram=1`, with "
+                    "`do_whole_word_mask`.",
+                    "mask_levels",
+                    self.recipe.mask_levels,
+                )
             return
-        if self.recipe.token_objective != "none":
-            raise errors.UserError(
-                f"--token_objective={self.recipe.token_objective} needs "
-                "--records=passages, and records that the writer made with "
-                "this option, too."
-            )
         tasks = arrangements.parse(self.recipe.sentence_objective)
-        if tasks[1:] or not {*tasks} <= {*arrangements.OF_INSTANCES}:
-            raise errors.UserError(
-                f"--sentence_objective={self.recipe.sentence_objective} needs "
-                "--records=passages, and records that the writer made with "
-                "this option, too."
-            )
+        is_known = not tasks[1:] and {*tasks} <= {*arrangements.OF_INSTANCES}
+        for name, is_fine in (
+            ("token_objective", self.recipe.token_objective == "none"),
+            ("mask_levels", self.recipe.mask_levels is None),
+            ("sentence_objective", is_known),
+        ):
+            if not is_fine:
+                raise errors.UserError(
+                    f"--{name}={getattr(self.recipe, name)} needs "
+                    "--records=passages, and records that the writer made with "
+                    "this option, too."
+                )
 
     @property
     def num_predictions(self) -> int:
@@ -297,6 +305,7 @@ class PretrainingOptions:
             arrangements.parse(self.recipe.sentence_objective),
             config.type_vocab_size,
             self.recipe.starts,
+            self.recipe.levels,
         )
         if isinstance(drawer, drawing.Masks):
             return arranged
@@ -606,6 +615,9 @@ def _find_data(
         pretraining_data.check_labels(
             settings.recipe.sentence_objective, manifest, training
         )
+    pretraining_data.check_marks(
+        settings.recipe.levels, [*training, *evaluation]
+    )
     data = pretraining_data.PretrainingData(
         training,
         evaluation,

@@ -59,6 +59,7 @@ from data_prep.writer import (
     statistics,
     text_lines,
     token_blocks,
+    units,
     word_starts,
     work_folder,
     writer_options,
@@ -118,7 +119,8 @@ def _take_up(
 ) -> None:
     """Go on with unfinished work, or begin; refuse work of another job."""
     vocab_sha256 = found.tokenizer.fingerprint
-    job = same_job.describe(wanted, found.inputs, found.outputs, vocab_sha256)
+    inputs = [*found.inputs, *wanted.unit_files.values()]
+    job = same_job.describe(wanted, inputs, found.outputs, vocab_sha256)
     before = work.job()
     changes = same_job.changes(before, job) if before else []
     same_outputs = before is not None and before["outputs"] == job["outputs"]
@@ -269,7 +271,7 @@ def _write_blocks(job: Job) -> dict[str, Any]:
         settings,
         job.found.tokenizer,
         job.wanted.word_segmenter,
-        job.wanted.records == "passages",
+        job.found.marking,
         work,
     )
     with (
@@ -284,8 +286,24 @@ def _write_blocks(job: Job) -> dict[str, Any]:
         counts = statistics.add(counts, facts)
     if not counts.get("documents"):
         raise _no_document(reader, counts)
+    _check_units(job.wanted, counts)
     read = [dataclasses.asdict(file) for file in reader.files]
     return {"blocks": len(indices), "inputs": read, "counts": counts}
+
+
+def _check_units(
+    wanted: CreatePretrainingDataOptions, counts: dict[str, int]
+) -> None:
+    """Refuse files of units of which the text has none."""
+    for option, path in wanted.unit_files.items():
+        if not counts.get(units.OPTIONS[option]):
+            raise errors.UserError(
+                "matches nothing in the text: none of its lines occurs, as "
+                "whole words. Name a file for this text, with one phrase or "
+                "entity a line, or leave it out.",
+                option,
+                path,
+            )
 
 
 def _no_document(
@@ -302,11 +320,9 @@ def _no_document(
 
 
 def _tokenize_block(block: corpus.Block) -> None:
-    settings, tokenizer, segmenter, with_marks, work = parallel.context()
+    settings, tokenizer, segmenter, marking, work = parallel.context()
     lines, facts = decoding.decode_lines(block, settings, tokenizer.clean)
-    tokens = token_blocks.tokenize(
-        lines, tokenizer, facts, segmenter, with_marks
-    )
+    tokens = token_blocks.tokenize(lines, tokenizer, facts, segmenter, marking)
     crc32c = checksums.of_bytes(block.text).crc32c
     _save_block(work, block.index, tokens, crc32c)
 

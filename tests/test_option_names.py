@@ -72,6 +72,7 @@ OBJECTIVE = """
     optimizer=lamb learning_rate=0.00176
     objective=mlm sentence_objective=sop masked_lm_factor=1.0
     sentence_factor=1.0 token_objective=none token_factor=1.0 task_starts
+    mask_levels
     generator_size=0.25 generator_sharing=embeddings
     replaced_token_factor=50.0 word_embeddings_file init_schedule=restart
     num_train_steps=125000 num_warmup_steps=3125
@@ -84,7 +85,7 @@ WRITER = f"""
     word_start_rule word_segmenter=none sentence_objective
     single_segment_policy=split random_seed=12345 dupe_factor=40 overwrite
     max_seq_length=512 short_seq_prob=0.1 random_next_sentence
-    records=instances cross_documents
+    records=instances cross_documents phrase_file entity_file
 """
 OPTIONS = {
     "albert_tf.run_pretraining:PretrainingOptions": f"""

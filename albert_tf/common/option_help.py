@@ -33,7 +33,7 @@ GROUPS = {
         input_format text_column split_sentences language
         paragraphs_as_documents max_document_sentences vocab_size
         max_seq_length max_predictions_per_seq masked_lm_budget masking_time
-        pack_sequences records cross_documents
+        pack_sequences records cross_documents phrase_file entity_file
         dupe_factor short_seq_prob masked_lm_prob ngram
         doc_stride max_query_length max_answer_length n_best_size
         max_qa_length num_options null_score_diff_threshold

@@ -37,7 +37,7 @@ _BYTE = re.compile("<0x[0-9A-F]{2}>")
 _JOINING = ("Mn", "Mc", "Me", "Cf")  # Categories of Unicode.
 # Blocks of Unicode of scripts without spaces between words: Thai, Lao, Tibetan;
 # Myanmar; Khmer; kana; Chinese characters; those of half width.
-_WITHOUT_SPACES = (
+WITHOUT_SPACES = (
     ("\u0e00", "\u0fff"),
     ("\u1000", "\u109f"),
     ("\u1780", "\u17ff"),
@@ -132,7 +132,7 @@ def has_no_spaces(character: str) -> bool:
     Example:
         True for "天", "カ" and "ไ"; False for "ü", "한" and "。"
     """
-    return any(low <= character <= high for low, high in _WITHOUT_SPACES)
+    return any(low <= character <= high for low, high in WITHOUT_SPACES)
 
 
 def joins_what_precedes(text: str) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.common import random_streams
-from albert_tf.data import arrangements, drawing, layouts, marks
+from albert_tf.data import arrangements, drawing, layouts, marks, mask_levels
 
 # Purpose of the draws; those of the masker are below 10.
 _ARRANGE = 10
@@ -26,12 +26,14 @@ class PassageDrawer:
             example have the last one.
         starts: The step from which each task is drawn; evaluation has all.
             Default: 0.
+        stages: What is hidden at once, by step. Default: words.
     """
 
     masks: drawing.Masks
     tasks: Sequence[str]
     num_segments: int
     starts: Sequence[int] = ()
+    stages: Sequence[mask_levels.Stage] = ()
     drops: tuple[str, ...] = ("tokens", "document")
 
     @property
@@ -80,7 +82,7 @@ class PassageDrawer:
                 arrangements.Passage(rows[row], partner, draws), known
             )
             self._join(found, pieces[row], segments[row])
-        return self._hide(pieces, keys) | {
+        return self._hide(pieces, keys, step) | {
             "segment_ids": segments,
             "next_sentence_labels": labels,
             "sentence_task": numbers,
@@ -114,17 +116,19 @@ class PassageDrawer:
             begin = end + 1
 
     def _hide(
-        self, pieces: np.ndarray, keys: np.ndarray
+        self, pieces: np.ndarray, keys: np.ndarray, step: int | None
     ) -> dict[str, np.ndarray]:
         """Return the features that follow from pieces [n, S]; hide some."""
         vocabulary = self.masks.masker.vocabulary
         ids, found = pieces >> marks.BITS, pieces & (1 << marks.BITS) - 1
         special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)
-        starts = special | (found & marks.WORD > 0)
+        starts = units = special | (found & marks.WORD > 0)
+        if self.stages:
+            level = mask_levels.level_at(self.stages, step)
+            units = special | mask_levels.unit_starts(level, found)
+            units[:, 1:] |= special[:, :-1]
         real = (ids > 0).astype(np.int64)
-        hidden = self.masks.hide(
-            ids, real.sum(1), starts.astype(np.uint8), keys
-        )
+        hidden = self.masks.hide(ids, real.sum(1), units.astype(np.uint8), keys)
         rows, columns = np.nonzero(hidden["masked_lm_weights"])
         found[rows, hidden["masked_lm_positions"][rows, columns]] = 0
         return hidden | {

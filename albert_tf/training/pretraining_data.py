@@ -16,6 +16,7 @@ from albert_tf.data import (
     inputs,
     layouts,
     manifests,
+    mask_levels,
     packed_rows,
 )
 from albert_tf.text import tokenization
@@ -25,6 +26,11 @@ from albert_tf.training import run_log
 _HARDLY_FEWER = 0.98
 # Records of each file that are looked at before anything else is done.
 _LOOKED_AT = 1000
+# Options of the writer for the marks of levels, any of them.
+_MARKED_BY = {
+    "phrase": ("phrase_file", "word_segmenter"),
+    "entity": ("entity_file",),
+}
 _REMEDY = (
     "Use the model config that belongs to the records, copy the file again, or "
     "write the records again."
@@ -235,6 +241,24 @@ def check_labels(
         written,
         objective,
     )
+
+
+def check_marks(
+    stages: Sequence[mask_levels.Stage], paths: Sequence[str]
+) -> None:
+    """Refuse records that do not say which pieces phrases or entities have."""
+    for path in paths:
+        manifest = manifests.find(path)
+        written = manifest.options if manifest else {}
+        for _, level in stages:
+            names = _MARKED_BY.get(level, ())
+            if names and all(written.get(n) in (None, "none") for n in names):
+                wanted = " or ".join(f"`{name}`" for name in names)
+                raise errors.UserError(
+                    f"`mask_levels` has {level}, but the records {path} were "
+                    f"not written with {wanted}, or have no manifest that says "
+                    "so. Write them again with it."
+                )
 
 
 def warn_of_lost_masks(manifest: manifests.Manifest) -> None:

@@ -7,7 +7,7 @@ import dataclasses
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.data import arrangements
+from albert_tf.data import arrangements, mask_levels
 from albert_tf.model import model_options
 from albert_tf.training import training_options
 
@@ -64,6 +64,13 @@ class RecipeOptions:
         "--records=passages: ERNIE 2.0's capitalization (an upper-case letter "
         "in the text), token_document (whether the document has the piece "
         "elsewhere, too), or both with a comma.",
+    )
+    mask_levels: str | None = option(
+        None,
+        "What is hidden as one, in stages as in ERNIE 1.0, with "
+        "--records=passages: basic (pieces), phrase or entity, with commas, "
+        "and the steps of each stage but the last, such as "
+        "basic:9000,phrase:3000,entity. Default: words.",
     )
     masked_lm_factor: float = option(
         1.0,
@@ -122,6 +129,7 @@ class RecipeOptions:
         arrangements.parse(self.sentence_objective)
         arrangements.parse_tokens(self.token_objective)
         self._check_starts()
+        self._check_levels()
         self._check_word_embeddings()
         self._check_generator()
 
@@ -150,6 +158,30 @@ class RecipeOptions:
                 "task_starts",
                 self.task_starts,
             )
+
+    @property
+    def levels(self) -> tuple[mask_levels.Stage, ...]:
+        """The stages of `mask_levels`."""
+        return mask_levels.parse(self.mask_levels)
+
+    def _check_levels(self) -> None:
+        """Refuse stages that never begin, and those of no use."""
+        if self.mask_levels and self.objective not in ("mlm", "rtd"):
+            raise errors.UserError(
+                f"is for masked words; `objective={self.objective}` has a rule "
+                "of its own for what it asks for. Leave one of them out.",
+                "mask_levels",
+                self.mask_levels,
+            )
+        for start, level in self.levels:
+            if start >= self.num_train_steps:
+                raise errors.UserError(
+                    f"begins {level} after {start} steps, but the run has "
+                    f"`num_train_steps={self.num_train_steps}`. Give the "
+                    "stages before it fewer steps, or leave it out.",
+                    "mask_levels",
+                    self.mask_levels,
+                )
 
     def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file

@@ -100,6 +100,17 @@ def word_starts(text: str, cut: Cut) -> np.ndarray:
     return starts
 
 
+def next_visible(text: str) -> np.ndarray:
+    """Return the next character, from each one on, that is no white space.
+
+    It is the length of the text where there is none: int [length + 1].
+    """
+    is_space = np.array([c.isspace() for c in text] + [False])
+    after = np.where(is_space, len(text), np.arange(len(text) + 1))
+    found: np.ndarray = np.minimum.accumulate(after[::-1])[::-1]
+    return found
+
+
 def mark_pieces(
     text: str, pieces: tuple[list[str], np.ndarray, np.ndarray], cut: Cut
 ) -> np.ndarray:
@@ -116,12 +127,7 @@ def mark_pieces(
     from `encode_with_offsets`. The result is bool [pieces].
     """
     names, begins, ends = pieces
-    is_space = np.array([c.isspace() for c in text] + [False])
-    places = np.arange(len(text) + 1)
-    # The next visible character from each one on.
-    after = np.where(is_space, len(text), places)
-    after = np.minimum.accumulate(after[::-1])[::-1]
-    first = after[begins]
+    first = next_visible(text)[begins]
     is_visible = first < ends
     marks = word_starts(text, cut)[first] & is_visible
     is_marker = ~is_visible & np.array([n.startswith("▁") for n in names], bool)

@@ -10,7 +10,7 @@ import functools
 import hashlib
 import io
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from albert_tf.common import files, strict_json
 from albert_tf.data import marks
 from albert_tf.text import tokenization
 from data_prep.vocabulary import letters
-from data_prep.writer import checksums, segment_pairs, segmenters
+from data_prep.writer import checksums, segment_pairs, segmenters, units
 
 # Blocks that a process keeps in memory for random second segments.
 _BLOCKS_IN_MEMORY = 16
@@ -78,12 +78,23 @@ def token_dtype(vocab_size: int) -> np.dtype:
     return np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
 
 
+@dataclasses.dataclass(frozen=True)
+class Marking:
+    """What pieces of passages are marked with, beside words and letters.
+
+    Attributes:
+        units: By kind, see `units.KINDS`.
+    """
+
+    units: Mapping[str, units.Units]
+
+
 def tokenize(
     lines: Sequence[str],
     tokenizer: tokenization.AnyTokenizer,
     facts: dict[str, int],
     segmenter: str = segmenters.NONE,
-    with_marks: bool = False,
+    marking: Marking | None = None,
 ) -> TokenBlock:
     """Turn the lines of a block into documents.
 
@@ -95,13 +106,14 @@ def tokenize(
 
     The `facts`, counts of the reader, are stored with the block. With a
     segmenter, tokens are twice the ids, plus 1 where a word starts. For
-    passages they hold `marks`: of words, if there is a segmenter, and of
-    upper-case letters.
+    passages they hold `marks`: of words, if there is a segmenter, of
+    upper-case letters, phrases and entities.
     """
-    bits = mark_bits(segmenter, with_marks)
+    bits = mark_bits(segmenter, marking is not None)
+    facts = dict(facts)
     if bits:
         ids, lengths, found = _encode_marked(
-            lines, tokenizer, segmenter, with_marks
+            lines, tokenizer, segmenter, marking, facts
         )
         tokens = ids.astype(np.int64) << bits | found
     else:
@@ -157,9 +169,13 @@ def _encode_marked(
     lines: Sequence[str],
     tokenizer: tokenization.AnyTokenizer,
     segmenter: str,
-    with_upper: bool,
+    marking: Marking | None,
+    facts: dict[str, int],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what `_encode` does, and `marks`, int64 [all pieces]."""
+    """Return what `_encode` does, and `marks`, int64 [all pieces].
+
+    Units that are found are counted in `facts`.
+    """
     cut = None if segmenter == segmenters.NONE else segmenters.load(segmenter)
     rows, found = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for line in lines:
@@ -169,7 +185,7 @@ def _encode_marked(
             names = tokenizer.ids_to_pieces(row.tolist())
             pieces = names, begins, ends
             bits += segmenters.mark_pieces(line, pieces, cut)
-        if with_upper:
+        if marking is not None:
             first = [
                 line[begin:end].lstrip()[:1]
                 for begin, end in zip(
@@ -178,6 +194,12 @@ def _encode_marked(
             ]
             is_upper = np.array([c.isupper() for c in first], bool)
             bits |= marks.UPPER * is_upper
+            for kind, known in marking.units.items():
+                spans = known.find(line)
+                facts[kind] = facts.get(kind, 0) + len(spans)
+                inside = units.continued(spans, len(line))
+                place = segmenters.next_visible(line)[begins]
+                bits |= units.KINDS[kind] * inside[place]
         rows.append(row)
         found.append(bits)
     lengths = np.array([len(row) for row in rows[1:]], np.int64)

@@ -9,7 +9,14 @@ from absl import logging
 from albert_tf.common import errors, options, ranges, shared_options
 from albert_tf.data import layouts, manifests, masking
 from albert_tf.text import tokenization
-from data_prep.writer import corpus, output_files, segment_pairs, segmenters
+from data_prep.writer import (
+    corpus,
+    output_files,
+    segment_pairs,
+    segmenters,
+    token_blocks,
+    units,
+)
 
 # A warning is given if more than this share of the tokens, and more than this
 # number of tokens of each instance, are cut off.
@@ -74,6 +81,15 @@ class CreatePretrainingDataOptions:
         "They are extras. none: words start by --word_start_rule.",
         choices=segmenters.NAMES,
     )
+    phrase_file: str | None = options.option(
+        None,
+        "File of phrases, one a line, that --records=passages marks in the "
+        "text, the longest first, for ERNIE's --mask_levels. With a word "
+        "segmenter its words are phrases already.",
+    )
+    entity_file: str | None = options.option(
+        None, "The same for entities: names of people, places and so on."
+    )
     drop_duplicates: bool = options.option(
         False, "Leave out documents that equal an earlier one."
     )
@@ -129,12 +145,13 @@ class CreatePretrainingDataOptions:
     def _check_records(self) -> None:
         """Refuse options of the other kind of records."""
         if self.records == "instances":
-            if self.cross_documents:
-                raise errors.UserError(
-                    "is for `records=passages`. Add that, or leave it out.",
-                    "cross_documents",
-                    True,
-                )
+            for name in ("cross_documents", *self.unit_files):
+                if value := getattr(self, name):
+                    raise errors.UserError(
+                        "is for `records=passages`. Add that, or leave it out.",
+                        name,
+                        value,
+                    )
             return
         values = options.to_dict(self)
         groups = segment_pairs.PairOptions(), masking.MaskingOptions()
@@ -151,6 +168,15 @@ class CreatePretrainingDataOptions:
                     name,
                     values[name],
                 )
+
+    @property
+    def unit_files(self) -> dict[str, str]:
+        """The files of units that are given, by option."""
+        found = {
+            "phrase_file": self.phrase_file,
+            "entity_file": self.entity_file,
+        }
+        return {n: path for n, path in found.items() if path is not None}
 
     @property
     def passes(self) -> int:
@@ -184,6 +210,7 @@ class Prepared(NamedTuple):
     inputs: list[str]  # In corpus order.
     outputs: list[str]
     tokenizer: tokenization.AnyTokenizer
+    marking: token_blocks.Marking | None = None  # Of passages.
 
 
 def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
@@ -193,8 +220,14 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     output_files.check(wanted, outputs)
     _warn(wanted)
     segmenters.require(wanted.word_segmenter)
+    marking = None
+    if wanted.records == "passages":
+        found = wanted.unit_files.items()
+        marking = token_blocks.Marking(
+            {units.OPTIONS[n]: units.read(path, n) for n, path in found}
+        )
     tokenizer = tokenization.load(wanted.vocabulary)
-    return Prepared(inputs, outputs, tokenizer)
+    return Prepared(inputs, outputs, tokenizer, marking)
 
 
 def _warn(wanted: CreatePretrainingDataOptions) -> None:

@@ -1,0 +1,89 @@
+"""Phrases and entities that a file lists, in the text: ERNIE 1.0's units."""
+
+import dataclasses
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from albert_tf.common import errors, files
+from albert_tf.data import marks, masking
+
+# What files list, and how its pieces are marked.
+KINDS = {"phrases": marks.PHRASE, "entities": marks.ENTITY}
+# Options that name the files.
+OPTIONS = {"phrase_file": "phrases", "entity_file": "entities"}
+
+# Letters and digits up to a space or sign; or a sign, or a character of a
+# script without spaces.
+_ALONE = "".join(f"{low}-{high}" for low, high in masking.WITHOUT_SPACES)
+_WORD = re.compile(rf"[^\W{_ALONE}]+|\S")
+
+
+@dataclasses.dataclass(frozen=True)
+class Units:
+    """What a file lists, as words in lower case.
+
+    Attributes:
+        lengths: First word to the lengths of units, in words, longest first.
+    """
+
+    known: frozenset[tuple[str, ...]]
+    lengths: Mapping[str, tuple[int, ...]]
+
+    def find(self, text: str) -> list[tuple[int, int]]:
+        """Return where units begin and end: the longest, from left to right.
+
+        Example:
+            units "new york" and "new york city", text "In New  York city!":
+            [(3, 17)]
+        """
+        places = [match.span() for match in _WORD.finditer(text)]
+        words = [text[begin:end].lower() for begin, end in places]
+        found, word = [], 0
+        while word < len(words):
+            sizes = self.lengths.get(words[word], ())
+            known = (tuple(words[word : word + n]) for n in sizes)
+            unit = next((unit for unit in known if unit in self.known), ())
+            if unit:
+                last = word + len(unit) - 1
+                found.append((places[word][0], places[last][1]))
+            word += max(1, len(unit))
+        return found
+
+
+def read(path: str, option: str) -> Units:
+    """Read a file of one unit a line; `option` names it in errors."""
+    content = files.read_bytes(files.require_file(path, option))
+    try:
+        lines = content.decode("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise errors.UserError(
+            f"is not UTF-8: {errors.bad_byte(content, 'the file')}. Convert "
+            "it first, for example with: iconv -f latin1 -t utf-8.",
+            option,
+            path,
+        ) from error
+    words = (map(str.lower, _WORD.findall(line)) for line in lines)
+    known = frozenset(map(tuple, words)) - {()}
+    if not known:
+        raise errors.UserError(
+            "names nothing. Write one phrase or entity a line.", option, path
+        )
+    lengths: dict[str, set[int]] = {}
+    for unit in known:
+        lengths.setdefault(unit[0], set()).add(len(unit))
+    return Units(
+        known, {w: tuple(sorted(n, reverse=True)) for w, n in lengths.items()}
+    )
+
+
+def continued(spans: list[tuple[int, int]], length: int) -> np.ndarray:
+    """Return which characters are in a unit but do not begin it.
+
+    The result has one more, behind the text: bool [length + 1].
+    """
+    found = np.zeros(length + 1, bool)
+    for begin, end in spans:
+        found[begin + 1 : end] = True
+    return found
