@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.common import random_streams
-from albert_tf.data import arrangements, drawing, layouts, marks, mask_levels
+from albert_tf.data import arrangements, drawing, layouts, marks, masking_levels
 
 # Purpose of the draws; those of the masker are below 10.
 _ARRANGE = 10
@@ -33,7 +33,7 @@ class PassageDrawer:
     tasks: Sequence[str]
     num_segments: int
     starts: Sequence[int] = ()
-    stages: Sequence[mask_levels.Stage] = ()
+    stages: Sequence[masking_levels.Stage] = ()
     drops: tuple[str, ...] = ("tokens", "document")
 
     @property
@@ -124,8 +124,8 @@ class PassageDrawer:
         special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)
         starts = units = special | (found & marks.WORD > 0)
         if self.stages:
-            level = mask_levels.level_at(self.stages, step)
-            units = special | mask_levels.unit_starts(level, found)
+            level = masking_levels.level_at(self.stages, step)
+            units = special | masking_levels.unit_starts(level, found)
             units[:, 1:] |= special[:, :-1]
         real = (ids > 0).astype(np.int64)
         hidden = self.masks.hide(ids, real.sum(1), units.astype(np.uint8), keys)

@@ -16,7 +16,7 @@ from albert_tf.data import (
     inputs,
     layouts,
     manifests,
-    mask_levels,
+    masking_levels,
     packed_rows,
 )
 from albert_tf.text import tokenization
@@ -244,7 +244,7 @@ def check_labels(
 
 
 def check_marks(
-    stages: Sequence[mask_levels.Stage], paths: Sequence[str]
+    stages: Sequence[masking_levels.Stage], paths: Sequence[str]
 ) -> None:
     """Refuse records that do not say which pieces phrases or entities have."""
     for path in paths:

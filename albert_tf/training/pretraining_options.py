@@ -7,7 +7,7 @@ import dataclasses
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.data import arrangements, mask_levels
+from albert_tf.data import arrangements, masking_levels
 from albert_tf.model import model_options
 from albert_tf.training import training_options
 
@@ -160,9 +160,9 @@ class RecipeOptions:
             )
 
     @property
-    def levels(self) -> tuple[mask_levels.Stage, ...]:
+    def levels(self) -> tuple[masking_levels.Stage, ...]:
         """The stages of `mask_levels`."""
-        return mask_levels.parse(self.mask_levels)
+        return masking_levels.parse(self.mask_levels)
 
     def _check_levels(self) -> None:
         """Refuse stages that never begin, and those of no use."""

@@ -38,6 +38,8 @@ def records(tmp_path_factory, tiny_vocab):
     """Passages of 24 documents, and instances."""
     folder = tmp_path_factory.mktemp("records")
     writing.write_corpus(folder / "a.txt", 1, 24)
+    phrases = folder / "phrases.lst"
+    phrases.write_text("at home\nby the fire\n")
     for kind in ("passages", "instances"):
         create_pretraining_data.run(
             create_pretraining_data.CreatePretrainingDataOptions(
@@ -45,6 +47,7 @@ def records(tmp_path_factory, tiny_vocab):
                 output_file=str(folder / kind),
                 num_workers=1,
                 records=kind,
+                phrase_file=str(phrases) if kind == "passages" else None,
                 vocabulary=tokenization.VocabularyOptions(tiny_vocab),
                 pairs=segment_pairs.PairOptions(max_seq_length=48),
             )
@@ -87,6 +90,37 @@ def evaluation(settings):
     lines = run_log.read(settings.output_dir)
     (found,) = (x for x in lines if x["split"] == "eval" and x["step"] == 4)
     return {k: v for k, v in found.items() if k.endswith(("loss", "accuracy"))}
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_like_an_undisturbed_one(make, tmp_path, monkeypatch):
+    ernie = {
+        "mask_levels": "basic:3,phrase",
+        "ngram": 1,
+        "sentence_objective": "reordering,distance",
+        "task_starts": "0,3",
+        "save_checkpoints_steps": 1,
+    }
+    whole, killed = make(**ernie), make(**ernie, output_dir=str(tmp_path / "k"))
+    run_pretraining.run(whole)
+    write = run_log.RunLog.write
+
+    def die(log, *line, **rest):
+        write(log, *line, **rest)
+        if line[:2] == ("train", 3):
+            raise writing.Killed
+
+    with monkeypatch.context() as patch, pytest.raises(writing.Killed):
+        patch.setattr(run_log.RunLog, "write", die)
+        run_pretraining.run(killed)
+    run_pretraining.run(killed)
+    one, two = (
+        checkpoint_reader.read(f"{s.output_dir}/model.ckpt-4")
+        for s in (whole, killed)
+    )
+    two_weights = two.load(two.shapes)
+    for name, value in one.load(one.shapes).items():
+        np.testing.assert_array_equal(value, two_weights[name], err_msg=name)
 
 
 LOSSES = {
@@ -146,8 +180,13 @@ def test_the_encoder_is_left_of_every_system(make, share, objective):
     assert all("bert/" not in name or "generator" in name for name in left)
 
 
-def test_a_restarted_run_goes_on_with_the_same_examples(make, records):
-    settings = make()
+# Phrases are hidden from the batch on after which the test looks.
+LEVELS = {"mask_levels": "basic:37,phrase", "ngram": 1, "num_train_steps": 40}
+
+
+@pytest.mark.parametrize("changes", [{}, LEVELS])
+def test_a_restarted_run_goes_on_with_the_same_examples(make, records, changes):
+    settings = make(**changes)
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     path = str(records / "passages")
     drawer = settings.make_drawer(config)
@@ -196,6 +235,19 @@ def test_a_restarted_run_goes_on_with_the_same_examples(make, records):
         ),
         ({"sentence_objective": "order"}, "`sentence_objective=order` is not"),
         ({"token_objective": ""}, "`token_objective=` is not none, or some of"),
+        ({"mask_levels": "phrase"}, "`mask_levels=phrase` hides single units"),
+        (
+            {**LEVELS, "do_whole_word_mask": False},
+            "hides single units. Set `ngram=1`, with `do_whole_word_mask`",
+        ),
+        (
+            {
+                "records": "instances",
+                "token_objective": "none",
+                "mask_levels": "basic",
+            },
+            "--mask_levels=basic needs --records=passages",
+        ),
     ],
 )
 def test_objectives_and_records_that_contradict_each_other(
@@ -228,3 +280,19 @@ def test_records_of_the_other_kind_are_refused(
         f"`records={kind}`",
     ):
         run_pretraining._find_data(settings, config)
+
+
+def test_levels_need_records_with_their_marks(make, records, tmp_path):
+    copy = tmp_path / "passages"
+    copy.write_bytes((records / "passages").read_bytes())
+    for path, levels, message in (
+        (records / "passages", "phrase:2,entity", "with `entity_file`, or"),
+        (copy, "phrase", "with `phrase_file` or `word_segmenter`, or have no"),
+    ):
+        settings = make(input_file=str(path), mask_levels=levels, ngram=1)
+        config = AlbertConfig.from_json_file(settings.albert_config_file)
+        with pytest.raises(
+            errors.UserError,
+            match=f"`mask_levels` has .*, but the records {path}.*{message}",
+        ):
+            run_pretraining._find_data(settings, config)

@@ -33,6 +33,18 @@ RTD = {"objective": "rtd"}
             for wrong in ("", "0", "5,5", "0,x", "0,-1", "0,125000", "0,1,2")
         ),
         (
+            {
+                "mask_levels": "basic:7,phrase:2,entity",
+                "num_train_steps": 9,
+                "num_warmup_steps": 0,
+            },
+            "begins entity after 9 steps, but the run has `num_train_steps=9`",
+        ),
+        (
+            {"mask_levels": "basic", "objective": "plm"},
+            "`mask_levels=basic` is for masked words; `objective=plm`",
+        ),
+        (
             {"generator_size": 0.5},
             "`generator_size=0.5` is for `objective=rtd`",
         ),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.data import marks, mask_levels, masking
+from albert_tf.data import marks, masking, masking_levels
 from tests.reference import unit_masking
 
 CLS, SEP, MASK = 2, 3, 4
@@ -22,7 +22,7 @@ CLS, SEP, MASK = 2, 3, 4
     ],
 )
 def test_stages_follow_each_other(text, stages):
-    assert list(mask_levels.parse(text)) == stages
+    assert list(masking_levels.parse(text)) == stages
 
 
 @pytest.mark.parametrize(
@@ -34,13 +34,14 @@ def test_stages_follow_each_other(text, stages):
 )
 def test_other_stages_are_refused(text):
     with pytest.raises(errors.UserError, match=f"`mask_levels={text}` is not"):
-        mask_levels.parse(text)
+        masking_levels.parse(text)
 
 
 def test_evaluation_has_the_last_level():
-    stages = mask_levels.parse("basic:9,phrase:5,entity")
+    stages = masking_levels.parse("basic:9,phrase:5,entity")
     found = [
-        mask_levels.level_at(stages, step) for step in (0, 8, 9, 13, 14, None)
+        masking_levels.level_at(stages, step)
+        for step in (0, 8, 9, 13, 14, None)
     ]
     assert found == [*["basic"] * 2, *["phrase"] * 2, *["entity"] * 2]
 
@@ -54,7 +55,7 @@ def test_words_outside_are_units():
         ("phrase", [1, 1, 0, 0, 1, 0, 1]),
         ("entity", [1, 1, 0, 1, 0, 0, 1]),
     ):
-        assert mask_levels.unit_starts(level, found).tolist() == starts
+        assert masking_levels.unit_starts(level, found).tolist() == starts
 
 
 def test_units_are_hidden_about_as_in_ernie():
