@@ -73,8 +73,8 @@ class ConvertOptions:
         "config.json beside the checkpoint.",
     )
     # Hugging Face needs it. Without one: the only one beside the checkpoint.
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
     )
     task_module: str | None = option(
         None, "The --task_module of the run in --from, if it had one."

@@ -82,11 +82,9 @@ class DistillOptions(finetuning_options.FileOptions):
     task_name: str = option(
         embedding.NAME, "The only one.", choices=(embedding.NAME,)
     )
-    vectors: embedding.EmbeddingOptions = dataclasses.field(
-        default_factory=lambda: embedding.EmbeddingOptions(
-            train_examples=embedding_data.TEXTS,
-            dev_examples=embedding_data.SCORED,
-        )
+    vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions(
+        train_examples=embedding_data.TEXTS,
+        dev_examples=embedding_data.SCORED,
     )
 
     def __post_init__(self) -> None:

@@ -55,11 +55,9 @@ class ClassifierOptions(finetuning_options.FileOptions):
         "Python module that adds tasks of your own to "
         "albert_tf.finetuning.glue.glue_tasks.TASKS, see docs/own_task.md.",
     )
-    table: tables.TableOptions = dataclasses.field(
-        default_factory=tables.TableOptions
-    )
-    teaching: finetuning_options.TeacherOptions = dataclasses.field(
-        default_factory=finetuning_options.TeacherOptions
+    table: tables.TableOptions = tables.TableOptions()
+    teaching: finetuning_options.TeacherOptions = (
+        finetuning_options.TeacherOptions()
     )
 
     def __post_init__(self) -> None:

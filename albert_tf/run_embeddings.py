@@ -34,9 +34,7 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
     task_name: str = option(
         embedding.NAME, "The only one.", choices=(embedding.NAME,)
     )
-    vectors: embedding.EmbeddingOptions = dataclasses.field(
-        default_factory=embedding.EmbeddingOptions
-    )
+    vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions()
 
     def __post_init__(self) -> None:
         shared = self.finetuning

@@ -118,22 +118,18 @@ class PretrainingOptions:
         "--num_train_steps.",
         may_change=True,
     )
-    recipe: pretraining_options.RecipeOptions = dataclasses.field(
-        default_factory=pretraining_options.RecipeOptions
+    recipe: pretraining_options.RecipeOptions = (
+        pretraining_options.RecipeOptions()
     )
     # Optional: checked against the records, and copied into the folder of the
     # run so that export finds it.
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
     )
-    masks: masking.MaskingOptions = dataclasses.field(
-        default_factory=masking.MaskingOptions
-    )
-    trainer: training_options.TrainerOptions = dataclasses.field(
-        default_factory=training_options.TrainerOptions
-    )
-    devices: training_options.DistributionOptions = dataclasses.field(
-        default_factory=training_options.DistributionOptions
+    masks: masking.MaskingOptions = masking.MaskingOptions()
+    trainer: training_options.TrainerOptions = training_options.TrainerOptions()
+    devices: training_options.DistributionOptions = (
+        training_options.DistributionOptions()
     )
 
     def __post_init__(self) -> None:

@@ -24,11 +24,9 @@ class RunRaceOptions(finetuning_options.TaskOptions):
         help="Folder that holds train, dev and test of RACE.", may_change=True
     )
     task_name: str = option(race.NAME, "The only one.", choices=(race.NAME,))
-    questions: race.RaceOptions = dataclasses.field(
-        default_factory=race.RaceOptions
-    )
-    teaching: finetuning_options.TeacherOptions = dataclasses.field(
-        default_factory=finetuning_options.TeacherOptions
+    questions: race.RaceOptions = race.RaceOptions()
+    teaching: finetuning_options.TeacherOptions = (
+        finetuning_options.TeacherOptions()
     )
 
 

@@ -45,11 +45,9 @@ class RunSquadOptions(finetuning_options.TaskOptions):
         None, "SQuAD's JSON file to evaluate or to answer.", may_change=True
     )
     task_name: str = option(squad.NAME, "The only one.", choices=(squad.NAME,))
-    questions: squad.SquadOptions = dataclasses.field(
-        default_factory=squad.SquadOptions
-    )
-    teaching: finetuning_options.TeacherOptions = dataclasses.field(
-        default_factory=finetuning_options.TeacherOptions
+    questions: squad.SquadOptions = squad.SquadOptions()
+    teaching: finetuning_options.TeacherOptions = (
+        finetuning_options.TeacherOptions()
     )
 
     def __post_init__(self) -> None:

@@ -28,11 +28,9 @@ class RunTaggerOptions(finetuning_options.FileOptions):
     task_name: str = option(
         tagging.NAME, "The only one.", choices=(tagging.NAME,)
     )
-    words: tagging.TaggingOptions = dataclasses.field(
-        default_factory=tagging.TaggingOptions
-    )
-    teaching: finetuning_options.TeacherOptions = dataclasses.field(
-        default_factory=finetuning_options.TeacherOptions
+    words: tagging.TaggingOptions = tagging.TaggingOptions()
+    teaching: finetuning_options.TeacherOptions = (
+        finetuning_options.TeacherOptions()
     )
 
 

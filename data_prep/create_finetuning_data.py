@@ -64,23 +64,13 @@ class FinetuningDataOptions:
     )
     num_workers: int = shared_options.num_workers()
     overwrite: bool = shared_options.overwrite("--output_file")
-    race_questions: race.RaceOptions = dataclasses.field(
-        default_factory=race.RaceOptions
-    )
-    squad_windows: squad_features.WindowOptions = dataclasses.field(
-        default_factory=squad_features.WindowOptions
-    )
-    vectors: embedding.EmbeddingOptions = dataclasses.field(
-        default_factory=embedding.EmbeddingOptions
-    )
-    words: tagging.TaggingOptions = dataclasses.field(
-        default_factory=tagging.TaggingOptions
-    )
-    table: tables.TableOptions = dataclasses.field(
-        default_factory=tables.TableOptions
-    )
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
+    race_questions: race.RaceOptions = race.RaceOptions()
+    squad_windows: squad_features.WindowOptions = squad_features.WindowOptions()
+    vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions()
+    words: tagging.TaggingOptions = tagging.TaggingOptions()
+    table: tables.TableOptions = tables.TableOptions()
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
     )
 
     def __post_init__(self) -> None:

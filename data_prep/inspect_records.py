@@ -55,8 +55,8 @@ class InspectOptions:
     statistics: bool = options.option(
         True, "Read all records and print statistics of them."
     )
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
     )
 
 

@@ -141,8 +141,6 @@ def _default(field: dataclasses.Field[Any], outer: Any) -> Any:
     """Return the default of a field, which an outer class may replace."""
     if dataclasses.is_dataclass(outer):
         return getattr(outer, field.name)
-    if field.default_factory is not dataclasses.MISSING:
-        return field.default_factory()
     return field.default
 
 

@@ -162,25 +162,19 @@ class FinetuningOptions:
         "learned. 0: the encoder stays as it is. Default: --learning_rate.",
         within=ranges.Range(0, 10),
     )
-    length: LengthOptions = dataclasses.field(default_factory=LengthOptions)
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
+    length: LengthOptions = LengthOptions()
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
     )
-    init: model_options.InitOptions = dataclasses.field(
-        default_factory=model_options.InitOptions
+    init: model_options.InitOptions = model_options.InitOptions()
+    optimizer: model_options.OptimizerOptions = model_options.OptimizerOptions(
+        optimizer="adamw", learning_rate=5e-5
     )
-    optimizer: model_options.OptimizerOptions = dataclasses.field(
-        default_factory=lambda: model_options.OptimizerOptions(
-            optimizer="adamw", learning_rate=5e-5
-        )
+    trainer: training_options.TrainerOptions = training_options.TrainerOptions(
+        save_checkpoints_steps=1000
     )
-    trainer: training_options.TrainerOptions = dataclasses.field(
-        default_factory=lambda: training_options.TrainerOptions(
-            save_checkpoints_steps=1000
-        )
-    )
-    devices: training_options.DistributionOptions = dataclasses.field(
-        default_factory=training_options.DistributionOptions
+    devices: training_options.DistributionOptions = (
+        training_options.DistributionOptions()
     )
 
     def __post_init__(self) -> None:

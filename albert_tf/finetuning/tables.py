@@ -158,9 +158,7 @@ class TableOptions:
     split_seed: int = option(
         12345, "Seed of that choice.", within=ranges.Range(0, 2**31 - 1)
     )
-    long: windows.WindowOptions = dataclasses.field(
-        default_factory=windows.WindowOptions
-    )
+    long: windows.WindowOptions = windows.WindowOptions()
 
     def __post_init__(self) -> None:
         columns = self.inputs

@@ -47,9 +47,7 @@ class TaggingOptions:
         "them. Default: those of --train_file; without it, of the run or of "
         "the Hugging Face folder that is continued.",
     )
-    columns: tagging_data.ColumnOptions = dataclasses.field(
-        default_factory=tagging_data.ColumnOptions
-    )
+    columns: tagging_data.ColumnOptions = tagging_data.ColumnOptions()
 
     def __post_init__(self) -> None:
         base.check_labels("tags", self.tags, self.labels, "tabs")

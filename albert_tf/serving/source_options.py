@@ -78,8 +78,8 @@ class SourceOptions:
         within=ranges.Range(1, 1000),
     )
     # Without one: that of the run, or the only one beside the checkpoint.
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
     )
     max_seq_length: int | None = option(
         None,

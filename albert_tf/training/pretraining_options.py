@@ -109,12 +109,8 @@ class RecipeOptions:
         "for the encoder and a generator; all else starts from random weights. "
         "Not with --init_checkpoint.",
     )
-    init: model_options.InitOptions = dataclasses.field(
-        default_factory=model_options.InitOptions
-    )
-    optimizer: model_options.OptimizerOptions = dataclasses.field(
-        default_factory=model_options.OptimizerOptions
-    )
+    init: model_options.InitOptions = model_options.InitOptions()
+    optimizer: model_options.OptimizerOptions = model_options.OptimizerOptions()
 
     def __post_init__(self) -> None:
         training_options.check_warmup(

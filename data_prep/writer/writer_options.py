@@ -102,15 +102,11 @@ class CreatePretrainingDataOptions:
     overwrite: bool = options.option(
         False, "Replace outputs that were written with other options."
     )
-    vocabulary: tokenization.VocabularyOptions = dataclasses.field(
-        default_factory=tokenization.VocabularyOptions
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
     )
-    pairs: segment_pairs.PairOptions = dataclasses.field(
-        default_factory=segment_pairs.PairOptions
-    )
-    masks: masking.MaskingOptions = dataclasses.field(
-        default_factory=masking.MaskingOptions
-    )
+    pairs: segment_pairs.PairOptions = segment_pairs.PairOptions()
+    masks: masking.MaskingOptions = masking.MaskingOptions()
 
     def __post_init__(self) -> None:
         if self.masking_time == "training" and self.masks.do_permutation:

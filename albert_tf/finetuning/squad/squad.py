@@ -82,12 +82,8 @@ class SquadOptions:
         "original, which takes logits for probabilities; for comparisons.",
         may_change=True,
     )
-    windows: squad_features.WindowOptions = dataclasses.field(
-        default_factory=squad_features.WindowOptions
-    )
-    answers: squad_answers.AnswerOptions = dataclasses.field(
-        default_factory=squad_answers.AnswerOptions
-    )
+    windows: squad_features.WindowOptions = squad_features.WindowOptions()
+    answers: squad_answers.AnswerOptions = squad_answers.AnswerOptions()
 
     @property
     def rule(self) -> squad_answers.ThresholdRule:

@@ -20,7 +20,7 @@ class Outer:
     odd_option: str | None = option(None, "An odd one.")
     do_eval: bool = option(True, "Whether to evaluate.")
     do_train: bool = option(False, "Whether to train.")
-    inner: Inner = dataclasses.field(default_factory=Inner)
+    inner: Inner = Inner()
     input_file: str = option(
         "a", help="Long words." + " Long words." * 6, positional=True
     )

@@ -30,7 +30,7 @@ class Outer:
     note: str | None = option(None, "A note.", choices=("a", "out", ""))
     verbose: bool = option(False, "Whether to talk.", may_change=True)
     from_: int | None = option(None, "A start.", within=ranges.Range(0, 5))
-    inner: Inner = dataclasses.field(default_factory=lambda: Inner(size=7))
+    inner: Inner = Inner(size=7)
 
     def __post_init__(self) -> None:
         if self.rate > 1:
