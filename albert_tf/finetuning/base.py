@@ -15,7 +15,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, strict_json
 from albert_tf.data import layouts, lengths
-from albert_tf.finetuning import text_files
+from albert_tf.finetuning import probabilities, text_files
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
@@ -187,12 +187,13 @@ class Task(abc.ABC):
         path = os.path.join(output_dir, f"{split}_predictions.jsonl")
         files.write_text(path, text)
 
-    @abc.abstractmethod
     def combine(self, runs: Sequence[Outputs]) -> Outputs:
-        """Average the outputs of several models for the same records.
+        """Average what several models say about the same records.
 
-        Source: ALBERT §4.9.
+        By default the probabilities of classes. Source: ALBERT §4.9.
         """
+        logits = [outputs["logits"] for outputs in runs]
+        return {"logits": probabilities.average(logits)}
 
 
 def check_labels(

@@ -115,10 +115,7 @@ class EmbeddingTask(base.Task):
             kind, has_scores = self._kind(split), split != base.TEST
             items = embedding_data.read(path, kind, has_scores=has_scores)
         found = list(text_files.strictly(items))
-        if not found:
-            raise errors.UserError(
-                f"{path} has no examples. Give a file that has some."
-            )
+        text_files.require_some(found, path)
         if split == base.TRAIN:
             self._check_training(path, found)
         elif split == base.DEV and len({e.score for e in found} - {None}) == 1:
@@ -296,9 +293,7 @@ def ranks(vectors: np.ndarray, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
         cosines = vectors[start : start + _BATCH, 0] @ table
         some = texts[start : start + _BATCH]
         for row, (text, right, *_) in zip(cosines, some, strict=True):
-            own = row[numbers[right]]
             if text in numbers and text != right:
                 row[numbers[text]] = -np.inf
-            equal = (row == own).sum() - 1
-            found.append(1 + (row > own).sum() + equal / 2)
+            found.append(retrieval.places(row, [numbers[right]])[0])
     return np.array(found)

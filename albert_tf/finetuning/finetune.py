@@ -57,7 +57,7 @@ def run(
     if task.has_pairs:
         fit.check_pairs(shared.read_config(), shared.albert_config_file)
     _check_exits(shared, task)
-    _check_memory(shared, task, strategy)
+    _check_batches(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy, taught)
     _check_weights([one.finetuning for one in runs])
     is_chief, several = distribution.is_chief(strategy), len(runs) > 1
@@ -148,26 +148,28 @@ def _check_exits(
     settings.read_config().exits(settings.exit_layers)
 
 
-def _check_memory(
+def _check_batches(
     settings: finetuning_options.FinetuningOptions,
     task: base.Task,
     strategy: tf.distribute.Strategy,
 ) -> None:
+    microbatches = settings.trainer.gradient_accumulation_steps
     step = memory_check.Step(
         settings.read_config(),
         settings.max_seq_length,
         task.sequences_at_once,
         precision=settings.trainer.precision,
         recompute=settings.trainer.recompute,
-        microbatches=settings.trainer.gradient_accumulation_steps,
+        microbatches=microbatches,
     )
-    for name, is_wanted in (
-        ("train_batch_size", settings.do_train),
-        ("eval_batch_size", settings.do_eval),
-        ("predict_batch_size", settings.do_predict),
+    for name, is_wanted, divisor in (
+        ("train_batch_size", settings.do_train, microbatches),
+        ("eval_batch_size", settings.do_eval, 1),
+        ("predict_batch_size", settings.do_predict, 1),
     ):
         if is_wanted:
             batch_size = getattr(settings, name)
+            distribution.check_batch(strategy, batch_size, name, divisor)
             memory_check.check(step, strategy, name, batch_size)
 
 

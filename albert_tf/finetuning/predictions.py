@@ -110,10 +110,7 @@ class RunPredictor:
     def read(self, path: str) -> list[Item]:
         """Read a file of the user's; see `base.Task.read_own`."""
         items = self.task.read_own(path)
-        if not items:
-            raise errors.UserError(
-                f"{path} has no examples. Give a file that has some."
-            )
+        text_files.require_some(items, path)
         if all(isinstance(item, text_files.BadLine) for item in items):
             next(text_files.strictly(items))
         return items

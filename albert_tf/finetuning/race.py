@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors, files, ranges, strict_json
+from albert_tf.common import errors, files, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 from albert_tf.finetuning import (
@@ -282,13 +282,7 @@ class RaceTask(base.Task):
         The first has one object for each question, the second the scores, as
         in the original; RACE's test questions have their answers.
         """
-        answers = self.answers(outputs, examples)
-        text = "".join(strict_json.dumps(a) + "\n" for a in answers)
-        path = os.path.join(output_dir, f"{split}_predictions.jsonl")
-        files.write_text(path, text)
+        super().write_predictions(outputs, examples, split, output_dir)
         scores = self.score(outputs, examples)
         text = "".join(f"{name} = {scores[name]}\n" for name in sorted(scores))
         files.write_text(os.path.join(output_dir, "predict_results.txt"), text)
-
-    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        return {"logits": probabilities.average([r["logits"] for r in runs])}

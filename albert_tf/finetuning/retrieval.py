@@ -109,16 +109,20 @@ def score(vectors: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
     numbers = {guid: n for n, guid in enumerate(_ids(entries))}
     reciprocals, recalls = [], []
     for entry, row in _cosines(vectors, entries):
-        own = row[[numbers[id_] for id_ in entry.relevant], None]
-        equal = (row == own).sum(1) - 1
-        places = 1 + (row > own).sum(1) + equal / 2
-        reciprocals.append(1 / places.min())
-        recalls.append([(places <= most).mean() for most in RECALLS])
+        ranks = places(row, [numbers[id_] for id_ in entry.relevant])
+        reciprocals.append(1 / ranks.min())
+        recalls.append([(ranks <= most).mean() for most in RECALLS])
     shares = np.mean(recalls, 0)
     return {"mrr": float(np.mean(reciprocals))} | {
         f"recall_at_{most}": float(share)
         for most, share in zip(RECALLS, shares, strict=True)
     }
+
+
+def places(row: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
+    """Return the ranks of some numbers of a row, from 1; equal ones share it."""
+    own = row[chosen, None]
+    return 1 + (row > own).sum(1) + ((row == own).sum(1) - 1) / 2
 
 
 def answers(

@@ -56,7 +56,6 @@ class RunData:
             splits = self._available(True, (base.TRAIN,), "do_train")
             wanted = {**dict.fromkeys(splits), **wanted}
         self.examples = {s: task.read(sources[s], s) for s in wanted}
-        self._check_batches()
         if self._lesson and settings.train_feature_file:
             raise errors.UserError(
                 "holds records without the text that a teacher is asked for. "
@@ -86,18 +85,6 @@ class RunData:
                 option_name,
             )
         return found
-
-    def _check_batches(self) -> None:
-        settings = self._settings
-        microbatches = settings.trainer.gradient_accumulation_steps
-        for name, wanted, divisor in (
-            ("train_batch_size", settings.do_train, microbatches),
-            ("eval_batch_size", settings.do_eval, 1),
-            ("predict_batch_size", settings.do_predict, 1),
-        ):
-            if wanted:
-                size = getattr(settings, name)
-                distribution.check_batch(self._strategy, size, name, divisor)
 
     def make_features(
         self, settings: finetuning_options.FinetuningOptions

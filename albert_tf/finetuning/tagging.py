@@ -273,9 +273,7 @@ class TaggingTask(base.Task):
 
         The last three are for entities only, over all types: see seqeval.
         """
-        words = self._tags(outputs, examples)
-        found = [[tag for tag, _ in one] for one in words]
-        return self.score_tags(found, examples)
+        return self.score_tags(self._found(outputs, examples), examples)
 
     def score_tags(
         self, tags: Sequence[Sequence[str]], examples: Sequence[TaggedText]
@@ -298,8 +296,7 @@ class TaggingTask(base.Task):
     ) -> confusion.Confusion:
         """Count words by their tags, or whole entities by their types."""
         expected = [example.tags or () for example in examples]
-        words = self._tags(outputs, examples)
-        found = [[tag for tag, _ in one] for one in words]
+        found = self._found(outputs, examples)
         if not self.has_entities:
             given, right = (
                 list(itertools.chain(*x)) for x in (found, expected)
@@ -356,18 +353,19 @@ class TaggingTask(base.Task):
         """
         super().write_predictions(outputs, examples, split, output_dir)
         blocks = []
-        tags = self._tags(outputs, examples)
-        for example, words in zip(examples, tags, strict=True):
-            found = [tag for tag, _ in words]
+        tags = self._found(outputs, examples)
+        for example, found in zip(examples, tags, strict=True):
             known = [] if example.tags is None else [example.tags]
             rows = zip(example.texts, *known, found, strict=True)
             blocks.append("".join("\t".join(row) + "\n" for row in rows))
         path = os.path.join(output_dir, f"{split}_predictions.tsv")
         files.write_text(path, "\n".join(blocks))
 
-    def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        logits = [outputs["logits"] for outputs in runs]
-        return {"logits": probabilities.average(logits)}
+    def _found(
+        self, outputs: base.Outputs, examples: Sequence[TaggedText]
+    ) -> list[list[str]]:
+        words = self._tags(outputs, examples)
+        return [[tag for tag, _ in one] for one in words]
 
     def _tags(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]

@@ -90,10 +90,7 @@ def read(
         found = list(_objects(path, needs_tags=needs_tags))
     else:
         found = list(_columns(path, columns, needs_tags=needs_tags))
-    if not found:
-        raise errors.UserError(
-            f"{path} has no examples. Give a file that has some."
-        )
+    text_files.require_some(found, path)
     if are_entities(labels or {t for e, _ in found for t in e.tags or ()}):
         found = _to_bio(path, found)
     if labels is not None:

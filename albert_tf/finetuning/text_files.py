@@ -73,6 +73,14 @@ def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
         yield item
 
 
+def require_some(found: Sequence[Any], path: str) -> None:
+    """Refuse a file without examples."""
+    if not found:
+        raise errors.UserError(
+            f"{path} has no examples. Give a file that has some."
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class Place:
     """Stands for the id of something in a user's file that has none."""
@@ -311,7 +319,7 @@ def _columns(
     text = line.decode(errors="replace").rstrip("\r\n")
     fields = text.split("\t")
     if is_table(name) or wanted <= set(fields):
-        names = column_names(decode(line, where), where)
+        names = _checked_names(decode(line, where).split("\t"), where)
         require_names(names, inputs, where, "The first row must name")
         return names
     # Such as `id,text` or `"id";"text"`.
@@ -482,11 +490,6 @@ def number(written: Any) -> float:
         return math.nan if is_odd else float(written)
     except (TypeError, ValueError, OverflowError):
         return math.nan
-
-
-def column_names(text: str, where: str) -> list[str]:
-    """Return the names in the first row of a table."""
-    return _checked_names(text.split("\t"), where)
 
 
 def _checked_names(names: list[str], where: str) -> list[str]:

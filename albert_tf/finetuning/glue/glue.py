@@ -155,10 +155,9 @@ class TextTask(base.Task):
             }
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
-        logits = [outputs["logits"] for outputs in runs]
         if self.is_regression:
-            return {"logits": np.mean(logits, 0)}
-        return {"logits": probabilities.average(logits)}
+            return {"logits": np.mean([one["logits"] for one in runs], 0)}
+        return super().combine(runs)
 
 
 class GlueTask(TextTask):
@@ -226,10 +225,7 @@ class GlueTask(TextTask):
             examples = list(text_files.strictly(self.read_own(path)))
         else:
             examples = list(glue_data.read(self._spec, self.name, path, split))
-        if not examples:
-            raise errors.UserError(
-                f"{path} has no examples. Give a file that has some."
-            )
+        text_files.require_some(examples, path)
         return examples
 
     def read_own(
