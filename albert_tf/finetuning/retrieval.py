@@ -120,7 +120,7 @@ def score(vectors: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
 
 
 def places(row: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
-    """Return the ranks of some numbers of a row, from 1; equal ones share it."""
+    """Return ranks of numbers of a row, from 1; of equal ones the mean."""
     own = row[chosen, None]
     return 1 + (row > own).sum(1) + ((row == own).sum(1) - 1) / 2
 
