@@ -611,9 +611,7 @@ def _find_data(
         pretraining_data.check_labels(
             settings.recipe.sentence_objective, manifest, training
         )
-    pretraining_data.check_marks(
-        settings.recipe.levels, [*training, *evaluation]
-    )
+    pretraining_data.check_marks(settings.recipe, [*training, *evaluation])
     data = pretraining_data.PretrainingData(
         training,
         evaluation,

@@ -23,19 +23,25 @@ class Passage(NamedTuple):
     # Of another document, or nothing.
     partner: np.ndarray  # int [m].
     draws: random_streams.Stream
+    room: int = 0  # Pieces that all segments may have.
 
     def split(self, count: int) -> list[np.ndarray]:
         """Cut the passage at random sentences, into fewer parts if it must be.
 
         Every choice of sentences is equally likely.
         """
-        starts = np.flatnonzero(self.pieces & marks.SENTENCE)
-        places = starts[starts > 0].tolist()
+        places = _later_sentences(self.pieces).tolist()
         chosen: list[int] = []
         while places and len(chosen) < count - 1:
             place = self.draws.randint(0, len(places) - 1)
             chosen.append(places.pop(place))
         return np.split(self.pieces, sorted(chosen))
+
+
+def _later_sentences(pieces: np.ndarray) -> np.ndarray:
+    """Return where sentences begin but the first, int [sentences - 1]."""
+    starts = np.flatnonzero(pieces & marks.SENTENCE)
+    return starts[starts > 0]
 
 
 Arranged = tuple[list[np.ndarray], int]  # The segments, and the label.
@@ -56,6 +62,8 @@ class Arrangement:
     classes: int
     most_segments: int
     arrange: Callable[[Passage], Arranged]
+    # Whether segment ids say who speaks; else they count the segments.
+    by_speaker: bool = False
 
 
 def sentence_order(passage: Passage) -> Arranged:
@@ -117,6 +125,42 @@ def distance(passage: Passage) -> Arranged:
     return [first, others[label]], label
 
 
+def dialogue(passage: Passage) -> Arranged:
+    """Label 1: one of three turns is from another dialogue.
+
+    Source: ERNIE 1.0, Sun et al., arXiv 1904.09223, section 4.2. The other turn
+    is of the same speaker, so that the order of speakers does not tell.
+    """
+    turns, others = (
+        np.split(pieces, _later_sentences(pieces))
+        for pieces in (passage.pieces, passage.partner)
+    )
+    speakers = "".join(map(_speaker, turns))
+    places = [n for n in range(len(turns)) if speakers[n : n + 3] in _TURNS]
+    if not places:
+        return [passage.pieces], layouts.NO_LABEL
+    first = places[passage.draws.randint(0, len(places) - 1)]
+    chosen, which = turns[first : first + 3], passage.draws.randint(0, 2)
+    speaker = _speaker(chosen[which])
+    others = [t for t in others if len(t) and _speaker(t) == speaker]
+    if not others:
+        return chosen, layouts.NO_LABEL
+    if passage.draws.random() < 0.5:
+        return chosen, 0
+    room = passage.room - sum(map(len, chosen)) + len(chosen[which])
+    other = others[passage.draws.randint(0, len(others) - 1)]
+    chosen[which] = other[:room]
+    return chosen, 1
+
+
+# Queries and responses in three turns, as the paper has them.
+_TURNS = ("QRQ", "QRR", "QQR")
+
+
+def _speaker(turn: np.ndarray) -> str:
+    return "R" if turn[0] & marks.RESPONSE else "Q"
+
+
 # Segments of `reordering`, at most.
 _MOST = 3
 
@@ -130,6 +174,7 @@ ARRANGEMENTS = {
         lambda passage: reordering(passage, _MOST),
     ),
     "distance": Arrangement("sentence_distance", 3, 2, distance),
+    "dialogue": Arrangement("dialogue", 2, 3, dialogue, by_speaker=True),
 }
 # Tasks about pieces that start words, by the mark that is predicted.
 # Source: ERNIE 2.0, section 4.2.1.

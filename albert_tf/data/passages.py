@@ -78,10 +78,10 @@ class PassageDrawer:
             draws = random_streams.Stream(
                 random_streams.derive(int(keys[row]), _ARRANGE)
             )
-            found, labels[row], numbers[row] = self._arrange(
+            parts, ids, labels[row], numbers[row] = self._arrange(
                 arrangements.Passage(rows[row], partner, draws), known
             )
-            self._join(found, pieces[row], segments[row])
+            self._join(parts, ids, pieces[row], segments[row])
         return self._hide(pieces, keys, step) | {
             "segment_ids": segments,
             "next_sentence_labels": labels,
@@ -90,29 +90,37 @@ class PassageDrawer:
 
     def _arrange(
         self, passage: arrangements.Passage, known: Sequence[int]
-    ) -> tuple[list[np.ndarray], int, int]:
-        """Return segments, label and number of one of the known tasks."""
+    ) -> tuple[list[np.ndarray], list[int], int, int]:
+        """Return segments, their ids, label and number of a known task."""
         if not known:
-            return [passage.pieces], layouts.NO_LABEL, 0
+            return [passage.pieces], [0], layouts.NO_LABEL, 0
         number = known[passage.draws.randint(0, len(known) - 1)]
         task = arrangements.ARRANGEMENTS[self.tasks[number]]
         # Room for the [SEP] of each segment.
         room = self.masks.max_seq_length - 1 - task.most_segments
-        passage = passage._replace(pieces=passage.pieces[:room])
-        return *task.arrange(passage), number
+        passage = passage._replace(pieces=passage.pieces[:room], room=room)
+        parts, label = task.arrange(passage)
+        ids = list(range(len(parts)))
+        if task.by_speaker:
+            ids = [int(part[0] & marks.RESPONSE > 0) for part in parts]
+        return parts, ids, label, number
 
     def _join(
-        self, parts: list[np.ndarray], pieces: np.ndarray, segments: np.ndarray
+        self,
+        parts: list[np.ndarray],
+        ids: list[int],
+        pieces: np.ndarray,
+        segments: np.ndarray,
     ) -> None:
         """Write [CLS], and the segments with [SEP], to [S], in place."""
         vocabulary = self.masks.masker.vocabulary
         separator = vocabulary.sep_id << marks.BITS
         pieces[0] = vocabulary.cls_id << marks.BITS
         begin = 1
-        for number, part in enumerate(parts):
+        for part, id_ in zip(parts, ids, strict=True):
             end = begin + len(part)
             pieces[begin:end], pieces[end] = part, separator
-            segments[begin : end + 1] = min(number, self.num_segments - 1)
+            segments[begin : end + 1] = min(id_, self.num_segments - 1)
             begin = end + 1
 
     def _hide(

@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,24 +13,25 @@ from absl import logging
 
 from albert_tf.common import errors
 from albert_tf.data import (
+    arrangements,
     drawing,
     inputs,
     layouts,
     manifests,
-    masking_levels,
     packed_rows,
 )
 from albert_tf.text import tokenization
-from albert_tf.training import run_log
+from albert_tf.training import pretraining_options, run_log
 
 # Packing that leaves more rows than this share of instances is warned of.
 _HARDLY_FEWER = 0.98
 # Records of each file that are looked at before anything else is done.
 _LOOKED_AT = 1000
-# Options of the writer for the marks of levels, any of them.
-_MARKED_BY = {
+# Options of the writer that levels and tasks need, one of them.
+_WRITTEN_WITH = {
     "phrase": ("phrase_file", "word_segmenter"),
     "entity": ("entity_file",),
+    "dialogue": ("input_format=dialogues",),
 }
 _REMEDY = (
     "Use the model config that belongs to the records, copy the file again, or "
@@ -244,21 +246,34 @@ def check_labels(
 
 
 def check_marks(
-    stages: Sequence[masking_levels.Stage], paths: Sequence[str]
+    recipe: pretraining_options.RecipeOptions, paths: Sequence[str]
 ) -> None:
-    """Refuse records that do not say which pieces phrases or entities have."""
-    for path in paths:
+    """Refuse records without the marks of phrases, entities or speakers."""
+    wanted = [("mask_levels", level) for _, level in recipe.levels]
+    wanted += [
+        ("sentence_objective", task)
+        for task in arrangements.parse(recipe.sentence_objective)
+    ]
+    for path, (option, name) in itertools.product(paths, wanted):
         manifest = manifests.find(path)
-        written = manifest.options if manifest else {}
-        for _, level in stages:
-            names = _MARKED_BY.get(level, ())
-            if names and all(written.get(n) in (None, "none") for n in names):
-                wanted = " or ".join(f"`{name}`" for name in names)
-                raise errors.UserError(
-                    f"`mask_levels` has {level}, but the records {path} were "
-                    f"not written with {wanted}, or have no manifest that says "
-                    "so. Write them again with it."
-                )
+        needed = _WRITTEN_WITH.get(name, ())
+        if not needed or (manifest and any(_has(manifest, n) for n in needed)):
+            continue
+        options = " or ".join(f"`{n}`" for n in needed)
+        raise errors.UserError(
+            f"has {name}, but the records {path} were not written with "
+            f"{options}, or have no manifest that says so. Write them again "
+            "with it.",
+            option,
+            getattr(recipe, option),
+        )
+
+
+def _has(manifest: manifests.Manifest, option: str) -> bool:
+    """Tell whether an option was given, or had the value after a "="."""
+    name, _, value = option.partition("=")
+    written = manifest.options.get(name)
+    return written == value if value else written not in (None, "none")
 
 
 def warn_of_lost_masks(manifest: manifests.Manifest) -> None:

@@ -74,8 +74,10 @@ class CorpusOptions:
         "lines",
         "lines: one sentence a line, an empty line after each document. jsonl: "
         "one JSON object a line, each a document. parquet, arrow: tables as "
-        "`datasets` writes them, each row a document; they need pyarrow.",
-        choices=("lines", "jsonl", *tables.ENDINGS),
+        "`datasets` writes them, each row a document; they need pyarrow. "
+        "dialogues: as lines, but a line is a turn: Q (query) or R (response), "
+        "a tab, the text; for --records=passages.",
+        choices=("lines", "jsonl", *tables.ENDINGS, "dialogues"),
     )
     json_field: str = option("text", "The field of JSON objects with the text.")
     text_column: str = option(
@@ -120,6 +122,11 @@ class CorpusOptions:
                 "language",
                 self.language,
             )
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a line of a file is a line of text."""
+        return self.input_format in ("lines", "dialogues")
 
     @property
     def is_table(self) -> bool:
@@ -254,7 +261,7 @@ class CorpusReader:
         options, stored = self._options, self._open_file
         assert stored is not None
         longest = MAX_DOCUMENT_BYTES
-        if options.input_format == "lines":
+        if options.is_text:
             longest = MAX_LINE_BYTES
         on_long = None
         if options.on_bad_line == "fail":
@@ -271,7 +278,7 @@ class CorpusReader:
         with _unpacked(stored, path) as text:
             if text.peek(3).startswith(codecs.BOM_UTF8):
                 text.read(3)
-            if options.input_format == "lines":
+            if options.is_text:
                 _refuse_other_layouts(text.peek(_CHUNK_BYTES), path)
             yield from text_lines.read_lines([text], longest, on_long)
             while stored.read(_CHUNK_BYTES):
@@ -279,7 +286,7 @@ class CorpusReader:
 
     def _divide(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """Yield the number of the first line, and the text, of each block."""
-        each_line = self._options.input_format != "lines"
+        each_line = not self._options.is_text
         block: list[bytes] = []
         size = document = first = 0  # Bytes of block and document.
         for number, line in enumerate(lines, 1):

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import itertools
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from albert_tf.common import errors, strict_json
 from data_prep.writer import corpus, sentences, text_lines
@@ -30,9 +30,12 @@ def decode_lines(
         characters, or accents.
     """
     counts = {"lines_skipped": 0, "lines_replaced": 0}
-    if options.input_format == "lines":
-        return _decode_text(block, options, counts), counts
-    lines: list[str] = []
+    if options.is_text:
+        lines = _decode_text(block, options, counts)
+        if options.input_format == "dialogues":
+            lines = _only_turns(lines, block, options, counts)
+        return lines, counts
+    lines = []
     for text in _decode_json(block, options, counts):
         lines += [line for line in text if _is_visible(line, clean)]
         lines.append("")
@@ -61,6 +64,29 @@ def _decode_text(
         else:
             counts["lines_skipped"] += 1
     return decoded
+
+
+def _only_turns(
+    lines: Sequence[str],
+    block: corpus.Block,
+    options: corpus.CorpusOptions,
+    counts: dict[str, int],
+) -> list[str]:
+    """Return turns of dialogues, and empty lines; others are bad lines."""
+    found = []
+    for place, line in enumerate(lines):
+        if line[:2] in ("Q\t", "R\t") or not line.strip():
+            found.append(line)
+        elif options.on_bad_line == "fail":
+            raise errors.UserError(
+                f"{_tell(block, place)} is no turn of a dialogue: it begins "
+                f"with {line[:10]!r}. With --input_format=dialogues a line is "
+                "Q or R, a tab and the text. Correct the line, or leave such "
+                "lines out with --on_bad_line=skip."
+            )
+        else:
+            counts["lines_skipped"] += 1
+    return found
 
 
 def _tell(block: corpus.Block, place: int) -> str:

@@ -84,9 +84,11 @@ class Marking:
 
     Attributes:
         units: By kind, see `units.KINDS`.
+        speakers: Whether lines begin with "Q" or "R" and a tab.
     """
 
     units: Mapping[str, units.Units]
+    speakers: bool = False
 
 
 def tokenize(
@@ -179,6 +181,9 @@ def _encode_marked(
     cut = None if segmenter == segmenters.NONE else segmenters.load(segmenter)
     rows, found = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for line in lines:
+        speaker = ""
+        if marking is not None and marking.speakers:
+            speaker, line = line[:1], line[2:]
         row, begins, ends = tokenizer.encode_with_offsets(line)
         bits = np.zeros(len(row), np.int64)
         if cut is not None:
@@ -193,7 +198,7 @@ def _encode_marked(
                 )
             ]
             is_upper = np.array([c.isupper() for c in first], bool)
-            bits |= marks.UPPER * is_upper
+            bits |= marks.UPPER * is_upper | marks.RESPONSE * (speaker == "R")
             for kind, known in marking.units.items():
                 spans = known.find(line)
                 facts[kind] = facts.get(kind, 0) + len(spans)

@@ -141,8 +141,13 @@ class CreatePretrainingDataOptions:
     def _check_records(self) -> None:
         """Refuse options of the other kind of records."""
         if self.records == "instances":
-            for name in ("cross_documents", *self.unit_files):
-                if value := getattr(self, name):
+            is_dialogue = self.text.input_format == "dialogues"
+            for name, value in {
+                "cross_documents": self.cross_documents,
+                **self.unit_files,
+                "input_format": is_dialogue and "dialogues",
+            }.items():
+                if value:
                     raise errors.UserError(
                         "is for `records=passages`. Add that, or leave it out.",
                         name,
@@ -220,7 +225,8 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     if wanted.records == "passages":
         found = wanted.unit_files.items()
         marking = token_blocks.Marking(
-            {units.OPTIONS[n]: units.read(path, n) for n, path in found}
+            {units.OPTIONS[n]: units.read(path, n) for n, path in found},
+            speakers=wanted.text.input_format == "dialogues",
         )
     tokenizer = tokenization.load(wanted.vocabulary)
     return Prepared(inputs, outputs, tokenizer, marking)

@@ -282,6 +282,48 @@ def test_records_of_the_other_kind_are_refused(
         run_pretraining._find_data(settings, config)
 
 
+@pytest.fixture
+def dialogues(tmp_path, tiny_vocab):
+    """Passages of 30 dialogues of three to six turns."""
+    talk = tmp_path / "talk.txt"
+    generator = np.random.default_rng(1)
+    for _ in range(30):
+        with talk.open("a") as stream:
+            for turn in range(generator.integers(3, 7)):
+                words = generator.choice(writing.WORDS, 4)
+                print("QR"[turn % 2], " ".join(words), sep="\t", file=stream)
+            print(file=stream)
+    create_pretraining_data.run(
+        create_pretraining_data.CreatePretrainingDataOptions(
+            text=corpus.CorpusOptions(str(talk), "dialogues"),
+            output_file=str(tmp_path / "talk.tfrecord"),
+            num_workers=1,
+            records="passages",
+            vocabulary=tokenization.VocabularyOptions(tiny_vocab),
+            pairs=segment_pairs.PairOptions(max_seq_length=48),
+        )
+    )
+    return str(tmp_path / "talk.tfrecord")
+
+
+@pytest.mark.slow
+def test_dialogues_are_learned(make, dialogues):
+    settings = make(input_file=dialogues, sentence_objective="dialogue")
+    assert 0 < evaluation(settings)["dialogue_loss"] < 2
+    with open(f"{settings.output_dir}/run_card.md") as stream:
+        assert "dialogue_accuracy" in stream.read()
+
+
+def test_dialogues_need_their_records(make):
+    settings = make(sentence_objective="sop,dialogue")
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    with pytest.raises(
+        errors.UserError,
+        match="has dialogue, but the records .* `input_format=dialogues`, or",
+    ):
+        run_pretraining._find_data(settings, config)
+
+
 def test_levels_need_records_with_their_marks(make, records, tmp_path):
     copy = tmp_path / "passages"
     copy.write_bytes((records / "passages").read_bytes())
@@ -293,6 +335,7 @@ def test_levels_need_records_with_their_marks(make, records, tmp_path):
         config = AlbertConfig.from_json_file(settings.albert_config_file)
         with pytest.raises(
             errors.UserError,
-            match=f"`mask_levels` has .*, but the records {path}.*{message}",
+            match=f"`mask_levels={levels}` has .*, but the records {path}.*"
+            + message,
         ):
             run_pretraining._find_data(settings, config)

@@ -140,3 +140,61 @@ def test_options_that_name_no_tasks_are_refused(wrong):
 )
 def test_heads_of_tasks(given, order, tasks):
     assert arrangements.heads(given) == (order, tasks)
+
+
+def turns(speakers, first=0, sizes=(2, 3, 1, 2)):
+    """Pieces of turns by these speakers, each of its own ids."""
+    rows = [
+        [first + 10 * n + k for k in range(size)]
+        for n, (size, _) in enumerate(zip(sizes, speakers, strict=False))
+    ]
+    found = pieces(rows)
+    for speaker, row in zip(speakers, rows, strict=True):
+        found[np.isin(found >> marks.BITS, row)] |= marks.RESPONSE * (
+            speaker == "R"
+        )
+    return found
+
+
+def talk(seed, one, other, room=8):
+    passage = arrangements.Passage(
+        turns(one),
+        turns(other, 100) if other else np.zeros(0, int),
+        random_streams.Stream(random_streams.derive(6, seed)),
+        room,
+    )
+    return arrangements.ARRANGEMENTS["dialogue"].arrange(passage)
+
+
+def test_one_of_three_turns_is_from_another_dialogue():
+    counts = collections.Counter()
+    for seed in range(ROUNDS):
+        parts, label = talk(seed, "RQRQ", "RQ")
+        ids = [(part >> marks.BITS).tolist() for part in parts]
+        said = "".join("R" if p[0] & marks.RESPONSE else "Q" for p in parts)
+        assert said == "QRQ"  # RQR does not begin with a query.
+        fake = [n for n, part in enumerate(ids) if part[0] >= 100]
+        assert len(fake) == label
+        counts[label, *fake] += 1
+        for n in fake:  # Of the same speaker, and as long as there is room.
+            assert ids[n] == ([100, 101] if n == 1 else [110, 111, 112])
+        assert sum(map(len, ids)) <= 8
+    assert counts[0,] / ROUNDS == pytest.approx(0.5, abs=0.03)
+    for place in range(3):
+        assert counts[1, place] / ROUNDS == pytest.approx(1 / 6, abs=0.03)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("QR", "QR"), ("RQQ", "QR"), ("QQQ", "Q"), ("QRQ", "")]
+)
+def test_dialogues_without_three_turns_or_a_partner_have_no_label(one, other):
+    labels = {talk(seed, one, other)[1] for seed in range(50)}
+    assert labels == {layouts.NO_LABEL}
+
+
+def test_turns_of_another_dialogue_are_cut_to_the_room():
+    for seed in range(50):
+        parts, label = talk(seed, "QRR", "QR", room=6)
+        assert sum(map(len, parts)) <= 6
+        if label:
+            assert max(int(p.max()) for p in parts) >> marks.BITS >= 100

@@ -118,6 +118,19 @@ def test_segments_have_a_separator_and_a_number_each(segments):
     assert {count for row, count, _ in seen if row == 2} == {1, 2}
 
 
+def test_segments_of_dialogues_say_who_speaks():
+    drawer, given = make_drawer(("dialogue",)), records()
+    for row in range(3):
+        given["marks"][row, 4:8] |= marks.RESPONSE
+    seen = set()
+    for seed in range(40):
+        found = drawer.draw(given, keys(seed))
+        assert segments_of(found, 0)[1] == segments_of(found, 1)[1] == [0, 1, 0]
+        assert found["next_sentence_labels"][2, 0] == layouts.NO_LABEL
+        seen |= set(found["next_sentence_labels"][:2, 0].tolist())
+    assert seen == {0, 1}
+
+
 def test_each_example_has_one_of_the_tasks():
     drawer = make_drawer(("sop", "distance"))
     found = [drawer.draw(records(), keys(seed)) for seed in range(50)]

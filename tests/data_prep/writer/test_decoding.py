@@ -133,3 +133,20 @@ def test_a_few_control_characters_stay(tmp_path):
     reader = corpus.CorpusReader([str(path)], make_options())
     (block,) = reader.read_blocks()
     assert decoding.decode_lines(block, make_options())[0] == lines
+
+
+@pytest.mark.parametrize("block_bytes", [1, 10**6])
+def test_turns_of_dialogues(tmp_path, block_bytes):
+    path = write(tmp_path, b"Q\tHow?\nR\tSo.\n\nQ\tOh.\nQR\tx\nR Ah.\n")
+    given = {"input_format": "dialogues"}
+    with pytest.raises(
+        errors.UserError,
+        match=r"a\.txt`: line 5 is no turn of a dialogue: it begins with "
+        r"'QR\\tx'. With --input_format=dialogues a line is Q or R, a tab",
+    ):
+        read_all([path], block_bytes, **given)
+    found, counts, _ = read_all(
+        [path], block_bytes, **given, on_bad_line="skip"
+    )
+    assert found == [["Q\tHow?", "R\tSo."], ["Q\tOh."]]
+    assert counts["lines_skipped"] == 2

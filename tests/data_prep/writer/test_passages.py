@@ -171,9 +171,46 @@ def test_upper_case_is_what_the_text_has(base, tmp_path):
     assert upper[0]
 
 
+def test_responses_are_marked_and_their_letter_is_gone(base, tmp_path):
+    turns = "It rains .", "we stay at home .", "so read books .", "we read ."
+    (tmp_path / "talk").mkdir()
+    text = tmp_path / "talk" / "a.txt"
+    text.write_text("\n".join(turns))
+    plain = writing.read_arrays(in_one(base, **{"input_file": str(text)}))
+    speakers = "QRRQ"
+    text.write_text(
+        "\n".join(map("\t".join, zip(speakers, turns, strict=True)))
+    )
+    arrays = writing.read_arrays(
+        in_one(
+            base,
+            input_file=str(text),
+            input_format="dialogues",
+            overwrite=True,
+        )
+    )
+    np.testing.assert_array_equal(arrays["tokens"], plain["tokens"])
+    found = arrays["marks"] & marks.RESPONSE > 0
+    np.testing.assert_array_equal(
+        arrays["marks"] & ~marks.RESPONSE, plain["marks"]
+    )
+    turn = np.cumsum(arrays["marks"][0] & marks.SENTENCE > 0)
+    real = arrays["tokens"][0] > 0
+    expected = np.isin(turn, [2, 3]) & real
+    assert found[0].tolist() == expected.tolist() and found.any()
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
+        (
+            {
+                "records": "instances",
+                "dupe_factor": 1,
+                "input_format": "dialogues",
+            },
+            "`input_format=dialogues` is for `records=passages`",
+        ),
         ({"dupe_factor": 3}, "`dupe_factor=3` is for `records=instances`"),
         ({"masking_time": "training"}, "`masking_time=training` is for"),
         ({"sentence_objective": "nsp"}, "`sentence_objective=nsp` is for"),
