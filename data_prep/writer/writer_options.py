@@ -142,16 +142,17 @@ class CreatePretrainingDataOptions:
         """Refuse options of the other kind of records."""
         if self.records == "instances":
             is_dialogue = self.text.input_format == "dialogues"
-            for name, value in {
+            of_passages: dict[str, object] = {
                 "cross_documents": self.cross_documents,
                 **self.unit_files,
                 "input_format": is_dialogue and "dialogues",
-            }.items():
-                if value:
+            }
+            for option, given in of_passages.items():
+                if given:
                     raise errors.UserError(
                         "is for `records=passages`. Add that, or leave it out.",
-                        name,
-                        value,
+                        option,
+                        given,
                     )
             return
         values = options.to_dict(self)
