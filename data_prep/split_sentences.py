@@ -60,13 +60,10 @@ class Options:
         help="One sentence per line, an empty line after each document."
     )
     language: str | None = sentences.language_option()
-    paragraphs_as_documents: bool = options.option(
-        False, "Make a document of each paragraph instead of each file."
-    )
     max_document_sentences: int = options.option(
         0,
         "Begin a new document with the next paragraph once one has that many "
-        "sentences; 0 for no limit.",
+        "sentences; 1 makes a document of each paragraph, 0 of each file.",
         within=ranges.EXAMPLES_OR_NONE,
     )
     keep_titles: bool = options.option(
@@ -139,10 +136,7 @@ def read_paragraphs(
 
 
 def document_lines(
-    paragraphs: Iterable[list[str]],
-    *,
-    paragraphs_as_documents: bool = False,
-    max_document_sentences: int = 0,
+    paragraphs: Iterable[list[str]], max_document_sentences: int = 0
 ) -> Iterator[str]:
     """Lay out sentences as lines, an empty one after each document.
 
@@ -152,12 +146,11 @@ def document_lines(
 
     An empty list of sentences ends a document.
     """
-    limit = 1 if paragraphs_as_documents else max_document_sentences
     size = 0
     for found in paragraphs:
         yield from found
         size += len(found)
-        ends = not found or 0 < limit <= size
+        ends = not found or 0 < max_document_sentences <= size
         if size and ends:
             yield DOCUMENT_END
             size = 0
@@ -233,8 +226,7 @@ def run(settings: Options) -> None:
         paragraphs = _count_rules(paragraphs, counts)
     lines = document_lines(
         _split_all(paragraphs, settings.num_processes, language),
-        paragraphs_as_documents=settings.paragraphs_as_documents,
-        max_document_sentences=settings.max_document_sentences,
+        settings.max_document_sentences,
     )
     written = documents = 0
     with files.replace_atomically(settings.output_file) as stream:

@@ -176,7 +176,7 @@ OPTIONS = {
         overwrite
     """,
     "data_prep.split_sentences:Options": """
-        input_file! output_file! language keep_titles paragraphs_as_documents
+        input_file! output_file! language keep_titles
         max_document_sentences=0 num_processes=0 overwrite
     """,
     "data_prep.inspect_records:InspectOptions": f"""

@@ -31,7 +31,7 @@ GROUPS = {
         data_dir train_examples dev_examples max_score
         squad_file race_dir task_name tasks task_module eval_file
         input_format text_column split_sentences language
-        paragraphs_as_documents max_document_sentences vocab_size
+        max_document_sentences vocab_size
         max_seq_length max_predictions_per_seq masked_lm_budget masking_time
         pack_sequences records cross_documents phrase_file entity_file
         dupe_factor short_seq_prob masked_lm_prob ngram

@@ -82,7 +82,7 @@ def test_each_file_is_a_document(book):
 
 
 def test_each_paragraph_is_a_document(book):
-    found = split(book, paragraphs_as_documents=True)
+    found = split(book, max_document_sentences=1)
     assert found == [*SENTENCES[:4], "", SENTENCES[4], "", ""]
 
 
@@ -96,9 +96,7 @@ def test_each_paragraph_is_a_document(book):
 )
 def test_documents_end_with_a_paragraph(limit, expected):
     paragraphs = [["A.", "B."], ["C."], ["D."], [], [], ["E."], []]
-    lines = split_sentences.document_lines(
-        paragraphs, max_document_sentences=limit
-    )
+    lines = split_sentences.document_lines(paragraphs, limit)
     assert list(lines) == expected
 
 
