@@ -90,14 +90,11 @@ def safetensors(header: object, length: int | None = None) -> bytes:
     return struct.pack("<Q", size) + written + bytes(16)
 
 
-def without_piece(whole: bytes, piece: str, kind: str | None = None) -> bytes:
-    """A SentencePiece model whose piece has another name, or another type."""
+def without_piece(whole: bytes, piece: str) -> bytes:
+    """A SentencePiece model whose piece has another name."""
     model = sentencepiece_model_pb2.ModelProto.FromString(whole)
     (entry,) = (p for p in model.pieces if p.piece == piece)
-    if kind is None:
-        entry.piece = "[OTHER]"
-    else:
-        entry.type = getattr(entry, kind)
+    entry.piece = "[OTHER]"
     return model.SerializeToString()
 
 
@@ -212,10 +209,10 @@ def records(change: Callable[[bytes], bytes], *says: str):
     return Case(RECORDS, where, says, files, ("records",))
 
 
-def lacking(piece: str, *says: str, command: str = CORPUS, kind=None):
-    """A SentencePiece vocabulary with a piece changed by `without_piece`."""
+def lacking(piece: str, *says: str, command: str = CORPUS):
+    """A SentencePiece vocabulary that lacks a piece."""
     where = {"spm_model_file": "{here}/spm.model"}
-    files = {"spm.model": lambda whole: without_piece(whole, piece, kind)}
+    files = {"spm.model": lambda whole: without_piece(whole, piece)}
     return Case(command, where, says, files, ("spm.model",))
 
 
@@ -352,17 +349,8 @@ CASES = {
         "train_sentencepiece", "vocab_size", 269, byte_fallback=True
     ),
     # Vocabularies.
-    "vocabulary with a piece twice": vocabulary(VOCABULARY + b"a\n", "v.txt"),
-    "vocabulary without [CLS]": vocabulary(b"[PAD]\n[UNK]\na\n", "[CLS]"),
     "vocabulary with empty lines": vocabulary(VOCABULARY + b"\n\nc\n", "v.txt"),
     "vocabulary of JSON": vocabulary(b'{"[CLS]": 1}', "v.txt"),
-    "[SEP] in text": lacking("[SEP]", "has [SEP] as", kind="USER_DEFINED"),
-    "[MASK] in text": lacking(
-        "[MASK]", "has [MASK] as", kind="NORMAL", command=CLASSIFIER
-    ),
-    "list of another vocabulary": vocabulary(
-        VOCABULARY + "▁a\n▁b\n##c\n".encode(), "v.txt", "of SentencePiece"
-    ),
     "no [CLS]": lacking("[CLS]", "spm.model", "[CLS]"),
     "no [SEP]": lacking("[SEP]", "spm.model", "[SEP]"),
     "no [MASK]": lacking("[MASK]", "spm.model", "[MASK]"),
@@ -373,28 +361,13 @@ CASES = {
     ),
     # Architectures.
     "many layers": architecture("num_hidden_layers", num_hidden_layers=10**9),
-    "no vocab_size": architecture("vocab_size", vocab_size=None),
-    "vocab_size of the other sort": architecture(
-        "vocab_size", vocab_size="400"
-    ),
     "hidden_size of true": architecture("hidden_size", hidden_size=True),
     "dropout that is no number": architecture(
         "c.json", "is not JSON", hidden_dropout_prob=float("nan")
     ),
     "hidden_size without end": architecture("hidden_size", hidden_size=10**30),
     "no heads": architecture("num_attention_heads", num_attention_heads=0),
-    "unknown key": architecture(
-        "Unknown key 'hiden_size'", "'hidden_size'", hiden_size=16
-    ),
-    "odd size": architecture("hidden_size=17 is not a mult", hidden_size=17),
-    "groups": architecture("num_hidden_groups=2 is m", num_hidden_groups=2),
-    "no layer": architecture("num_hidden_layers=0", num_hidden_layers=0),
-    "dropout above 1": architecture(
-        "hidden_dropout_prob=1.5", hidden_dropout_prob=1.5
-    ),
-    "no activation": architecture("hidden_act='reru'", hidden_act="reru"),
     "config of nothing": config_file(b"", "--albert_config_file="),
-    "config of a list": config_file(b"[]", "--albert_config_file="),
     "half a config": config_file(b"{", "--albert_config_file="),
     "config of YAML": config_file(b"vocab_size: 4", "--albert_config_file="),
     "records of a smaller vocabulary": architecture(
@@ -561,31 +534,11 @@ CASES = {
     ),
     "no checkpoint": flag(CLASSIFIER, "init_checkpoint", "{here}/x-9"),
     # Tables of tasks.
-    "row of three columns": glue(RTE + b"0\ta\tb\n", "train.tsv, line 2"),
     "unknown label": glue(RTE + b"0\ta\tb\tperhaps\n", "line 2", "perhaps"),
-    "table without a header": glue(b"0\ta\tb\tentailment\n", "line 1"),
-    "first row with a label of its own": glue(
-        b"0\ta\tb\tperhaps\n1\ta\tb\tentailment\n", "line 1", "sentence1"
-    ),
-    "columns in another order": glue(
-        b"label\tsentence2\tindex\tsentence1\nentailment\tb\t0\ta\n"
-    ),
-    "table of a header only": glue(RTE, "train.tsv"),
-    "score above the highest": glue(
-        b"\t".join(b"0 1 2 3 4 5 6 sentence1 sentence2 score".split())
-        + b"\n"
-        + b"\t".join(b"0 1 2 3 4 5 6 a b 5.1".split())
-        + b"\n",
-        "line 2",
-        "5.1",
-        task_name="sts-b",
-    ),
     "unknown task": glue(RTE, "--task_name=nothing", task_name="nothing"),
     # SQuAD and RACE.
     "whole number as id": squad(questions(id=7)),
     "half a character as id": squad(questions(id="\ud83d"), "train.json"),
-    "list as id": squad(questions(id=[]), "train.json", "'id'"),
-    "NaN as id": squad(questions(id=float("nan")), "train.json"),
     "answer_start of true": squad(
         questions(answers=[{"text": "Ivo", "answer_start": True}]),
         "answer_start",
@@ -600,23 +553,11 @@ CASES = {
     "no question": squad(questions(question=None), "question"),
     "deep SQuAD": squad(DEEP, "train.json"),
     "window without a step": squad(questions(), "--doc_stride=0", doc_stride=0),
-    "options that are numbers": race(
-        article(options=[[1, 2, 3, 4]]), "1.txt", "options"
-    ),
     "answer that is no letter": race(article(answers=["E"]), "1.txt"),
-    "answers for no question": race(article(answers=[]), "1.txt"),
     "three options": race(article(options=[["a", "b", "c"]]), "1.txt"),
-    "empty option": race(
-        article(options=[["a", "b", "c", ""]], answers=["D"]), "stands for none"
-    ),
-    "no article": race(article(article=""), "1.txt"),
     "deep RACE": race(DEEP, "1.txt"),
-    "whole number as article": race(article(article=7), "1.txt", "article"),
     # A user's own file.
-    "column twice": own_table(b"text\ttext\nA\tB\n", "text"),
-    "column that is missing": own_table(b"text\nA\n", "text_pair"),
     "row too short": own_table(b"text\ttext_pair\nA\n", "p.tsv, line 2"),
-    "columns by commas": own(b"text,text_pair\nA,B\n", "line 1", "tabs"),
     "a batch of nothing": own(GOOD, "--batch_size=0", batch_size=0),
     "nothing to answer": own(b"", "p.jsonl"),
     # Checkpoints.
