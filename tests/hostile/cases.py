@@ -254,9 +254,6 @@ CASES = {
     ),
     "JSON field is a list": json_file(b'{"text": []}\n', "line 1", "text"),
     "JSON of 100,000 brackets": json_file(DEEP, "{here}/t", "line 1"),
-    "no JSON field": json_file(
-        b'{"text": "a"}\n', "--json_field", json_field=""
-    ),
     "blank as corpus": text_file(b" \n", "--input_file"),
     # Tables.
     "table without the column": table(
@@ -472,38 +469,12 @@ CASES = {
     "records cut short": records(lambda whole: whole[:-7], "cut short"),
     "shorter": flag(RECORDS, "max_seq_length", 31, "but the records"),
     "longer": flag(RECORDS, "max_seq_length", 33, "but the records"),
-    "records of fewer predictions": flag(
-        RECORDS,
-        "max_predictions_per_seq",
-        6,
-        "--max_predictions_per_seq=6 is given, but the records",
-    ),
-    "shorter records without a manifest": Case(
-        RECORDS,
-        {"input_file": "{here}/train.tfrecord", "max_seq_length": 33},
-        ("--max_seq_length=33 is given, but the records",),
-        copies=("records/train.tfrecord",),
-    ),
     "masked": flag(RECORDS, "masked_lm_budget", 5, "hold masks already"),
-    "records that are not masked": flag(
-        RECORDS,
-        "input_file",
-        "{inputs}/unmasked/train.tfrecord",
-        "holds no masks",
-    ),
     "passages": flag(
         RECORDS,
         "input_file",
         "{inputs}/passages/train.tfrecord",
         "holds passages, but --records=instances",
-    ),
-    "masks in passages": flag(
-        CORPUS,
-        "records",
-        "passages",
-        "--max_predictions_per_seq=5 is for --records=instances",
-        max_predictions_per_seq=5,
-        dupe_factor=40,
     ),
     "other pieces": lacking("▁", "another vocabulary", command=RECORDS),
     "run of other options": finished(
@@ -522,12 +493,6 @@ CASES = {
         ("hidden_size was 16, is now 32 (in albert_config.json)",),
         {"c.json": config(hidden_size=32)},
         ("pretrained",),
-    ),
-    "run of nobody knows what": Case(
-        RECORDS,
-        {"output_dir": "{here}/run"},
-        ("holds checkpoints but no run_options.json",),
-        {"run/checkpoint": b'model_checkpoint_path: "model.ckpt-1"'},
     ),
     "task without its file": flag(
         CLASSIFIER, "data_dir", "{here}/folder", "--data_dir=", "has no RTE"
