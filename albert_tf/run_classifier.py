@@ -243,8 +243,7 @@ def _sources(settings: ClassifierOptions, task: base.Task) -> dict[str, str]:
             f"{type(task).__name__} has no method sources(data_dir), which "
             "names the file of each split. Add it as in docs/own_task.md."
         )
-    found: dict[str, str] = sources(settings.data_dir)
-    return found
+    return sources(settings.data_dir)
 
 
 if __name__ == "__main__":

@@ -365,8 +365,7 @@ def _drop_duplicates(
         left = sum(s["documents"] for s in _block_sizes(work, num_blocks))
         found = {"dropped": num_documents - left}
         work.write("duplicates", found)
-    dropped: int = found["dropped"]
-    return dropped
+    return found["dropped"]
 
 
 # Stage 2: documents to instances, sorted by random keys. ----------------------

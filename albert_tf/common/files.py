@@ -271,8 +271,7 @@ def refuse_file(path: str, option: str) -> None:
 
 def open_binary(path: str) -> IO[bytes]:
     if is_remote(path):
-        opened: IO[bytes] = _gfile().GFile(path, "rb")
-        return opened
+        return _gfile().GFile(path, "rb")
     return open(path, "rb")
 
 

@@ -63,5 +63,4 @@ def unit_starts(level: str, found: np.ndarray) -> np.ndarray:
     if level == "basic":
         return np.ones(found.shape, bool)
     is_word = found & marks.WORD > 0
-    starts: np.ndarray = is_word & (found & LEVELS[level] == 0)
-    return starts
+    return is_word & (found & LEVELS[level] == 0)

@@ -104,7 +104,6 @@ class Task(abc.ABC):
 
         `framed` are those of a block; `first` records stand before them.
         """
-        del first
         return framed
 
     def remark(self, what: str, names: Sequence[str]) -> None:
@@ -141,7 +140,6 @@ class Task(abc.ABC):
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> Outputs:
         """Pool the outputs of several records of an example."""
-        del examples
         return outputs
 
     @abc.abstractmethod
@@ -154,7 +152,6 @@ class Task(abc.ABC):
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> confusion.Confusion | None:
         """Return how often each label is taken for which; None without."""
-        del outputs, examples
         return None
 
     def remember(self, scores: Mapping[str, float]) -> None:

@@ -130,7 +130,6 @@ class RaceTask(base.Task):
         )
 
     def layout(self, split: str) -> layouts.Layout:
-        del split
         return layouts.choice_layout(
             self.max_seq_length, self.options.num_options
         )
@@ -145,7 +144,6 @@ class RaceTask(base.Task):
         article is cut at its end. Options that fill up, and empty ones, are all
         padding.
         """
-        del split
         limit, most = self.options.max_qa_length, self.max_seq_length - 3
         cut_choices: list[str] = []
         cut_articles: list[str] = []

@@ -123,7 +123,6 @@ def _(task: race.RaceTask, encoder: AlbertModel) -> keras.Model:
 
 @objective.register
 def _(task: race.RaceTask) -> objectives.Objective:
-    del task
     return label_objectives.CLASSIFICATION
 
 
@@ -169,5 +168,4 @@ def _(task: tagging.TaggingTask, encoder: AlbertModel) -> keras.Model:
 
 @objective.register
 def _(task: tagging.TaggingTask) -> objectives.Objective:
-    del task
     return label_objectives.TOKENS

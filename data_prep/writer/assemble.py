@@ -94,8 +94,7 @@ class Assembler:
     @functools.cached_property
     def _ends(self) -> np.ndarray:
         """Rows of each unit before the end of each part, int [units, parts]."""
-        ends: np.ndarray = np.cumsum(self.counts, axis=1)
-        return ends
+        return np.cumsum(self.counts, axis=1)
 
     def encode(self, part: Part) -> Encoded:
         rows, tokens = self._collect(part)

@@ -64,8 +64,7 @@ def _load_jieba(jieba: Any) -> Cut:
     with dictionary:
         tokenizer.FREQ, tokenizer.total = tokenizer.gen_pfdict(dictionary)
     tokenizer.initialized = True
-    cut: Cut = tokenizer.cut
-    return cut
+    return tokenizer.cut
 
 
 def _load_mecab(fugashi: Any) -> Cut:
@@ -107,8 +106,7 @@ def next_visible(text: str) -> np.ndarray:
     """
     is_space = np.array([c.isspace() for c in text] + [False])
     after = np.where(is_space, len(text), np.arange(len(text) + 1))
-    found: np.ndarray = np.minimum.accumulate(after[::-1])[::-1]
-    return found
+    return np.minimum.accumulate(after[::-1])[::-1]
 
 
 def mark_pieces(

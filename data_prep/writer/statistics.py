@@ -87,10 +87,7 @@ def percentiles(values: np.ndarray, counts: np.ndarray) -> list[float]:
     rank = np.array(PERCENTILES) / 100 * last[-1]
     lower = values[order][np.searchsorted(last, np.floor(rank))]
     upper = values[order][np.searchsorted(last, np.ceil(rank))]
-    found: list[float] = (
-        lower + (upper - lower) * (rank - np.floor(rank))
-    ).tolist()
-    return found
+    return (lower + (upper - lower) * (rank - np.floor(rank))).tolist()
 
 
 def count_replaced(

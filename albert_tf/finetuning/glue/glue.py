@@ -68,7 +68,6 @@ class TextTask(base.Task):
 
         A label that is not known becomes 0, as in the original.
         """
-        del split
         cut: list[str] = []
         for start in range(0, len(examples), _BATCH):
             part = examples[start : start + _BATCH]

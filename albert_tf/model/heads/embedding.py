@@ -75,7 +75,6 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         mask = rows.get("input_mask", tf.ones_like(rows["input_ids"]))
 
         def answer(states: dict[str, Any], depth: int) -> dict[str, Any]:
-            del depth
             vectors = self.vectors(states["sequence_output"], mask)
             width = tf.shape(vectors)[-1:]
             vectors = tf.reshape(vectors, tf.concat([shape[:-1], width], 0))

@@ -37,10 +37,9 @@ def compute(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     logits = tf.cast(logits, tf.float32)
     classes = logits.shape[-1]
     if classes is None or classes < FUSED_FROM_CLASSES:
-        losses: tf.Tensor = tf.nn.sparse_softmax_cross_entropy_with_logits(
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(
             labels=labels, logits=logits
         )
-        return losses
     rows = tf.reshape(logits, [-1, classes])
     return tf.reshape(fused(rows, tf.reshape(labels, [-1])), tf.shape(labels))
 

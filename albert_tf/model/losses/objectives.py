@@ -160,10 +160,9 @@ def outputs(
 
     A seed means training, with dropout; None means evaluation.
     """
-    result: Tensors = model(
+    return model(
         batch, training=dropout_seed is not None, dropout_seed=dropout_seed
     )
-    return result
 
 
 def real_examples(batch: Batch) -> tf.Tensor:

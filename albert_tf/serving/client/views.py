@@ -97,14 +97,12 @@ def show_spans(texts: Texts, answer: Answer) -> View:
 
 def show_label(texts: Texts, answer: Answer) -> View:
     """Chart the classes."""
-    del texts
     charts = {"Classes": _bars(answer["labels"], answer["probabilities"])}
     return View(answer["label"], (), charts, _notes(answer))
 
 
 def show_labels(texts: Texts, answer: Answer) -> View:
     """List the labels that are given, and chart all."""
-    del texts
     headline = ", ".join(answer["predicted"]) or "No label"
     charts = {"Labels": _bars(answer["labels"], answer["probabilities"])}
     return View(headline, (), charts, _notes(answer))
@@ -112,7 +110,6 @@ def show_labels(texts: Texts, answer: Answer) -> View:
 
 def show_score(texts: Texts, answer: Answer) -> View:
     """Give the number of a regression."""
-    del texts
     return View(f"Score {answer['score']:.2f}", (), {}, _notes(answer))
 
 
