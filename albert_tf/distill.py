@@ -17,11 +17,7 @@ import dataclasses
 
 from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import (
-    embedding,
-    embedding_data,
-    finetuning_options,
-)
+from albert_tf.finetuning import embedding, embedding_data, finetuning_options
 from albert_tf.model.config import TEXT_POOLINGS
 
 

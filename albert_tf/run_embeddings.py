@@ -16,11 +16,7 @@ from typing import Any
 
 from albert_tf.common import errors, options
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import (
-    embedding,
-    embedding_data,
-    finetuning_options,
-)
+from albert_tf.finetuning import embedding, embedding_data, finetuning_options
 
 
 @dataclasses.dataclass(frozen=True)

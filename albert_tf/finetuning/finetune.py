@@ -22,11 +22,7 @@ from albert_tf.finetuning import (
     saved_outputs,
 )
 from albert_tf.model import fit
-from albert_tf.training import (
-    distribution,
-    memory_check,
-    run_folder,
-)
+from albert_tf.training import distribution, memory_check, run_folder
 
 
 @preemption.exiting_at_once()

@@ -31,9 +31,7 @@ from albert_tf.model.heads import (
     question_answering,
     token_classification,
 )
-from albert_tf.model.heads import (
-    embedding as embedding_head,
-)
+from albert_tf.model.heads import embedding as embedding_head
 from albert_tf.model.losses import (
     embedding_objectives,
     label_objectives,

@@ -22,9 +22,7 @@ from albert_tf.model.heads import (
     question_answering,
     token_classification,
 )
-from albert_tf.model.heads import (
-    embedding as embedding_head,
-)
+from albert_tf.model.heads import embedding as embedding_head
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.services import (
     answer_service,

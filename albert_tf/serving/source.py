@@ -16,10 +16,7 @@ from albert_tf.finetuning import base, registry, tagging
 from albert_tf.finetuning import embedding as embedding_task
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
-from albert_tf.model.checkpoints import (
-    checkpoint_reader,
-    huggingface,
-)
+from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import embedding, from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel

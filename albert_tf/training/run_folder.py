@@ -32,11 +32,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.data import manifests
-from albert_tf.model.checkpoints import (
-    checkpoint_files,
-    huggingface,
-    restoring,
-)
+from albert_tf.model.checkpoints import checkpoint_files, huggingface, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import huggingface_rules, normalization, tokenization
 from albert_tf.training import run_log

@@ -11,10 +11,7 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import (
-    checkpoint_reader,
-    restoring,
-)
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization

@@ -9,11 +9,7 @@ import pytest
 
 from albert_tf import distill, export, run_classifier, run_squad
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import (
-    embedding,
-    finetuning_options,
-    teacher,
-)
+from albert_tf.finetuning import embedding, finetuning_options, teacher
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import run_folder

@@ -31,11 +31,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.client import ask
 from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_card, run_folder
-from data_prep import (
-    inspect_records,
-    make_demo_data,
-    split_sentences,
-)
+from data_prep import inspect_records, make_demo_data, split_sentences
 from data_prep.vocabulary import text
 from data_prep.writer import corpus, decoding
 from tests.hostile import valid_inputs

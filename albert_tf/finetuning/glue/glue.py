@@ -11,12 +11,7 @@ import numpy as np
 
 from albert_tf.common import errors, files
 from albert_tf.data import layouts
-from albert_tf.finetuning import (
-    base,
-    packing,
-    probabilities,
-    text_files,
-)
+from albert_tf.finetuning import base, packing, probabilities, text_files
 from albert_tf.finetuning.glue import glue_data, glue_metrics, glue_tasks
 from albert_tf.text import tokenization
 from albert_tf.training import confusion

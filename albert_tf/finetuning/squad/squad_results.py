@@ -8,11 +8,7 @@ from typing import Any
 
 from albert_tf.common import files, strict_json
 from albert_tf.finetuning import text_files
-from albert_tf.finetuning.squad import (
-    squad_answers,
-    squad_data,
-    squad_metrics,
-)
+from albert_tf.finetuning.squad import squad_answers, squad_data, squad_metrics
 
 
 @dataclasses.dataclass(frozen=True)

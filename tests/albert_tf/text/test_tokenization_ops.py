@@ -7,11 +7,7 @@ import pytest
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.text import (
-    tokenization,
-    tokenization_ops,
-    wordpiece,
-)
+from albert_tf.text import tokenization, tokenization_ops, wordpiece
 from tests.albert_tf.text import hard_texts, vocabularies
 from tests.conftest import FIXTURES
 

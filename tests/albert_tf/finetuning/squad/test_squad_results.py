@@ -5,11 +5,7 @@ import math
 
 import pytest
 
-from albert_tf.finetuning.squad import (
-    squad_answers,
-    squad_data,
-    squad_results,
-)
+from albert_tf.finetuning.squad import squad_answers, squad_data, squad_results
 
 CONTEXT = "The rain falls."
 ANSWER = (squad_data.Answer("rain", 4),)
