@@ -161,7 +161,7 @@ def _fill(
     own = random_streams.derive_array(keys, _MORE)[:, None]
     places = np.arange(chosen.shape[1])
     # Those that are chosen come first, those that cannot be come last.
-    order_of_all = random_streams.uniform(own, places) - chosen + 2 * ~ordinary
+    order_of_all = random_streams.uniform(own, places) - chosen + ~ordinary
     ranks = np.argsort(np.argsort(order_of_all, axis=1), axis=1)
     return ranks < wanted[:, None]
 

@@ -110,6 +110,11 @@ def test_distance_is_that_of_three_parts():
         # The second part never reaches the end.
         assert (adjacent, last, other) == (label == 0, label == 1, label == 2)
         labels.append(label)
+    long = [PARTNER * 3] * 3  # Longer than what it stands for.
+    parts = [
+        draw(arrangements.distance, n, long, range(50))[0] for n in range(50)
+    ]
+    assert all(len(p[1]) <= len(long[0]) for p in parts)
     assert np.allclose(np.bincount(labels), ROUNDS / 3, rtol=0.1)
     for sentences, partner in ((SENTENCES[:2], PARTNER), (SENTENCES, [])):
         found = draw(arrangements.distance, 1, sentences, partner)

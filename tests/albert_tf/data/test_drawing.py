@@ -22,20 +22,22 @@ MASKS = drawing.Masks(
 
 
 def test_masks_are_those_of_the_records_word_starts():
+    rows = [1] * 20 + [0]  # The last one only fills up the batch.
     records = {
-        "input_ids": np.array([[2, 5, 6, 7, 8, 3, 0, 0], [0] * 8]),
-        "input_mask": np.array([[1] * 6 + [0] * 2, [0] * 8]),
-        "token_boundary": np.array([[1, 1, 0, 1, 0, 1, 0, 0], [0] * 8]),
+        "input_ids": np.outer(rows, [2, 5, 6, 7, 8, 3, 0, 0]),
+        "input_mask": np.outer(rows, [1] * 6 + [0] * 2),
+        "token_boundary": np.outer(rows, [1, 1, 0, 1, 0, 1, 0, 0]),
     }
-    found = MASKS.draw(records, np.arange(2, dtype=np.uint64))
-    shapes = {f.name: (2, *f.shape) for f in MASKS.makes}
+    found = MASKS.draw(records, np.arange(21, dtype=np.uint64))
+    shapes = {f.name: (21, *f.shape) for f in MASKS.makes}
     assert {name: value.shape for name, value in found.items()} == shapes
     # A word has two pieces, and both of them are hidden.
-    assert found["masked_lm_weights"].tolist() == [[1, 1, 0], [0, 0, 0]]
-    places = found["masked_lm_positions"][0, :2].tolist()
-    assert places in ([1, 2], [3, 4])
-    assert found["masked_lm_ids"][0, :2].tolist() == [p + 4 for p in places]
-    assert not found["input_ids"][1].any()
+    weights = found["masked_lm_weights"]
+    assert weights.tolist() == [[1, 1, 0]] * 20 + [[0, 0, 0]]
+    places = found["masked_lm_positions"][:20, :2]
+    assert {tuple(row) for row in places.tolist()} == {(1, 2), (3, 4)}
+    assert (found["masked_lm_ids"][:20, :2] == places + 4).all()
+    assert not found["input_ids"][20].any()
 
 
 @pytest.mark.parametrize(

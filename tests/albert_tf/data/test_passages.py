@@ -118,6 +118,18 @@ def test_segments_have_a_separator_and_a_number_each(segments):
     assert {count for row, count, _ in seen if row == 2} == {1, 2}
 
 
+def test_the_longest_passage_leaves_room_for_all_separators():
+    given = records()
+    given["tokens"][:] = np.arange(10, 10 + LENGTH - 2)
+    given["marks"][:] = marks.SENTENCE
+    for task, separators in (("reordering", 3), ("sop", 2)):
+        found = make_drawer((task,), prob=0.0).draw(given, keys())
+        last = 10 + LENGTH - 1 - separators  # The first that has no room.
+        for row in range(4):
+            parts, _ = segments_of(found, row)
+            assert sorted(sum(parts, [])) == list(range(10, last))
+
+
 def test_segments_of_dialogues_say_who_speaks():
     drawer, given = make_drawer(("dialogue",)), records()
     for row in range(3):

@@ -111,6 +111,25 @@ def test_spans_begin_with_words_and_have_up_to_five_pieces():
     assert last.mean() == pytest.approx(budget * room, rel=0.02)
 
 
+def test_halves_that_look_alike_are_drawn_apart():
+    ids = np.full([50, LENGTH], 7)
+    alike = {
+        name: np.ones_like(ids) for name in ("input_mask", "token_boundary")
+    }
+    found = make_drawer(8).draw({"input_ids": ids, **alike}, KEYS)
+    first, second = np.split(found["masked_lm_positions"], 2, axis=1)
+    assert (first != second - LENGTH // 2).any(1).mean() > 0.9
+
+
+def test_a_span_does_not_end_with_its_half():
+    """As in the released program; single pieces may."""
+    ordinary = np.ones([200, 4], bool)
+    starts = ordinary & (np.arange(4) == 3)
+    keys = np.arange(200, dtype=np.uint64)
+    found = permutation.choose_targets(starts, ordinary, 1, keys)
+    np.testing.assert_allclose(found.mean(0), [0.25] * 4, atol=0.1)
+
+
 def test_masks_are_those_of_the_released_rule(records, drawn):
     ids = records["input_ids"]
     for row in np.flatnonzero(records["input_mask"].all(1)):

@@ -78,27 +78,49 @@ def test_gradients_reach_exactly_what_comes_before(model, training):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_one_query_is_one_stream_with_a_mask_that_nothing_else_sees(
-    model, training
-):
-    """Plain, and with the operations of training."""
-    place = 5
-    batch = make_batch({place: 0})
+def test_two_streams_are_one_with_the_queries_at_its_end(model, training):
+    """Nothing sees the queries. Plain, and with the operations of training."""
+    ranks = {2: 3, 5: 0, 6: 2, 9: 1}
+    batch, places = make_batch(ranks), sorted(ranks)
     two = model(batch, training=training, dropout_seed=tf.constant([1, 2]))
-    mask = np.ones([1, LENGTH, LENGTH], np.int32)
-    mask[..., place] = 0
+    order = [ranks.get(place, -1) for place in range(LENGTH)]
+    mask = np.zeros([LENGTH + len(places)] * 2, np.int32)
+    for row, place in enumerate([*range(LENGTH), *places]):
+        for seen in range(LENGTH):
+            is_before = order[seen] < max(order[place], 0)
+            mask[row, seen] = is_before or row == seen
+    at = tf.constant([places])
     one = model.encoder(
         {
-            "input_ids": batch["query_ids"],
-            "segment_ids": batch["segment_ids"],
-            "input_mask": tf.constant(mask),
+            "input_ids": tf.concat(
+                [batch["input_ids"], tf.fill(at.shape, MASK)], 1
+            ),
+            "segment_ids": tf.gather(
+                batch["segment_ids"], [*range(LENGTH), *places], axis=1
+            ),
+            "position_ids": tf.constant([[*range(LENGTH), *places]]),
+            "input_mask": tf.constant(mask[None]),
         },
         training=training,
         dropout_seed=tf.constant([1, 2]),
-    )["sequence_output"][:, place : place + 1]
+    )["sequence_output"][:, LENGTH:]
     np.testing.assert_allclose(
         two["masked_lm_logits"], model.words.word_logits(one), atol=4e-7, rtol=0
     )
+
+
+def test_both_streams_draw_dropout_of_their_own(small_config, monkeypatch):
+    model = make_model(small_config)
+    seeds, embed = [], AlbertModel.embed
+
+    def noted(self, inputs, seed):
+        seeds.append(tuple(seed.numpy()))
+        return embed(self, inputs, seed)
+
+    monkeypatch.setattr(AlbertModel, "embed", noted)
+    seed = tf.constant([1, 2])
+    model(make_batch({2: 0}), training=True, dropout_seed=seed)
+    assert len(set(seeds)) == 2
 
 
 @pytest.mark.parametrize("share", ["all", "attention"])

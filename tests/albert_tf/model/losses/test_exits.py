@@ -30,6 +30,20 @@ def cross_entropy(logits):
     return -np.log(chances[np.arange(4), [0, 2, 1, 0]])
 
 
+def test_metrics_are_those_of_the_last_depth():
+    """In training, too, where all depths are asked."""
+    best = {"logits": tf.one_hot([0, 2, 1, 0], 3)}
+    worst = {"logits": -best["logits"]}
+    objective = exits.at_depths(label_objectives.CLASSIFICATION, (1, 2))
+    for last, other, right in ((best, worst, 3), (worst, best, 0)):
+        found = objective.weighted_sums(
+            lambda *_, last=last, other=other, **__: {**last, "exits": [other]},
+            BATCH,
+            SEED,
+        )
+        assert found["accuracy"][0] == right
+
+
 def test_each_depth_counts_in_proportion_to_its_layers():
     """A teacher's loss, too; the accuracy is that of the last one."""
     labels = label_objectives.CLASSIFICATION
