@@ -45,12 +45,10 @@ def soft_labels(
             gradients keep their size. A regression has none.
     """
 
-    def values(
-        model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
+    def of_outputs(
+        outputs: objectives.Tensors, batch: objectives.Batch
     ) -> objectives.Tensors:
-        outputs = _ask(model, batch, dropout_seed)
-        # The model has been asked: the other objective gets its outputs.
-        found = hard.values(lambda *_, **__: outputs, batch, dropout_seed)
+        found = hard.of_outputs(outputs, batch)
         losses = [
             _difference(name, outputs[name], batch, temperature)
             for name in names
@@ -66,15 +64,17 @@ def soft_labels(
         hard,
         losses={**losses, _LOSS: weight},
         sample_weights=weights,
-        values=values,
+        of_outputs=of_outputs,
+        forward=_ask,
     )
 
 
 def _ask(
     model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
-) -> objectives.Tensors:
-    """Return a model's outputs; it does not know what the teacher said."""
-    return objectives.outputs(model, without_teacher(batch), dropout_seed)
+) -> tuple[objectives.Tensors, objectives.Batch]:
+    """Run a model; it does not know what the teacher said."""
+    own = without_teacher(batch)
+    return objectives.outputs(model, own, dropout_seed), batch
 
 
 def without_teacher(batch: objectives.Batch) -> dict[str, tf.Tensor]:
@@ -125,30 +125,32 @@ def vectors(
     names = "vector_loss", "similarity_loss"
     states = state_weights or {}
 
-    def values(
+    def forward(
         model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
-    ) -> objectives.Tensors:
+    ) -> tuple[objectives.Tensors, objectives.Batch]:
         own = without_teacher(batch)
-        further: objectives.Tensors = {}
-        if states:
-            encoded = model.encode(own, dropout_seed is not None, dropout_seed)
-            mask = own["input_mask"]
-            student = model.vectors(encoded["sequence_output"], mask)
-            asked = tf.nest.map_structure(
-                tf.stop_gradient, teacher_model.encode(own, False, None)
-            )
-            both = (
-                token_states.Encoded(model, encoded),
-                token_states.Encoded(teacher_model, asked),
-            )
-            real_tokens = tf.cast(mask, tf.float32)
-            further = {
+        encoded = model.encode(own, dropout_seed is not None, dropout_seed)
+        mask = own["input_mask"]
+        asked = tf.nest.map_structure(
+            tf.stop_gradient, teacher_model.encode(own, False, None)
+        )
+        both = (
+            token_states.Encoded(model, encoded),
+            token_states.Encoded(teacher_model, asked),
+        )
+        real_tokens = tf.cast(mask, tf.float32)
+        return {
+            VECTOR: model.vectors(encoded["sequence_output"], mask),
+            **{
                 name: token_states.LOSSES[name](*both, real_tokens)
                 for name in states
-            }
-        else:
-            student = objectives.outputs(model, own, dropout_seed)[VECTOR]
-        teacher = batch[f"{PREFIX}{VECTOR}"]
+            },
+        }, batch
+
+    def of_outputs(
+        outputs: objectives.Tensors, batch: objectives.Batch
+    ) -> objectives.Tensors:
+        student, teacher = outputs[VECTOR], batch[f"{PREFIX}{VECTOR}"]
         real = objectives.real_examples(batch)
         difference = tf.matmul(student, student, transpose_b=True)
         difference -= tf.matmul(teacher, teacher, transpose_b=True)
@@ -156,7 +158,7 @@ def vectors(
         cosines = tf.reduce_sum(student * teacher, -1)
         similarity = tf.math.divide_no_nan(sums, tf.reduce_sum(real))
         found = zip(names, (1.0 - cosines, similarity), strict=True)
-        return {**dict(found), **further}
+        return {**dict(found), **{name: outputs[name] for name in states}}
 
     losses = dict(zip(names, (1.0, similarity_weight), strict=True))
     losses |= states
@@ -166,5 +168,6 @@ def vectors(
         sample_weights=lambda batch: dict.fromkeys(
             losses, objectives.real_examples(batch)
         ),
-        values=values,
+        of_outputs=of_outputs,
+        forward=forward if states else _ask,
     )

@@ -1,7 +1,6 @@
 """Objectives of vectors of texts."""
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.model.losses import cross_entropy, objectives
 
@@ -10,11 +9,9 @@ _PADDING_LOGIT = -1e9
 
 
 def _squared_error(
-    model: keras.Model,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
+    outputs: objectives.Tensors, batch: objectives.Batch
 ) -> objectives.Tensors:
-    vectors = objectives.outputs(model, batch, dropout_seed)["embedding"]
+    vectors = outputs["embedding"]
     cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], -1)
     return {"cosine_loss": tf.square(cosines - batch["label_ids"])}
 
@@ -26,7 +23,7 @@ COSINE = objectives.Objective(
     sample_weights=lambda batch: {
         "cosine_loss": objectives.real_examples(batch)
     },
-    values=_squared_error,
+    of_outputs=_squared_error,
 )
 
 
@@ -42,12 +39,10 @@ def ranking(temperature: float) -> objectives.Objective:
         temperature: What cosines are divided by before the softmax.
     """
 
-    def values(
-        model: keras.Model,
-        batch: objectives.Batch,
-        dropout_seed: tf.Tensor | None,
+    def of_outputs(
+        outputs: objectives.Tensors, batch: objectives.Batch
     ) -> objectives.Tensors:
-        vectors = objectives.outputs(model, batch, dropout_seed)["embedding"]
+        vectors = outputs["embedding"]
         first, second = vectors[:, 0], vectors[:, 1]
         padding = (1.0 - objectives.real_examples(batch)) * _PADDING_LOGIT
         labels = tf.range(tf.shape(vectors)[0])
@@ -65,7 +60,7 @@ def ranking(temperature: float) -> objectives.Objective:
         losses={"ranking_loss": 1.0},
         metrics=("accuracy",),
         sample_weights=_ranking_weights,
-        values=values,
+        of_outputs=of_outputs,
     )
 
 

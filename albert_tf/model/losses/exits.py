@@ -10,7 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model.losses import distillation, objectives
+from albert_tf.model.losses import objectives
 
 
 def at_depths(
@@ -28,25 +28,24 @@ def at_depths(
     """
     shares = [depth / sum(depths) for depth in depths]
 
-    def values(
+    def forward(
         model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
-    ) -> objectives.Tensors:
-        if dropout_seed is None:  # Evaluation.
-            return one.values(model, batch, None)
-        own = distillation.without_teacher(batch)
-        last: Any = objectives.outputs(model, own, dropout_seed)
-        if "exits" not in last:
+    ) -> tuple[objectives.Tensors, objectives.Batch]:
+        outputs, batch = one.forward(model, batch, dropout_seed)
+        if dropout_seed is not None and "exits" not in outputs:
             raise errors.UserError(
                 f"is not for the head {type(model).__name__}, whose `call` "
                 "does not end with `with_exits`. Leave it out.",
                 "exit_layers",
                 ",".join(map(str, depths)),
             )
-        # The model has been asked: the objective gets its outputs.
-        found = [
-            one.values(lambda *_, out=out, **__: out, batch, dropout_seed)
-            for out in (*last.pop("exits"), last)
-        ]
+        return outputs, batch
+
+    def of_outputs(outputs: Any, batch: objectives.Batch) -> objectives.Tensors:
+        every = *outputs.get("exits", ()), outputs
+        found = [one.of_outputs(out, batch) for out in every]
+        if len(found) == 1:  # Evaluation.
+            return found[0]
         means = {
             name: tf.add_n(
                 [s * v[name] for s, v in zip(shares, found, strict=True)]
@@ -55,4 +54,4 @@ def at_depths(
         }
         return {**found[-1], **means}
 
-    return dataclasses.replace(one, values=values)
+    return dataclasses.replace(one, of_outputs=of_outputs, forward=forward)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.model.losses import cross_entropy, objectives
 
@@ -21,13 +20,10 @@ def _of_classes(
         class_weights: What labels of each class count in the loss.
     """
 
-    def values(
-        model: keras.Model,
-        batch: objectives.Batch,
-        dropout_seed: tf.Tensor | None,
+    def of_outputs(
+        outputs: objectives.Tensors, batch: objectives.Batch
     ) -> objectives.Tensors:
-        logits = objectives.outputs(model, batch, dropout_seed)["logits"]
-        wanted = labels(batch)
+        logits, wanted = outputs["logits"], labels(batch)
         return {
             "classification_loss": cross_entropy.compute(logits, wanted),
             "accuracy": cross_entropy.correct(logits, wanted),
@@ -47,7 +43,7 @@ def _of_classes(
         losses={"classification_loss": 1.0},
         metrics=("accuracy",),
         sample_weights=sample_weights,
-        values=values,
+        of_outputs=of_outputs,
     )
 
 
@@ -76,16 +72,13 @@ def multi_label(
         class_weights: What 0 and 1 count of each label, [labels][2].
     """
 
-    def values(
-        model: keras.Model,
-        batch: objectives.Batch,
-        dropout_seed: tf.Tensor | None,
+    def of_outputs(
+        outputs: objectives.Tensors, batch: objectives.Batch
     ) -> objectives.Tensors:
-        logits = objectives.outputs(model, batch, dropout_seed)["logits"]
         labels = tf.cast(batch["label_ids"], tf.float32)
         return {
             "classification_loss": tf.nn.sigmoid_cross_entropy_with_logits(
-                labels, tf.cast(logits, tf.float32)
+                labels, tf.cast(outputs["logits"], tf.float32)
             )
         }
 
@@ -102,7 +95,7 @@ def multi_label(
         losses={"classification_loss": 1.0},
         metrics=(),
         sample_weights=sample_weights,
-        values=values,
+        of_outputs=of_outputs,
     )
 
 
@@ -124,13 +117,10 @@ def regression(deviation: float = 1.0) -> objectives.Objective:
         deviation: What errors are divided by before they are squared.
     """
 
-    def values(
-        model: keras.Model,
-        batch: objectives.Batch,
-        dropout_seed: tf.Tensor | None,
+    def of_outputs(
+        outputs: objectives.Tensors, batch: objectives.Batch
     ) -> objectives.Tensors:
-        logits = objectives.outputs(model, batch, dropout_seed)["logits"]
-        number = tf.cast(logits[:, 0], tf.float32)
+        number = tf.cast(outputs["logits"][:, 0], tf.float32)
         error = (number - batch["label_ids"]) / deviation
         return {"regression_loss": tf.square(error)}
 
@@ -140,7 +130,7 @@ def regression(deviation: float = 1.0) -> objectives.Objective:
         sample_weights=lambda batch: {
             "regression_loss": objectives.real_examples(batch)
         },
-        values=values,
+        of_outputs=of_outputs,
     )
 
 

@@ -14,6 +14,23 @@ import tensorflow as tf
 
 Batch = Mapping[str, tf.Tensor]
 Tensors = dict[str, tf.Tensor]
+Forward = Callable[[Any, Batch, tf.Tensor | None], tuple[Tensors, Batch]]
+
+
+def outputs(
+    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+) -> Tensors:
+    """Run a model. A seed means training, with dropout; None evaluation."""
+    return model(
+        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
+    )
+
+
+def ask(
+    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+) -> tuple[Tensors, Batch]:
+    """Run a model; the batch stays."""
+    return outputs(model, batch, dropout_seed), batch
 
 
 class WeightedSum(NamedTuple):
@@ -37,9 +54,10 @@ class Objective:
             masked word) of every loss and metric, float32. They follow from the
             batch alone, so that the normalizers of a large batch are known
             before its first part has gone through the model.
-        values: (model, batch, dropout_seed) to the value for each sample of
-            every loss and metric, in the same shapes. It calls the model. The
-            seed is int32 [2] in training and None in evaluation.
+        of_outputs: (outputs, batch) to the value for each sample of every loss
+            and metric, in the same shapes.
+        forward: (model, batch, dropout_seed) to these two. The seed is int32
+            [2] in training and None in evaluation.
         epsilons: Added to the normalizers of some losses in training, as the
             original does.
     """
@@ -47,7 +65,8 @@ class Objective:
     losses: Mapping[str, float]
     metrics: tuple[str, ...]
     sample_weights: Callable[[Batch], Tensors]
-    values: Callable[[Any, Batch, tf.Tensor | None], Tensors]
+    of_outputs: Callable[[Tensors, Batch], Tensors]
+    forward: Forward = ask
     epsilons: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -59,6 +78,12 @@ class Objective:
         """Return the sum of weights of every loss and metric."""
         weights = self.sample_weights(batch)
         return {name: tf.reduce_sum(weights[name]) for name in self.names}
+
+    def values(
+        self, model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+    ) -> Tensors:
+        """Run a model, and return the value of each sample, by name."""
+        return self.of_outputs(*self.forward(model, batch, dropout_seed))
 
     def weighted_sums(
         self, model: Any, batch: Batch, dropout_seed: tf.Tensor | None = None
@@ -118,16 +143,8 @@ class Part:
     epsilon: float = 0.0
 
 
-Forward = Callable[[Any, Batch, tf.Tensor | None], tuple[Tensors, Batch]]
-
-
-def combine(parts: Sequence[Part], forward: Forward) -> Objective:
-    """Return the objective of several parts.
-
-    Args:
-        forward: (model, batch, dropout_seed) to what all parts read: the
-            outputs of the model, and the batch.
-    """
+def combine(parts: Sequence[Part], forward: Forward = ask) -> Objective:
+    """Return the objective of several parts, which read the same outputs."""
 
     def weights(batch: Batch) -> Tensors:
         return {
@@ -137,10 +154,7 @@ def combine(parts: Sequence[Part], forward: Forward) -> Objective:
             for kind in ("loss", *part.metrics)
         }
 
-    def values(
-        model: Any, batch: Batch, dropout_seed: tf.Tensor | None
-    ) -> Tensors:
-        found, batch = forward(model, batch, dropout_seed)
+    def of_outputs(found: Tensors, batch: Batch) -> Tensors:
         each = [part.values(found, batch) for part in parts]
         return {name: value for part in each for name, value in part.items()}
 
@@ -148,20 +162,9 @@ def combine(parts: Sequence[Part], forward: Forward) -> Objective:
         losses={f"{part.name}_loss": part.factor for part in parts},
         metrics=tuple(f"{p.name}_{kind}" for p in parts for kind in p.metrics),
         sample_weights=weights,
-        values=values,
+        of_outputs=of_outputs,
+        forward=forward,
         epsilons={f"{p.name}_loss": p.epsilon for p in parts if p.epsilon},
-    )
-
-
-def outputs(
-    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
-) -> Tensors:
-    """Run a model as `Objective.values` asks for it.
-
-    A seed means training, with dropout; None means evaluation.
-    """
-    return model(
-        batch, training=dropout_seed is not None, dropout_seed=dropout_seed
     )
 
 

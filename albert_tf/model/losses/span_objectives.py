@@ -5,11 +5,9 @@ squad_utils.v2_model_fn_builder.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.model.heads import question_answering
 from albert_tf.model.losses import cross_entropy, objectives
 
 
@@ -19,11 +17,8 @@ def _at(log_probs: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 
 
 def _v1_values(
-    model: question_answering.AlbertSquadV1,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
+    outputs: objectives.Tensors, batch: objectives.Batch
 ) -> objectives.Tensors:
-    outputs = objectives.outputs(model, batch, dropout_seed)
     return {
         f"{edge}_loss": cross_entropy.compute(
             outputs[f"{edge}_logits"], batch[f"{edge}_positions"]
@@ -33,11 +28,8 @@ def _v1_values(
 
 
 def _v2_values(
-    model: question_answering.AlbertSquadV2,
-    batch: objectives.Batch,
-    dropout_seed: tf.Tensor | None,
+    outputs: objectives.Tensors, batch: objectives.Batch
 ) -> objectives.Tensors:
-    outputs = objectives.outputs(model, batch, dropout_seed)
     return {
         "start_loss": _at(outputs["start_log_probs"], batch["start_positions"]),
         "end_loss": _at(outputs["end_log_probs"], batch["end_positions"]),
@@ -51,7 +43,7 @@ def _v2_values(
 def _make(
     names: tuple[str, ...],
     values: Callable[
-        [Any, objectives.Batch, tf.Tensor | None], objectives.Tensors
+        [objectives.Tensors, objectives.Batch], objectives.Tensors
     ],
 ) -> objectives.Objective:
     return objectives.Objective(
@@ -60,7 +52,7 @@ def _make(
         sample_weights=lambda b: dict.fromkeys(
             names, objectives.real_examples(b)
         ),
-        values=values,
+        of_outputs=values,
     )
 
 

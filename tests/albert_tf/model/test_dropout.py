@@ -219,18 +219,19 @@ def seeds_of_updates(replicas, parts, seed, steps=3):
     """The seeds that reach the model: step, replica and part to seed."""
     noted = {}
 
-    def values(model, batch, dropout_seed):
+    def forward(model, batch, dropout_seed):
         place = tuple(batch["place"][0].numpy().tolist())
         noted[int(step.optimizer.iterations.numpy()), *place] = tuple(
             dropout_seed.numpy().tolist()
         )
-        return {"loss": model.number * tf.ones([1])}
+        return {"loss": model.number * tf.ones([1])}, batch
 
     objective = objectives.Objective(
         losses={"loss": 1.0},
         metrics=(),
         sample_weights=lambda batch: {"loss": tf.ones([1])},
-        values=values,
+        of_outputs=lambda outputs, batch: outputs,
+        forward=forward,
     )
     strategy = make_replicas(replicas)
     with strategy.scope():

@@ -13,11 +13,12 @@ OBJECTIVE = objectives.Objective(
     losses={"b": 0.5, "a": 2.0},
     metrics=("c",),
     sample_weights=lambda batch: dict.fromkeys("abc", batch["weights"]),
-    values=lambda model, batch, seed: {
+    of_outputs=lambda outputs, batch: {
         "a": batch["values"],
         "b": tf.ones_like(batch["weights"]),
         "c": 2 * batch["values"],
     },
+    forward=lambda model, batch, seed: ({}, batch),
     epsilons={"b": 1.5},
 )
 
