@@ -12,7 +12,7 @@ import contextlib
 import dataclasses
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
@@ -33,20 +33,16 @@ from albert_tf.data import (
     layouts,
     manifests,
     masking,
-    passages,
-    permutation,
     record_check,
     span_corruption,
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
-from albert_tf.training import pretraining_options, training_options
-
-# What draws for an objective; for the others masks are drawn.
-_DRAWERS: Mapping[str, Callable[[masking.Masker, int], drawing.Drawer]] = {
-    "plm": permutation.Permutations,
-    "spans": span_corruption.Spans,
-}
+from albert_tf.training import (
+    pretraining_drawer,
+    pretraining_options,
+    training_options,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -139,7 +135,7 @@ class PretrainingOptions:
             )
         self._check_records()
         self._check_masking()
-        if self.recipe.objective in _DRAWERS:
+        if self.recipe.objective in pretraining_drawer.DRAWERS:
             self._check_drawer()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
             raise errors.UserError(
@@ -276,36 +272,17 @@ class PretrainingOptions:
         """Return what draws examples in training, if anything does."""
         if not self.masked_lm_budget:
             return None
-        tokenizer = tokenization.load(self.vocabulary)
-        masker = masking.Masker(
-            dataclasses.replace(
-                self.masks, max_predictions_per_seq=self.masked_lm_budget
-            ),
-            masking.Vocabulary(
-                tokenizer.vocab_size,
-                tokenizer.cls_id,
-                tokenizer.sep_id,
-                tokenizer.mask_id,
-                np.zeros(0, np.uint8),  # The records say where words start.
-            ),
+        masks = dataclasses.replace(
+            self.masks, max_predictions_per_seq=self.masked_lm_budget
         )
-        make = _DRAWERS.get(self.recipe.objective, drawing.Masks)
-        drawer = make(masker, self.max_seq_length)
-        if self.records == "instances":
-            return drawer
-        if not isinstance(drawer, drawing.Masks):  # It hides by itself.
-            nothing = dataclasses.replace(self.masks, masked_lm_prob=0.0)
-            masker = masking.Masker(nothing, masker.vocabulary)
-        arranged = passages.PassageDrawer(
-            drawing.Masks(masker, self.max_seq_length),
-            arrangements.parse(self.recipe.sentence_objective),
-            config.type_vocab_size,
-            self.recipe.starts,
-            self.recipe.levels,
+        return pretraining_drawer.make(
+            self.recipe,
+            masks,
+            tokenization.load(self.vocabulary),
+            records=self.records,
+            max_seq_length=self.max_seq_length,
+            num_segments=config.type_vocab_size,
         )
-        if isinstance(drawer, drawing.Masks):
-            return arranged
-        return drawing.Chain(arranged, drawer)
 
 
 if __name__ == "__main__":
@@ -612,6 +589,8 @@ def _find_data(
             settings.recipe.sentence_objective, manifest, training
         )
     pretraining_data.check_marks(settings.recipe, [*training, *evaluation])
+    drawer = settings.make_drawer(config)
+    pretraining_drawer.check_markers(settings.recipe, drawer, training)
     data = pretraining_data.PretrainingData(
         training,
         evaluation,
@@ -619,7 +598,7 @@ def _find_data(
         layouts.for_model(
             settings.layout, config.vocab_size, config.type_vocab_size
         ),
-        settings.make_drawer(config),
+        drawer,
         settings.trainer.seed,
         pack=settings.pack_sequences and settings.do_train,
     )

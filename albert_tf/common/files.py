@@ -295,6 +295,20 @@ def read_bytes(path: str) -> bytes:
         return bytes(stream.read())
 
 
+def read_lines(path: str, option: str) -> list[str]:
+    """Return the lines of a file in UTF-8; `option` names it in errors."""
+    content = read_bytes(require_file(path, option))
+    try:
+        return content.decode("utf-8-sig").splitlines()
+    except UnicodeDecodeError as error:
+        raise errors.UserError(
+            f"is not UTF-8: {errors.bad_byte(content, 'the file')}. Convert "
+            "it first, for example with: iconv -f latin1 -t utf-8.",
+            option,
+            path,
+        ) from error
+
+
 def sha256(path: str) -> str:
     digest = hashlib.sha256()
     require_regular(path)

@@ -7,13 +7,17 @@ segments and label of sop or nsp; from passages any task is drawn in training.
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.common import errors, random_streams
+from albert_tf.common import errors, files, random_streams
 from albert_tf.data import layouts, marks
+
+# Ids of discourse markers, longest first, and their classes.
+Markers = Mapping[tuple[int, ...], int]
 
 
 class Passage(NamedTuple):
@@ -24,6 +28,7 @@ class Passage(NamedTuple):
     partner: np.ndarray  # int [m].
     draws: random_streams.Stream
     room: int = 0  # Pieces that all segments may have.
+    markers: Markers = types.MappingProxyType({})
 
     def split(self, count: int) -> list[np.ndarray]:
         """Cut the passage at random sentences, into fewer parts if it must be.
@@ -53,7 +58,7 @@ class Arrangement:
 
     Attributes:
         name: In losses and metrics.
-        classes: Number of labels.
+        classes: Number of labels; 0: one for each class of markers.
         most_segments: Of an example.
         arrange: Passage to segments and label, `NO_LABEL` where it has none.
     """
@@ -153,6 +158,38 @@ def dialogue(passage: Passage) -> Arranged:
     return chosen, 1
 
 
+def find_markers(
+    pieces: np.ndarray, markers: Markers
+) -> list[tuple[int, int, int]]:
+    """Return begin, end and class of markers at later sentences' begin.
+
+    The longest is taken, of whole words; the sentence goes on behind it.
+    """
+    ids = (pieces >> marks.BITS).tolist()
+    found = []
+    for begin in _later_sentences(pieces).tolist():
+        for marker, label in markers.items():
+            end = begin + len(marker)
+            if tuple(ids[begin:end]) == marker and end < len(ids):
+                starts = pieces[end] & (marks.WORD | marks.SENTENCE)
+                if starts == marks.WORD:
+                    found.append((begin, end, label))
+                    break
+    return found
+
+
+def discourse(passage: Passage) -> Arranged:
+    """Label: the marker that the second segment began with and has lost.
+
+    Source: ERNIE 2.0, section 4.2.3.
+    """
+    found = find_markers(passage.pieces, passage.markers)
+    if not found:
+        return [passage.pieces], layouts.NO_LABEL
+    begin, end, label = found[passage.draws.randint(0, len(found) - 1)]
+    return [passage.pieces[:begin], passage.pieces[end:]], label
+
+
 # Queries and responses in three turns, as the paper has them.
 _TURNS = ("QRQ", "QRR", "QQR")
 
@@ -174,6 +211,7 @@ ARRANGEMENTS = {
         lambda passage: reordering(passage, _MOST),
     ),
     "distance": Arrangement("sentence_distance", 3, 2, distance),
+    "discourse": Arrangement("discourse", 0, 2, discourse),
     "dialogue": Arrangement("dialogue", 2, 3, dialogue, by_speaker=True),
 }
 # Tasks about pieces that start words, by the mark that is predicted.
@@ -218,9 +256,26 @@ def parse_tokens(token_objective: str) -> tuple[str, ...]:
     return names
 
 
-def heads(sentence_objective: str) -> tuple[bool, dict[str, int]]:
+def read_markers(path: str) -> tuple[tuple[str, ...], ...]:
+    """Return the markers of each class: those of a line, with tabs."""
+    lines = files.read_lines(path, "markers_file")
+    found = [tuple(filter(None, map(str.strip, n.split("\t")))) for n in lines]
+    classes = tuple(filter(None, found))
+    if len(classes) < 2:
+        raise errors.UserError(
+            "has fewer than two lines. Write a discourse marker a line, such "
+            "as however; further forms of it follow after tabs.",
+            "markers_file",
+            path,
+        )
+    return classes
+
+
+def heads(
+    sentence_objective: str, num_markers: int = 0
+) -> tuple[bool, dict[str, int]]:
     """Return whether ALBERT's head is needed, and classes of the others."""
     names = parse(sentence_objective)
     found = [ARRANGEMENTS[n] for n in names if n not in OF_INSTANCES]
     has_order = len(found) < len(names)
-    return has_order, {task.name: task.classes for task in found}
+    return has_order, {t.name: t.classes or num_markers for t in found}

@@ -27,6 +27,7 @@ class PassageDrawer:
         starts: The step from which each task is drawn; evaluation has all.
             Default: 0.
         stages: What is hidden at once, by step. Default: words.
+        markers: See `Passage`.
     """
 
     masks: drawing.Masks
@@ -34,6 +35,7 @@ class PassageDrawer:
     num_segments: int
     starts: Sequence[int] = ()
     stages: Sequence[masking_levels.Stage] = ()
+    markers: arrangements.Markers = dataclasses.field(default_factory=dict)
     drops: tuple[str, ...] = ("tokens", "document")
 
     @property
@@ -98,7 +100,9 @@ class PassageDrawer:
         task = arrangements.ARRANGEMENTS[self.tasks[number]]
         # Room for the [SEP] of each segment.
         room = self.masks.max_seq_length - 1 - task.most_segments
-        passage = passage._replace(pieces=passage.pieces[:room], room=room)
+        passage = passage._replace(
+            pieces=passage.pieces[:room], room=room, markers=self.markers
+        )
         parts, label = task.arrange(passage)
         ids = list(range(len(parts)))
         if task.by_speaker:

@@ -4,6 +4,7 @@ Those of every trainer are in `training_options`.
 """
 
 import dataclasses
+import functools
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
@@ -50,13 +51,20 @@ class RecipeOptions:
         "whether they are swapped; nsp: whether the second is from elsewhere, "
         "as in BERT; none: nothing. The records must have been written for it. "
         "With --records=passages also ERNIE 2.0's reordering (of up to three "
-        "segments) and distance, or several with commas, one for each example.",
+        "segments), distance and discourse (--markers_file), ERNIE 1.0's "
+        "dialogue, or several with commas, one for each example.",
     )
     task_starts: str | None = option(
         None,
         "Steps from which the tasks of --sentence_objective are trained, with "
         "commas, a number for each: ERNIE 2.0 adds one after the other and "
         "keeps the earlier ones. Default: all from the start.",
+    )
+    markers_file: str | None = option(
+        None,
+        "For --sentence_objective=discourse: the discourse markers that "
+        "sentences lose, a class on each line; further forms of a marker "
+        "follow after tabs.",
     )
     token_objective: str = option(
         "none",
@@ -126,6 +134,7 @@ class RecipeOptions:
         arrangements.parse_tokens(self.token_objective)
         self._check_starts()
         self._check_levels()
+        self._check_markers()
         self._check_word_embeddings()
         self._check_generator()
 
@@ -153,6 +162,22 @@ class RecipeOptions:
                 "0. Write such as 0,5000.",
                 "task_starts",
                 self.task_starts,
+            )
+
+    @functools.cached_property
+    def markers(self) -> tuple[tuple[str, ...], ...]:
+        """The forms of each marker of `markers_file`."""
+        path = self.markers_file
+        return () if path is None else arrangements.read_markers(path)
+
+    def _check_markers(self) -> None:
+        tasks = arrangements.parse(self.sentence_objective)
+        if ("discourse" in tasks) != (self.markers_file is not None):
+            raise errors.UserError(
+                "goes with `sentence_objective=discourse`, and that with a "
+                "file of markers. Give both or neither.",
+                "markers_file",
+                self.markers_file,
             )
 
     @property

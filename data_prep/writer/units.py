@@ -54,16 +54,7 @@ class Units:
 
 def read(path: str, option: str) -> Units:
     """Read a file of one unit a line; `option` names it in errors."""
-    content = files.read_bytes(files.require_file(path, option))
-    try:
-        lines = content.decode("utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise errors.UserError(
-            f"is not UTF-8: {errors.bad_byte(content, 'the file')}. Convert "
-            "it first, for example with: iconv -f latin1 -t utf-8.",
-            option,
-            path,
-        ) from error
+    lines = files.read_lines(path, option)
     words = (map(str.lower, _WORD.findall(line)) for line in lines)
     known = frozenset(map(tuple, words)) - {()}
     if not known:

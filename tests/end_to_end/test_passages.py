@@ -314,6 +314,44 @@ def test_dialogues_are_learned(make, dialogues):
         assert "dialogue_accuracy" in stream.read()
 
 
+@pytest.fixture
+def markers(tmp_path):
+    """Writes a file of discourse markers, and returns options."""
+
+    def write(text):
+        (tmp_path / "markers.txt").write_text(text)
+        return {
+            "sentence_objective": "reordering,discourse",
+            "markers_file": str(tmp_path / "markers.txt"),
+        }
+
+    return write
+
+
+@pytest.mark.slow
+def test_discourse_markers_are_learned(make, markers):
+    settings = make(**markers("it\tbooks\nwe stay\nand\nhome\n"))
+    assert 0 < evaluation(settings)["discourse_loss"] < 3
+    with open(f"{settings.output_dir}/run_card.md") as stream:
+        assert "discourse_accuracy" in stream.read()
+    found = checkpoint_reader.read(f"{settings.output_dir}/model.ckpt-4")
+    assert found.shapes["cls/tasks/discourse/output_bias"] == [4]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("however\nwhereas\n", "matches nothing in the first 1,000 passages"),
+        ("it\nwe\tIt\n", "has 'It', whose pieces are .* of another class"),
+    ],
+)
+def test_markers_of_another_text_are_refused(make, markers, text, message):
+    settings = make(**markers(text))
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    with pytest.raises(errors.UserError, match=f"markers.txt` {message}"):
+        run_pretraining._find_data(settings, config)
+
+
 def test_dialogues_need_their_records(make):
     settings = make(sentence_objective="sop,dialogue")
     config = AlbertConfig.from_json_file(settings.albert_config_file)

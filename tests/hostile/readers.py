@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from albert_tf.common import files, scores
-from albert_tf.data import examples, record_check, tfrecord
+from albert_tf.data import arrangements, examples, record_check, tfrecord
 from albert_tf.finetuning import (
     base,
     embedding,
@@ -33,7 +33,7 @@ from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_card, run_folder
 from data_prep import inspect_records, make_demo_data, split_sentences
 from data_prep.vocabulary import text
-from data_prep.writer import corpus, decoding
+from data_prep.writer import corpus, decoding, units
 from tests.hostile import valid_inputs
 
 Path = pathlib.Path
@@ -258,6 +258,8 @@ READERS = {
     "sentences": Reader(sentences, "text.txt"),
     "sentences.tar.gz": binary(sentences, "text.tar.gz"),
     "vocabulary text": Reader(vocabulary_text, "text.txt"),
+    "units": Reader(lambda p: units.read(str(p), "phrase_file"), "text.txt"),
+    "markers": Reader(lambda p: arrangements.read_markers(str(p)), "text.txt"),
     # Vocabularies and architectures.
     "spm.model": binary(sentencepiece, "spm.model"),
     "normalization": Reader(normalization_file, "spm.normalization.json"),

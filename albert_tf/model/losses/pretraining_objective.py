@@ -111,9 +111,8 @@ def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
         labels = batch["next_sentence_labels"]
         # Any class will do where there is no label: its weight is 0.
         labels = tf.where(weights(batch) > 0, labels, 0)
-        logits = tf.reshape(
-            outputs[f"{head}_logits"], [-1, labels.shape[1], task.classes]
-        )
+        logits = outputs[f"{head}_logits"]
+        logits = tf.reshape(logits, [-1, labels.shape[1], logits.shape[-1]])
         return cross_entropy.loss_and_accuracy(task.name, logits, labels)
 
     return objectives.Part(task.name, factor, weights, values)

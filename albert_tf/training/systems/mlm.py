@@ -27,7 +27,9 @@ def make_model(
     recipe: pretraining_options.RecipeOptions, encoder: AlbertModel
 ) -> pretraining.AlbertPretrainer:
     """See `System`."""
-    order, tasks = arrangements.heads(recipe.sentence_objective)
+    order, tasks = arrangements.heads(
+        recipe.sentence_objective, len(recipe.markers)
+    )
     token_tasks = arrangements.parse_tokens(recipe.token_objective)
     return pretraining.AlbertPretrainer(
         encoder, order, tasks=tasks, token_tasks=token_tasks

@@ -34,7 +34,7 @@ def make_model(
         encoder,
         generator_config(recipe, encoder.config),
         recipe.generator_sharing,
-        *arrangements.heads(recipe.sentence_objective),
+        *arrangements.heads(recipe.sentence_objective, len(recipe.markers)),
         arrangements.parse_tokens(recipe.token_objective),
     )
 

@@ -203,3 +203,51 @@ def test_turns_of_another_dialogue_are_cut_to_the_room():
         assert sum(map(len, parts)) <= 6
         if label:
             assert max(int(p.max()) for p in parts) >> marks.BITS >= 100
+
+
+MARKERS = {(7, 8): 1, (7,): 0, (9,): 1}
+
+
+@pytest.mark.parametrize(
+    ("sentences", "segments"),
+    [
+        # The longest marker, at the begin of a later sentence.
+        ([[7, 1], [7, 8, 2], [3]], {(1, (7, 1), (2, 3))}),
+        (
+            [[1], [9, 2], [7, 3]],
+            {(1, (1,), (2, 7, 3)), (0, (1, 9, 2), (3,))},
+        ),
+        # A part of a word, a sentence of a marker alone, one within.
+        ([[1], [7, 55], [9], [2, 9]], set()),
+        ([[1], [9]], set()),
+        ([[7, 1]], set()),
+    ],
+)
+def test_a_sentence_loses_its_discourse_marker(sentences, segments):
+    given = pieces(sentences)
+    given |= marks.WORD * ((given >> marks.BITS) < 50)
+    seen = set()
+    for seed in range(40):
+        passage = arrangements.Passage(
+            given,
+            given[:0],
+            random_streams.Stream(random_streams.derive(7, seed)),
+            markers=MARKERS,
+        )
+        parts, label = arrangements.discourse(passage)
+        ids = [tuple((part >> marks.BITS).tolist()) for part in parts]
+        if label == layouts.NO_LABEL:
+            assert ids == [tuple(sum(sentences, []))] and not segments
+        else:
+            seen.add((label, *ids))
+    assert seen == segments
+
+
+def test_markers_are_lines_with_further_forms(tmp_path):
+    path = tmp_path / "markers.txt"
+    path.write_text("but\tBut\n\n in fact \t\nso")
+    found = arrangements.read_markers(str(path))
+    assert found == (("but", "But"), ("in fact",), ("so",))
+    path.write_text("but\tso\n")
+    with pytest.raises(errors.UserError, match="txt` has fewer than two lines"):
+        arrangements.read_markers(str(path))

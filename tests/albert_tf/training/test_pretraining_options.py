@@ -41,6 +41,11 @@ RTD = {"objective": "rtd"}
             "begins entity after 9 steps, but the run has `num_train_steps=9`",
         ),
         (
+            {"sentence_objective": "discourse"},
+            "`markers_file` goes with `sentence_objective=discourse`",
+        ),
+        ({"markers_file": "m.txt"}, "`markers_file=m.txt` goes with `sentence"),
+        (
             {"mask_levels": "basic", "objective": "plm"},
             "`mask_levels=basic` is for masked words; `objective=plm`",
         ),

@@ -1,0 +1,116 @@
+"""What draws the examples of a pretraining from its records."""
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from albert_tf.common import errors
+from albert_tf.data import (
+    arrangements,
+    drawing,
+    examples,
+    marks,
+    masking,
+    passages,
+    permutation,
+    span_corruption,
+    tfrecord,
+)
+from albert_tf.text import tokenization
+from albert_tf.training import pretraining_options
+
+# Passages of each file that are searched for markers.
+_LOOKED_AT = 1000
+# What draws for an objective; for the others masks are drawn.
+DRAWERS: Mapping[str, Callable[[masking.Masker, int], drawing.Drawer]] = {
+    "plm": permutation.Permutations,
+    "spans": span_corruption.Spans,
+}
+
+
+def make(
+    recipe: pretraining_options.RecipeOptions,
+    masks: masking.MaskingOptions,
+    tokenizer: tokenization.AnyTokenizer,
+    *,
+    records: str,
+    max_seq_length: int,
+    num_segments: int,
+) -> drawing.Drawer:
+    """Return what draws examples.
+
+    Args:
+        records: One of `layouts.KINDS`.
+        num_segments: Segment ids that the model has.
+    """
+    vocabulary = masking.Vocabulary(
+        tokenizer.vocab_size,
+        tokenizer.cls_id,
+        tokenizer.sep_id,
+        tokenizer.mask_id,
+        np.zeros(0, np.uint8),  # The records say where words start.
+    )
+    masker = masking.Masker(masks, vocabulary)
+    drawer = DRAWERS.get(recipe.objective, drawing.Masks)(
+        masker, max_seq_length
+    )
+    if records == "instances":
+        return drawer
+    hides = isinstance(drawer, drawing.Masks)
+    if not hides:  # It hides by itself.
+        nothing = dataclasses.replace(masks, masked_lm_prob=0.0)
+        masker = masking.Masker(nothing, vocabulary)
+    tasks = arrangements.parse(recipe.sentence_objective)
+    arranged = passages.PassageDrawer(
+        drawing.Masks(masker, max_seq_length),
+        tasks,
+        num_segments,
+        recipe.starts,
+        recipe.levels,
+        _encode_markers(recipe, tokenizer),
+    )
+    return arranged if hides else drawing.Chain(arranged, drawer)
+
+
+def _encode_markers(
+    recipe: pretraining_options.RecipeOptions,
+    tokenizer: tokenization.AnyTokenizer,
+) -> dict[tuple[int, ...], int]:
+    """Return the pieces of markers, and their classes."""
+    found: dict[tuple[int, ...], int] = {}
+    for label, names in enumerate(recipe.markers):
+        for name in names:
+            pieces = tuple(tokenizer.encode(name))
+            if not pieces or found.setdefault(pieces, label) != label:
+                raise errors.UserError(
+                    f"has {name!r}, whose pieces are none or those of a marker "
+                    "of another class. Leave one of them out.",
+                    "markers_file",
+                    recipe.markers_file,
+                )
+    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+
+def check_markers(
+    recipe: pretraining_options.RecipeOptions,
+    drawer: drawing.Drawer | None,
+    paths: Sequence[str],
+) -> None:
+    """Refuse discourse markers that the first passages do not have."""
+    if not isinstance(drawer, passages.PassageDrawer) or not drawer.markers:
+        return
+    for path in paths:
+        for record in itertools.islice(tfrecord.read_records(path), _LOOKED_AT):
+            found = examples.decode(record)
+            pieces = found["tokens"] << marks.BITS | found["marks"]
+            if arrangements.find_markers(pieces, drawer.markers):
+                return
+    raise errors.UserError(
+        f"matches nothing in the first {_LOOKED_AT:,} passages of each file: "
+        "no second or later sentence begins with a marker and goes on. Name "
+        "markers of this text.",
+        "markers_file",
+        recipe.markers_file,
+    )
