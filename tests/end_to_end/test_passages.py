@@ -338,17 +338,12 @@ def test_discourse_markers_are_learned(make, markers):
     assert found.shapes["cls/tasks/discourse/output_bias"] == [4]
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("however\nwhereas\n", "matches nothing in the first 1,000 passages"),
-        ("it\nwe\tIt\n", "has 'It', whose pieces are .* of another class"),
-    ],
-)
-def test_markers_of_another_text_are_refused(make, markers, text, message):
-    settings = make(**markers(text))
+def test_markers_of_another_text_are_refused(make, markers):
+    settings = make(**markers("however\nwhereas\n"))
     config = AlbertConfig.from_json_file(settings.albert_config_file)
-    with pytest.raises(errors.UserError, match=f"markers.txt` {message}"):
+    with pytest.raises(
+        errors.UserError, match="markers.txt` matches nothing in the first 1,0"
+    ):
         run_pretraining._find_data(settings, config)
 
 

@@ -1,0 +1,78 @@
+"""What draws the examples of each objective."""
+
+import pytest
+
+from albert_tf.common import errors
+from albert_tf.data import (
+    drawing,
+    masking,
+    passages,
+    permutation,
+    span_corruption,
+)
+from albert_tf.training import pretraining_drawer, pretraining_options
+
+
+@pytest.fixture
+def make(tiny_tokenizer):
+    def make(records="passages", num_segments=2, **values):
+        return pretraining_drawer.make(
+            pretraining_options.RecipeOptions(**values),
+            masking.MaskingOptions(max_predictions_per_seq=8),
+            tiny_tokenizer,
+            records=records,
+            max_seq_length=32,
+            num_segments=num_segments,
+        )
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("objective", "kind"),
+    [
+        ("mlm", drawing.Masks),
+        ("rtd", drawing.Masks),
+        ("plm", permutation.Permutations),
+        ("spans", span_corruption.Spans),
+    ],
+)
+def test_each_objective_has_a_drawer(make, objective, kind):
+    given = {"objective": objective, "sentence_objective": "none"}
+    assert isinstance(make("instances", **given), kind)
+    found = make(**given)
+    if kind is drawing.Masks:
+        assert isinstance(found, passages.PassageDrawer)
+        assert found.masks.masker.num_predictions == 8
+    else:
+        assert isinstance(found, drawing.Chain)
+        assert isinstance(found.second, kind)
+
+
+@pytest.fixture
+def markers(tmp_path):
+    def write(text):
+        (tmp_path / "markers.txt").write_text(text)
+        return {
+            "sentence_objective": "discourse",
+            "markers_file": str(tmp_path / "markers.txt"),
+        }
+
+    return write
+
+
+def test_markers_are_pieces_and_the_longest_is_first(
+    make, markers, tiny_tokenizer
+):
+    found = make(**markers("we\tso we\nwe all say so\n")).markers
+    texts = {"we all say so": 1, "so we": 0, "we": 0}
+    expected = {tuple(tiny_tokenizer.encode(t)): n for t, n in texts.items()}
+    assert list(found.items()) == list(expected.items())
+
+
+def test_markers_of_two_classes_are_refused(make, markers):
+    with pytest.raises(
+        errors.UserError,
+        match=r"markers.txt` has 'We', whose pieces are .* of another class",
+    ):
+        make(**markers("we\nIt\tWe\n"))
