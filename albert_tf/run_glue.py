@@ -57,10 +57,7 @@ class GlueOptions:
 
     data_dir: str = option(help="Folder that holds the GLUE task folders.")
     output_dir: str = option(help="Folder that gets one folder for each task.")
-    tasks: str = option(
-        ",".join(_TRAINED),
-        "Tasks, separated by commas.",
-    )
+    tasks: str = option(",".join(_TRAINED), "Tasks, separated by commas.")
     recipe_dir: str = option(
         "configs/glue", "Folder of flag files, TASK.flags for each task."
     )

@@ -14,9 +14,8 @@ Started again with the same options, it goes on from the last checkpoint of
 """
 
 import dataclasses
-import os
 
-from albert_tf.common import errors, files, options, ranges, scores
+from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, finetuning_options
 from albert_tf.finetuning.squad import squad
@@ -94,9 +93,6 @@ def run(settings: RunSquadOptions) -> None:
         settings.finetuning.max_seq_length,
         settings.questions,
     )
-    folder = settings.finetuning.output_dir
-    if files.exists(os.path.join(folder, scores.FILE_NAME)):
-        task.remember(scores.read(folder).best.scores)
     finetune.run(
         "run_squad",
         settings,

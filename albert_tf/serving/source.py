@@ -44,12 +44,7 @@ _FOR = {
     "max_qa_length": ["race"],
 }
 # Only the others have examples.
-_WITHOUT_A_TASK = (
-    "encoder",
-    "pretraining",
-    "classifier",
-    "regression",
-)
+_WITHOUT_A_TASK = ("encoder", "pretraining", "classifier", "regression")
 _OF_V2 = ("start_n_top", "end_n_top", "null_score_diff_threshold")
 
 _SHORTEST = 4  # [CLS] piece [SEP] [SEP].

@@ -25,13 +25,7 @@ _OF_ANY_RUN = ("encoder", "embedding")
 
 # Options for `run_dir` only, and for `init_checkpoint` only.
 _OF_RUN = ("checkpoint", "task_module")
-_OF_CHECKPOINT = (
-    "albert_config_file",
-    "num_labels",
-    "labels",
-    "pairs",
-    "tags",
-)
+_OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs", "tags")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -15,11 +15,7 @@ from tests.hostile.readers import READERS
 pytestmark = pytest.mark.slow
 
 # Readers that build a network, load one or draw a picture for every file.
-SLOW = (
-    "metrics.jsonl",
-    "saved variables",
-    "saved_model.pb",
-)
+SLOW = ("metrics.jsonl", "saved variables", "saved_model.pb")
 CHARACTERS = strategies.characters(exclude_categories=())  # Halves, too.
 LETTERS = (
     "\t\n\r\0 \v\x1c\x85\u2028\ufeff\u0301aB7-+.,:;e\"'\\/{}[]_#%~@漢😀\ud83d"

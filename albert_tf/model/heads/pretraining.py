@@ -19,11 +19,7 @@ from albert_tf.model.network.encoder import AlbertModel
 class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
     """An encoder with the masked LM head and the sentence-order head."""
 
-    input_keys = (
-        *model_inputs.ENCODER,
-        "masked_lm_positions",
-        "cls_positions",
-    )
+    input_keys = (*model_inputs.ENCODER, "masked_lm_positions", "cls_positions")
 
     def __init__(
         self,

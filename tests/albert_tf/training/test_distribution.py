@@ -96,11 +96,7 @@ def test_a_tpu_is_found_by_name_zone_and_project(tpu, name, option):
             "experimental_connect_to_cluster",
             tf.errors.UnavailableError,
         ),
-        (
-            tf.tpu.experimental,
-            "initialize_tpu_system",
-            tf.errors.NotFoundError,
-        ),
+        (tf.tpu.experimental, "initialize_tpu_system", tf.errors.NotFoundError),
     ],
 )
 def test_a_tpu_out_of_reach_is_an_error(

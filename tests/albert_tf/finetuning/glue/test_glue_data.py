@@ -46,12 +46,7 @@ def header(name, split):
             ("41", "It rains.", "It is wet.", None),
         ),
         # CoLA has no header but in its test file.
-        (
-            "cola",
-            "dev",
-            "gj04\t1\t\tWe sail.\n",
-            ("dev-1", "We sail.", "", 1),
-        ),
+        ("cola", "dev", "gj04\t1\t\tWe sail.\n", ("dev-1", "We sail.", "", 1)),
         (
             "cola",
             "test",

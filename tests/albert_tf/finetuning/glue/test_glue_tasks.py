@@ -66,10 +66,7 @@ UNLABELLED = glue_tasks.Split("a.tsv", 3, 0, 1, None)
         ({"labels": ("a", "b ")}, "each must fit into a column"),
         ({"labels": ("a", "b\tc")}, "each must fit into a column"),
         ({"labels": ()}, r"metrics=\('accuracy',\) do not go with labels=\(\)"),
-        (
-            {"metrics": ("pearson",)},
-            "Allowed is a tuple of accuracy, matth",
-        ),
+        ({"metrics": ("pearson",)}, "Allowed is a tuple of accuracy, matth"),
         ({"metrics": ("acc",)}, "do not go with"),
         ({"metrics": "accuracy"}, "metrics='accuracy' do not go"),
         ({"metrics": ()}, "the first metric chooses"),
