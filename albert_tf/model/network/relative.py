@@ -41,16 +41,22 @@ def bias(
 
     length = tf.shape(offsets)[-1]
     kernel, v = position.read(query.dtype)
-    keys = tf.matmul(sinusoids(length, kernel.shape[0], query.dtype), kernel)
-    products = tf.matmul(query + split(v[None]), split(keys), transpose_b=True)
+    of_segment, s = segment.read(query.dtype)
+    of_distance = tf.matmul(
+        sinusoids(length, kernel.shape[0], query.dtype), kernel
+    )
+    own = [
+        tf.matmul(split(x[None]), split(keys), transpose_b=True)
+        for x, keys in ((v, of_distance), (s, of_segment))
+    ]
+    # One product for both: TensorFlow may add more than two gradients, here of
+    # the query, in another order in every run.
+    keys = split(tf.concat([of_distance, of_segment], 0))
+    products = tf.matmul(query, keys, transpose_b=True) + tf.concat(own, -1)
     places = tf.cast(offsets, tf.int32) + length - 1
     places = tf.broadcast_to(places, [*tf.unstack(shape[:3]), length])
     total = tf.gather(products, places, batch_dims=3)
-    kernel, s = segment.read(query.dtype)
-    of_segment = tf.matmul(
-        query + split(s[None]), split(kernel), transpose_b=True
-    )
-    total += of_segment * tf.cast(same_segment, query.dtype)
+    total += products[..., -1:] * tf.cast(same_segment, query.dtype)
     return tf.cast(total, tf.float32) * plain.scale_of(query)
 
 
