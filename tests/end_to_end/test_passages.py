@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf import run_pretraining
 from albert_tf.common import errors, options
@@ -18,6 +19,7 @@ from data_prep import create_pretraining_data
 from data_prep.writer import corpus, segment_pairs
 from tests.conftest import LOSS_RTOL
 from tests.data_prep import writing
+from tests.end_to_end import test_pipeline
 
 SIZES = {
     "vocab_size": 400,
@@ -30,6 +32,12 @@ SIZES = {
     "type_vocab_size": 2,
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
+}
+NO_TASKS = {"sentence_objective": "none", "token_objective": "none"}
+# What a system needs in the config, and of the options.
+SYSTEMS = {
+    "plm": ({"position_bias": "relative"}, NO_TASKS),
+    "spans": ({"position_bias": "buckets", "vocab_size": 500}, NO_TASKS),
 }
 
 
@@ -59,10 +67,12 @@ def records(tmp_path_factory, tiny_vocab):
 def make(records, tiny_vocab, tmp_path):
     """Makes options of a run on passages."""
 
-    def make(share="all", **changes):
+    def make(share="all", objective="mlm", **changes):
         path = tmp_path / f"{share}.json"
-        path.write_text(json.dumps({**SIZES, "share": share}))
+        own, others = SYSTEMS.get(objective, ({}, {}))
+        path.write_text(json.dumps({**SIZES, "share": share, **own}))
         values = {
+            "objective": objective,
             "albert_config_file": str(path),
             "input_file": str(records / "passages"),
             "output_dir": str(tmp_path / "run"),
@@ -78,6 +88,7 @@ def make(records, tiny_vocab, tmp_path):
             "num_train_steps": 4,
             "num_warmup_steps": 0,
             "do_eval": True,
+            **others,
             **changes,
         }
         return options.from_dict(run_pretraining.PretrainingOptions, values)
@@ -86,43 +97,18 @@ def make(records, tiny_vocab, tmp_path):
 
 
 def evaluation(settings):
+    # Every strategy of one process needs its own collective keys.
+    tf.distribute.MirroredStrategy._collective_key_base += 100_000
     run_pretraining.run(settings)
     lines = run_log.read(settings.output_dir)
     (found,) = (x for x in lines if x["split"] == "eval" and x["step"] == 4)
     return {k: v for k, v in found.items() if k.endswith(("loss", "accuracy"))}
 
 
-@pytest.mark.slow
-def test_a_killed_run_ends_like_an_undisturbed_one(make, tmp_path, monkeypatch):
-    ernie = {
-        "mask_levels": "basic:3,phrase",
-        "ngram": 1,
-        "sentence_objective": "reordering,distance",
-        "task_starts": "0,3",
-        "save_checkpoints_steps": 1,
-    }
-    whole, killed = make(**ernie), make(**ernie, output_dir=str(tmp_path / "k"))
-    run_pretraining.run(whole)
-    write = run_log.RunLog.write
-
-    def die(log, *line, **rest):
-        write(log, *line, **rest)
-        if line[:2] == ("train", 3):
-            raise writing.Killed
-
-    with monkeypatch.context() as patch, pytest.raises(writing.Killed):
-        patch.setattr(run_log.RunLog, "write", die)
-        run_pretraining.run(killed)
-    run_pretraining.run(killed)
-    one, two = (
-        checkpoint_reader.read(f"{s.output_dir}/model.ckpt-4")
-        for s in (whole, killed)
-    )
-    two_weights = two.load(two.shapes)
-    for name, value in one.load(one.shapes).items():
-        np.testing.assert_array_equal(value, two_weights[name], err_msg=name)
-
-
+OF_SYSTEMS = {
+    "plm": {"loss", "masked_lm_loss", "masked_lm_accuracy"},
+    "spans": {"loss", "target_loss", "target_accuracy"},
+}
 LOSSES = {
     "loss",
     "masked_lm_loss",
@@ -135,19 +121,23 @@ LOSSES = {
 
 
 @pytest.mark.slow
-def test_numbers_do_not_depend_on_devices_and_microbatches(make, tmp_path):
-    one, others = evaluation(make()), []
-    assert one.keys() >= LOSSES and np.isfinite(list(one.values())).all()
+@pytest.mark.parametrize("objective", ["mlm", *SYSTEMS])
+def test_numbers_do_not_depend_on_devices_and_microbatches(
+    make, tmp_path, objective
+):
+    names = OF_SYSTEMS.get(objective, LOSSES)
+    one, others = evaluation(make(objective=objective)), []
+    assert one.keys() >= names and np.isfinite(list(one.values())).all()
     for number, changes in enumerate(
         (
             {"distribution_strategy": "mirrored"},
             {"gradient_accumulation_steps": 2},
         )
     ):
-        folder = str(tmp_path / f"other-{number}")
-        others.append(evaluation(make(output_dir=folder, **changes)))
+        changes["output_dir"] = str(tmp_path / f"other-{number}")
+        others.append(evaluation(make(objective=objective, **changes)))
     for other in others:
-        for name in LOSSES:
+        for name in names:
             np.testing.assert_allclose(
                 other[name], one[name], rtol=10 * LOSS_RTOL, err_msg=name
             )
@@ -160,24 +150,70 @@ def test_numbers_do_not_depend_on_devices_and_microbatches(make, tmp_path):
         ("attention", "mlm"),
         ("none", "mlm"),
         ("ffn", "rtd"),
+        ("none", "plm"),
+        ("ffn", "spans"),
     ],
 )
 def test_the_encoder_is_left_of_every_system(make, share, objective):
-    settings = make(share, objective=objective)
+    settings = make(share, objective)
     found = evaluation(settings)
-    assert found.keys() >= LOSSES
+    assert found.keys() >= OF_SYSTEMS.get(objective, LOSSES)
     assert ("replaced_token_loss" in found) == (objective == "rtd")
     card = (tmp := settings.output_dir) + "/run_card.md"
+    head = {
+        "plm": "plm/predictions/output_bias",
+        "spans": "decoder/predictions/output_bias",
+    }.get(objective, "cls/tasks/sentence_distance/output_bias")
     with open(card) as stream:
-        assert "sentence_reordering" in stream.read()
+        text = stream.read()
+    assert all(name in text for name in OF_SYSTEMS.get(objective, LOSSES))
     checkpoint = checkpoint_reader.read(f"{tmp}/model.ckpt-4")
-    assert "cls/tasks/sentence_distance/output_bias" in checkpoint.shapes
+    assert head in checkpoint.shapes
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     model = from_checkpoint.make_model(config, checkpoint)
     left = from_checkpoint.only_for_training(checkpoint)
     names = {checkpoint_reader.name_of(v) for v in model.variables}
     assert names == checkpoint.shapes.keys() - left
     assert all("bert/" not in name or "generator" in name for name in left)
+
+
+ERNIE = {
+    "mask_levels": "basic:3,phrase",
+    "ngram": 1,
+    "sentence_objective": "reordering,distance",
+    "task_starts": "0,3",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes", [ERNIE, *({"objective": name} for name in SYSTEMS)]
+)
+def test_a_killed_run_ends_like_an_undisturbed_one(
+    make, tmp_path, monkeypatch, changes
+):
+    changes = {**changes, "save_checkpoints_steps": 1}
+    whole, killed = (
+        make(**changes),
+        make(**changes, output_dir=str(tmp_path / "k")),
+    )
+    run_pretraining.run(whole)
+    write = run_log.RunLog.write
+
+    def die(log, *line, **rest):
+        write(log, *line, **rest)
+        if line[:2] == ("train", 3):
+            raise writing.Killed
+
+    with monkeypatch.context() as patch, pytest.raises(writing.Killed):
+        patch.setattr(run_log.RunLog, "write", die)
+        run_pretraining.run(killed)
+    run_pretraining.run(killed)
+    one, other = (
+        test_pipeline.weights(f"{settings.output_dir}/model.ckpt-4")
+        for settings in (whole, killed)
+    )
+    assert one == other
 
 
 # Phrases are hidden from the batch on after which the test looks.
