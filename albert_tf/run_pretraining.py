@@ -216,6 +216,7 @@ class PretrainingOptions:
         for name, is_fine in (
             ("token_objective", self.recipe.token_objective == "none"),
             ("mask_levels", self.recipe.mask_levels is None),
+            ("task_embeddings", not self.recipe.task_embeddings),
             ("sentence_objective", is_known),
         ):
             if not is_fine:

@@ -45,7 +45,7 @@ GROUPS = {
         train_batch_size learning_rate encoder_learning_rate optimizer
         num_warmup_steps
         warmup_proportion train_step warmup_step max_minutes
-        objective sentence_objective markers_file
+        objective sentence_objective markers_file task_embeddings
         eval_batch_size predict_batch_size batch_size
         max_eval_steps best_metric best_score save_checkpoints_steps
         keep_checkpoint_max

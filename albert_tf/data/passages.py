@@ -22,12 +22,14 @@ class PassageDrawer:
     Attributes:
         tasks: Names of `ARRANGEMENTS`; each example has one of them, all
             equally often. None: the whole passage is one segment.
-        num_segments: Segment ids that the model has; further segments of an
-            example have the last one.
+        num_segments: Segment ids that an example may have; further segments
+            have the last one.
         starts: The step from which each task is drawn; evaluation has all.
             Default: 0.
         stages: What is hidden at once, by step. Default: words.
         markers: See `Passage`.
+        task_embeddings: Whether each task has `num_segments` ids of its own,
+            one task after the other.
     """
 
     masks: drawing.Masks
@@ -36,6 +38,7 @@ class PassageDrawer:
     starts: Sequence[int] = ()
     stages: Sequence[masking_levels.Stage] = ()
     markers: arrangements.Markers = dataclasses.field(default_factory=dict)
+    task_embeddings: bool = False
     drops: tuple[str, ...] = ("tokens", "document")
 
     @property
@@ -84,6 +87,8 @@ class PassageDrawer:
                 arrangements.Passage(rows[row], partner, draws), known
             )
             self._join(parts, ids, pieces[row], segments[row])
+        if self.task_embeddings:
+            segments += self.num_segments * numbers * (pieces > 0)
         return self._hide(pieces, keys, step) | {
             "segment_ids": segments,
             "next_sentence_labels": labels,

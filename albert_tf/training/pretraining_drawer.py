@@ -66,12 +66,33 @@ def make(
     arranged = passages.PassageDrawer(
         drawing.Masks(masker, max_seq_length),
         tasks,
-        num_segments,
+        _segments_of_a_task(recipe, num_segments),
         recipe.starts,
         recipe.levels,
         _encode_markers(recipe, tokenizer),
+        recipe.task_embeddings,
     )
     return arranged if hides else drawing.Chain(arranged, drawer)
+
+
+def _segments_of_a_task(
+    recipe: pretraining_options.RecipeOptions, num_segments: int
+) -> int:
+    """Return how many segment ids a task has; refuse too few."""
+    if not recipe.task_embeddings:
+        return num_segments
+    tasks = len(arrangements.parse(recipe.sentence_objective))
+    each, rest = divmod(num_segments, max(1, tasks))
+    if tasks < 2 or each < 2 or rest:
+        raise errors.UserError(
+            f"has {num_segments} rows of embeddings for segments and {tasks} "
+            "task(s). It is for several tasks of `sentence_objective`, each "
+            "with equally many rows, two or more. Give the config "
+            f"type_vocab_size={2 * max(2, tasks)}, or leave the option out.",
+            "task_embeddings",
+            True,
+        )
+    return each
 
 
 def _encode_markers(

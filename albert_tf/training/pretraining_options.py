@@ -60,6 +60,13 @@ class RecipeOptions:
         "commas, a number for each: ERNIE 2.0 adds one after the other and "
         "keeps the earlier ones. Default: all from the start.",
     )
+    task_embeddings: bool = option(
+        False,
+        "Whether each task of --sentence_objective has embeddings of segments "
+        "of its own, as ERNIE 2.0 tells its tasks apart: the config's "
+        "type_vocab_size is twice the number of tasks. Finetuning has those "
+        "of the first.",
+    )
     markers_file: str | None = option(
         None,
         "For --sentence_objective=discourse: the discourse markers that "

@@ -29,7 +29,7 @@ SIZES = {
     "intermediate_size": 32,
     "num_hidden_layers": 2,
     "max_position_embeddings": 48,
-    "type_vocab_size": 2,
+    "type_vocab_size": 4,
     "hidden_dropout_prob": 0.0,
     "attention_probs_dropout_prob": 0.0,
 }
@@ -182,6 +182,7 @@ ERNIE = {
     "ngram": 1,
     "sentence_objective": "reordering,distance",
     "task_starts": "0,3",
+    "task_embeddings": True,
 }
 
 
@@ -283,6 +284,14 @@ def test_a_restarted_run_goes_on_with_the_same_examples(make, records, changes):
                 "mask_levels": "basic",
             },
             "--mask_levels=basic needs --records=passages",
+        ),
+        (
+            {
+                "records": "instances",
+                "token_objective": "none",
+                "task_embeddings": True,
+            },
+            "--task_embeddings=True needs --records=passages",
         ),
     ],
 )

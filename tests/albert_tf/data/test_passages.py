@@ -157,6 +157,18 @@ def test_each_example_has_one_of_the_tasks():
     assert seen == {(0, 0), (0, 1), (1, 0), (1, 1), (1, 2)}
 
 
+def test_each_task_may_have_segment_ids_of_its_own():
+    shared = make_drawer(("sop", "distance"))
+    drawer = dataclasses.replace(shared, task_embeddings=True)
+    for seed in range(20):
+        plain, found = (d.draw(records(), keys(seed)) for d in (shared, drawer))
+        own = found.pop("segment_ids") - plain.pop("segment_ids")
+        real = plain["input_mask"]
+        assert (own == 2 * plain["sentence_task"] * real).all()
+        for name, value in plain.items():
+            np.testing.assert_array_equal(value, found[name])
+
+
 def test_tasks_are_added_one_after_the_other():
     drawer = dataclasses.replace(
         make_drawer(("sop", "distance", "nsp")), starts=(0, 20, 10)

@@ -76,3 +76,32 @@ def test_markers_of_two_classes_are_refused(make, markers):
         match=r"markers.txt` has 'We', whose pieces are .* of another class",
     ):
         make(**markers("we\nIt\tWe\n"))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "rows", "each"),
+    [("sop,distance", 4, 2), ("nsp,distance,reordering", 9, 3)],
+)
+def test_tasks_share_the_rows_of_segments(make, tasks, rows, each):
+    given = {"sentence_objective": tasks, "num_segments": rows}
+    assert make(**given).num_segments == rows
+    found = make(**given, task_embeddings=True)
+    assert found.task_embeddings and found.num_segments == each
+
+
+@pytest.mark.parametrize(
+    ("tasks", "rows", "needed"),
+    [
+        ("sop", 4, 4),
+        ("none", 2, 4),
+        ("sop,distance", 2, 4),
+        ("sop,distance", 5, 4),
+        ("nsp,distance,reordering", 2, 6),
+    ],
+)
+def test_too_few_rows_for_the_tasks_are_refused(make, tasks, rows, needed):
+    with pytest.raises(
+        errors.UserError,
+        match=f"`task_embeddings=True` has {rows} rows of .*size={needed}, or",
+    ):
+        make(sentence_objective=tasks, num_segments=rows, task_embeddings=True)
