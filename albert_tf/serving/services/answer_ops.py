@@ -268,7 +268,6 @@ def _n_best_of_one(
     spans = spans._replace(end=spans.end + shortest)
     kept = _distinct(context, spans, size)
     texts, starts = _texts(context, spans, kept)
-    starts = tf.where(texts == "", 0, starts)
     scores = tf.gather(spans.score, kept)
     empty = tf.constant([empty_score], tf.float64)
     scores = tf.concat([scores, empty], 0)[: tf.maximum(tf.size(kept), 1)]

@@ -1,6 +1,7 @@
 """Which examples are held out."""
 
 import numpy as np
+import pytest
 
 from albert_tf.finetuning import held_out, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
@@ -14,6 +15,22 @@ def choose(share, seed):
     numbers = [tables.numbers_of(example) for example in EXAMPLES]
     keys = [(example.text_a,) for example in EXAMPLES]
     return np.array(held_out.choose(keys, numbers, share, seed))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_of_several_labels_the_rare_ones_come_first(seed):
+    """All texts have label 0; some have 1 or 2 beside."""
+    labels = [(0, *[1] * (n % 5 == 0), *[2] * (n % 2 == 0)) for n in range(40)]
+    keys = [(str(n),) for n in range(40)]
+    chosen = held_out.choose(keys, labels, 0.25, seed)
+    counts = [
+        sum(
+            is_chosen and label in own
+            for is_chosen, own in zip(chosen, labels, strict=True)
+        )
+        for label in range(3)
+    ]
+    assert counts == [10, 2, 5]
 
 
 def test_a_share_of_each_label_is_held_out():

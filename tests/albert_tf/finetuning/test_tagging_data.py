@@ -184,3 +184,11 @@ def test_files_with_one_tag_cannot_be_learnt(tmp_path):
     examples = read(tmp_path / "x", "a\tO\n")
     with pytest.raises(errors.UserError, match="every word has the tag O"):
         tagging_data.labels_of(examples, "x")
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [("B-PER", "I-PER"), ("I-PER", "I-PER"), ("O", "O"), ("NOUN", "NOUN")],
+)
+def test_a_word_in_the_piece_before_goes_on_with_its_entity(tag, expected):
+    assert tagging_data.continued(tag) == expected

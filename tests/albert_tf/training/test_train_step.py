@@ -118,6 +118,41 @@ def test_every_run_step_and_microbatch_has_its_own_dropout(small_config):
     assert len(found) == 8
 
 
+def test_microbatches_get_their_own_dropout(small_config, monkeypatch):
+    make, batch = head_steps.make(small_config, "classes", parts=2)
+    step, seeds = make(), []
+    kind = type(step.objective)
+    weighted_sums = kind.weighted_sums
+
+    def noted(objective, model, batch, seed):
+        seeds.append(seed.numpy().tolist())
+        return weighted_sums(objective, model, batch, seed)
+
+    monkeypatch.setattr(kind, "weighted_sums", noted)
+    expected = [step._dropout_seed(n).numpy().tolist() for n in range(2)]
+    step(batch)
+    assert seeds == expected
+
+
+def test_a_line_of_the_log_is_about_updates_that_were_made(
+    small_config, monkeypatch
+):
+    step = head_steps.make(small_config, "classes", parts=1)[0]()
+    rows = np.zeros([3, len(step.names), 2])
+    rows[:2, :-1, 1] = 1
+    rows[:2, -2, 0] = 3, 5  # Norms.
+    rows[:, -1] = [[0, 1], [0, 1], [1, 1]]
+    step.optimizer.iterations.assign(7)
+    monkeypatch.setattr(
+        step.optimizer, "learning_rate_at", lambda number: number * 10
+    )
+    found = step.summarize(rows)
+    assert found["gradient_norm"] == 4
+    assert found["learning_rate"] == 60  # After six updates.
+    assert found["skipped_updates"] == 1
+    assert step.summarize(rows[2:]) == {}
+
+
 # What is skipped, and the scale of float16.
 
 

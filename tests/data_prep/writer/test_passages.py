@@ -120,6 +120,10 @@ def test_marks_of_pieces():
     assert (whole >> 8).tolist() == [11, 12, 13, 12, 14, SEP, 12, 14, 12]
     assert not (whole & e).any()
     assert whole[5] & 255 == 0
+    # The second 12 is elsewhere in its document; the third only in its passage.
+    first, second = build([[[12, 11, 13], [12]], [[12]]], 3, True)[0]
+    assert [int(p & e) for p in first] == [e, 0, 0]
+    assert [int(p & e) for p in second] == [e, 0, 0]
 
 
 def in_one(base, **changes):

@@ -299,6 +299,8 @@ def test_depth_must_be_known_and_smaller(small_config, tmp_path):
     (tmp_path / "albert_config.json").write_text(deeper.to_json())
     with pytest.raises(errors.UserError, match="4 layers, more than the 2"):
         restoring.restore(AlbertModel(config), prefix, layers="shallower")
+    same = restoring.restore(AlbertModel(deeper), prefix, layers="shallower")
+    assert not same.copied
 
 
 def test_a_head_with_other_pooling_gets_a_new_pooler(small_config, tmp_path):

@@ -151,6 +151,16 @@ def test_a_piece_is_answered_by_the_window_that_sees_it_best():
     expected = squad_features.max_context(((0, 5), (3, 5), (6, 3)))
     for row, best in zip(found.numpy(), expected, strict=False):
         assert row[: len(best)].tolist() == best.tolist()
+    # The length of a window counts a little.
+    pairs = (0, 400), (380, 260)
+    begin, length = zip(*pairs, strict=True)
+    long = answer_ops.WindowTensors(
+        ints(0, 0), ints(*begin), ints(*length), ints(5, 5)
+    )
+    found = answer_ops.sees_best(long, ragged(range(640))).numpy()
+    expected = squad_features.max_context(pairs)
+    for row, best in zip(found, expected, strict=True):
+        assert row[: len(best)].tolist() == best.tolist()
 
 
 def test_lowest_score_for_no_answer_counts():
