@@ -16,6 +16,9 @@ _NAMES = {
     "documents": marks.DOCUMENT,
     "upper-case letters": marks.UPPER,
     "pieces that the document has elsewhere, too": marks.ELSEWHERE,
+    "pieces that continue a phrase": marks.PHRASE,
+    "pieces that continue an entity": marks.ENTITY,
+    "pieces of responses": marks.RESPONSE,
 }
 
 

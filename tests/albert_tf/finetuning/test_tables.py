@@ -67,6 +67,19 @@ def test_all_kinds_of_files_have_the_same_rows(tmp_path, kind):
     assert {e.label for e in named} == {None}
 
 
+def test_logs_of_searches_are_tables(tmp_path):
+    """Label, query, title: docs/objectives.md, relevance of ERNIE 2.0."""
+    path = tmp_path / "searches.tsv"
+    path.write_text("0\tred shoes\tShoes in red\n2\tred shoes\tThe weather\n")
+    values = {"text_columns": "2,3", "label_column": "1", "labels": "0,1,2"}
+    task = task_of(**values, header=False)
+    found = task.read(str(path), base.TRAIN)
+    assert [(e.text_a, e.text_b, e.label) for e in found] == [
+        ("red shoes", "Shoes in red", 0),
+        ("red shoes", "The weather", 2),
+    ]
+
+
 def test_columns_may_be_given_one_by_one():
     words = ["--text_columns=title", "--text_columns=body", "--labels=a,b"]
     found = options_of.parse(tables.TableOptions, words)

@@ -20,6 +20,7 @@ def test_passages_are_shown_by_sentences_and_counted(base, capsys):
     assert "  - " in shown and " .\n" in shown
     assert "passages: " in shown and "  documents: 24, " in shown
     assert "upper-case letters: 0, 0.0% of the pieces" in shown
+    assert "pieces that continue a phrase: 0, 0.0% of" in shown
 
 
 @pytest.mark.parametrize(

@@ -147,14 +147,23 @@ def test_records_hold_the_text_in_any_number_of_pieces(base, many_pieces):
     assert starts[:, 0].all()
 
 
-@pytest.mark.parametrize("cross_documents", [False, True])
-def test_bytes_depend_on_text_and_options_only(base, tmp_path, cross_documents):
+@pytest.mark.parametrize(
+    "changes", [{}, {"cross_documents": True}, {"input_format": "dialogues"}]
+)
+def test_bytes_depend_on_text_and_options_only(
+    base, tmp_path, many_pieces, changes
+):
+    if changes.get("input_format"):
+        for path in tmp_path.glob("*.txt"):
+            turns = enumerate(path.read_text().split("\n"))
+            lines = ("QR"[n % 2] + "\t" + t if t else "" for n, t in turns)
+            path.write_text("\n".join(lines))
     one, two = (
         writing.in_folder(
             base,
             tmp_path / name,
             records="passages",
-            cross_documents=cross_documents,
+            **changes,
             dupe_factor=40,
             masks=masking.MaskingOptions(),
             num_workers=workers,
