@@ -9,6 +9,7 @@ from albert_tf import export, predict, run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import registry, saved_outputs, tables
 from albert_tf.finetuning.glue import glue, glue_tasks
+from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 from tests.export_options import make_options
@@ -184,8 +185,7 @@ def test_a_table_s_export_answers_as_its_run(table_run, tmp_path):
         {"text": "\ud7ff\u0000 fog", "text_pair": "\n"},
         {"text": "rain", "text_pair": "", "id": 5},
     ]
-    texts = tmp_path / "texts.jsonl"
-    texts.write_text("".join(json.dumps(row) + "\n" for row in hard))
+    texts = row_files.write(tmp_path / "texts.jsonl", hard)
     answers = []
     for model in ({"run_dir": table_run}, {"saved_model": served}):
         out = tmp_path / f"{len(answers)}.jsonl"

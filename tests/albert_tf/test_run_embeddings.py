@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf import convert_checkpoint, export, predict, run_embeddings
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import embedding, finetune
+from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL, ROOT, changed
 from tests.export_options import make_options
@@ -33,13 +34,12 @@ def rows(kind):
 
 
 def options(world, folder, kind, **values):
-    path = folder.parent / f"{kind}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows(kind)))
+    path = row_files.write(folder.parent / f"{kind}.jsonl", rows(kind))
     settings = run_embeddings.RunEmbeddingsOptions(
         finetuning=small_runs.shared(world, folder, max_seq_length=24),
-        train_file=str(path),
-        dev_file=str(path),
-        test_file=str(path),
+        train_file=path,
+        dev_file=path,
+        test_file=path,
         vectors=embedding.EmbeddingOptions(
             train_examples=kind, max_score=5.0, temperature=0.2
         ),
@@ -144,14 +144,13 @@ def test_queries_find_what_pairs_find(world, trained, tmp_path):
     ]
     found = []
     for kind, rows in (("pairs", pairs), ("retrieval", queries)):
-        path = tmp_path / f"{kind}.jsonl"
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        path = row_files.write(tmp_path / f"{kind}.jsonl", rows)
         settings = options(world, tmp_path / kind, "scored")
         settings = changed(
             settings,
             dev_examples=kind,
-            dev_file=str(path),
-            test_file=str(path),
+            dev_file=path,
+            test_file=path,
             do_train=False,
             init_checkpoint=str(trained),
             text_pooling="max",

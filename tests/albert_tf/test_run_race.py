@@ -7,6 +7,7 @@ import pytest
 from albert_tf import predict, run_race
 from albert_tf.common import scores
 from albert_tf.finetuning import race
+from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL
 
@@ -42,12 +43,11 @@ def test_race_predicts_articles_of_the_user(world, raced, tmp_path):
     ]
     for article in articles:
         del article["answers"]
-    lines = "".join(json.dumps(article) + "\n" for article in articles)
-    small_runs.write(tmp_path / "own.jsonl", lines)
+    own = row_files.write(tmp_path / "own.jsonl", articles)
     predict.run(
         predict.PredictOptions(
             run_dir=str(raced),
-            input_file=str(tmp_path / "own.jsonl"),
+            input_file=own,
             output_file=str(tmp_path / "out.jsonl"),
             batch_size=5,
         )

@@ -1,7 +1,5 @@
 """Texts with several labels: rows, parts, weights, thresholds, scores."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -16,6 +14,7 @@ from albert_tf.finetuning import (
     tables,
 )
 from albert_tf.finetuning.glue.glue_data import TextExample
+from tests import row_files
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 
 LABELS = "joy,fear,rain"
@@ -37,19 +36,8 @@ def task_of(**values):
 
 
 def write(folder, *cells, name="t.jsonl"):
-    path = folder / name
     rows = [{"text": f"t{n}", "tags": cell} for n, cell in enumerate(cells)]
-    if name.endswith("parquet"):
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    elif name.endswith("csv"):
-        lines = ["text,tags", *(f'{r["text"]},"{r["tags"]}"' for r in rows)]
-        path.write_text("\n".join(lines) + "\n")
-    else:
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return row_files.write(folder / name, rows)
 
 
 def labels_of(task, path):

@@ -1,7 +1,5 @@
 """Tables with queries: rows, parts, pairs, scores."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -11,6 +9,7 @@ from albert_tf.data import layouts
 from albert_tf.finetuning import base, ranking, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.text import tokenization
+from tests import row_files
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 
 
@@ -30,14 +29,12 @@ def task_of(tokenizer=None, **values):
 
 def write(folder, *groups):
     """A file in which query N has texts of the relevances of group N."""
-    path = folder / "t.jsonl"
     rows = [
         {"question": f"q{n}", "text": f"q{n} t{m}", "relevance": relevance}
         for n, group in enumerate(groups)
         for m, relevance in enumerate(group)
     ]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return row_files.write(folder / "t.jsonl", rows)
 
 
 def test_a_query_is_in_one_part_only(tmp_path):

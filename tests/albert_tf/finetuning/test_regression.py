@@ -1,7 +1,5 @@
 """Tables with numbers: rows, parts, units, scores."""
 
-import json
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,6 +11,7 @@ from albert_tf.finetuning import base, regression, tables, task_models
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
+from tests import row_files
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.conftest import LAYER_ATOL, tiny_config
 
@@ -32,10 +31,8 @@ def task_of(**values):
 
 
 def write(folder, *prices):
-    path = folder / "t.jsonl"
-    rows = [{"text": f"t{n}", "price": price} for n, price in enumerate(prices)]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    rows = [{"text": f"t{n}", "price": p} for n, p in enumerate(prices)]
+    return row_files.write(folder / "t.jsonl", rows)
 
 
 def test_numbers_of_any_size_are_read(tmp_path):

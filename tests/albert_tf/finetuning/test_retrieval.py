@@ -1,12 +1,11 @@
 """Files of queries, and how many of their texts are found."""
 
-import json
-
 import numpy as np
 import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base, embedding, retrieval, text_files
+from tests import row_files
 
 ROWS = [
     {"id": "a", "text": "It rains."},
@@ -17,13 +16,8 @@ ROWS = [
 ]
 
 
-def write(path, rows):
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
-
-
 def test_texts_and_queries_in_any_order(tmp_path):
-    found = retrieval.read(write(tmp_path / "dev.jsonl", ROWS))
+    found = retrieval.read(row_files.write(tmp_path / "dev.jsonl", ROWS))
     assert [entry.texts[0] for entry in found] == [
         row.get("text") or row["query"] for row in ROWS
     ]
@@ -49,7 +43,7 @@ def at(*degrees):
 
 def test_scores_by_hand(tmp_path):
     """The first query finds 7, b, a; the second one a and 7 before b."""
-    entries = retrieval.read(write(tmp_path / "dev.jsonl", ROWS))
+    entries = retrieval.read(row_files.write(tmp_path / "dev.jsonl", ROWS))
     #            a  query  7   b  query
     vectors = at(40, 0, 10, 20, 28)
     found = retrieval.score(vectors, entries)
@@ -95,7 +89,7 @@ def test_many_queries_are_what_counting_finds():
 def test_the_task_reads_scores_and_answers(tmp_path, tiny_tokenizer):
     options = embedding.EmbeddingOptions("pairs", "retrieval")
     task = embedding.EmbeddingTask(tiny_tokenizer, 8, options)
-    path = write(tmp_path / "dev.jsonl", ROWS)
+    path = row_files.write(tmp_path / "dev.jsonl", ROWS)
     examples = task.read(path, base.DEV)
     (records,) = task.featurize(examples, base.DEV)
     assert records["input_ids"].shape == (5, 8)
@@ -123,12 +117,12 @@ def test_the_task_reads_scores_and_answers(tmp_path, tiny_tokenizer):
     ],
 )
 def test_bad_lines_are_named(tmp_path, row, message):
-    path = write(tmp_path / "dev.jsonl", [*ROWS, row])
+    path = row_files.write(tmp_path / "dev.jsonl", [*ROWS, row])
     with pytest.raises(errors.UserError, match=message):
         retrieval.read(path)
 
 
 def test_a_file_without_queries_is_refused(tmp_path):
-    path = write(tmp_path / "dev.jsonl", ROWS[:1])
+    path = row_files.write(tmp_path / "dev.jsonl", ROWS[:1])
     with pytest.raises(errors.UserError, match="has no queries"):
         retrieval.read(path)

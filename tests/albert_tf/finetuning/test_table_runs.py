@@ -16,6 +16,7 @@ from albert_tf import (
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import tables, teacher
 from albert_tf.text import tokenization
+from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.conftest import changed
@@ -36,9 +37,7 @@ def tagged(count):
 
 
 def write(folder, rows, name="train"):
-    path = folder / f"{name}.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return str(path)
+    return row_files.write(folder / f"{name}.jsonl", rows)
 
 
 def settings(world, folder, rows, columns, **values):

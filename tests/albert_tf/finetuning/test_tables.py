@@ -1,7 +1,5 @@
 """Tables of a user's: rows, labels, the part that is not learnt, weights."""
 
-import json
-
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -11,6 +9,7 @@ from albert_tf.common import errors
 from albert_tf.common import options as options_of
 from albert_tf.finetuning import base, probabilities, tables, text_files
 from albert_tf.finetuning.glue.glue_data import TextExample
+from tests import row_files
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 
 ROWS = [
@@ -31,25 +30,10 @@ def task_of(**values):
     )
 
 
-def quoted(row, separator):
-    cells = (f'"{value.replace(chr(34), chr(34) * 2)}"' for value in row)
-    return separator.join(cells) + "\r\n"
-
-
 def write(folder, kind, rows=ROWS):
-    path = folder / f"own.{kind.removeprefix('semicolon.')}"
-    if kind == "parquet":
-        import pyarrow
-        import pyarrow.parquet
-
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
-    elif kind == "jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    else:
-        separator = ";" if kind.startswith("semicolon") else ","
-        lines = [list(rows[0]), *(row.values() for row in rows)]
-        path.write_text("".join(quoted(line, separator) for line in lines))
-    return str(path)
+    separator = ";" if kind.startswith("semicolon") else ","
+    name = f"own.{kind.removeprefix('semicolon.')}"
+    return row_files.write(folder / name, rows, separator)
 
 
 @pytest.mark.parametrize("kind", ["csv", "semicolon.csv", "jsonl", "parquet"])

@@ -1,11 +1,15 @@
 """Every kind of model around an encoder, for tests."""
 
+import tf_keras as keras
+
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
     pretraining,
     question_answering,
 )
+from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model import passes
 
 MODELS = {
     "encoder": lambda e: e,
@@ -16,3 +20,9 @@ MODELS = {
     "squad_v1": question_answering.AlbertSquadV1,
     "squad_v2": lambda e: question_answering.AlbertSquadV2(e, 2, 3, 0.4),
 }
+
+
+def random_weights(kind, config):
+    """The same small weights each time, by variable name; no bias is 0."""
+    keras.utils.set_random_seed(1)
+    return passes.values(passes.fill(MODELS[kind](AlbertModel(config))))

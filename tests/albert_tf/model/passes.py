@@ -56,6 +56,14 @@ def head_of(model):
     return {n: v for n, v in named(model).items() if n not in encoder}
 
 
+def assert_same(actual, expected):
+    """Compare float32 values by name, bit for bit."""
+    assert actual.keys() == expected.keys()
+    for name, value in expected.items():
+        assert actual[name].dtype == np.float32
+        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+
+
 def assert_close(actual, expected, atol=LAYER_ATOL):
     """Compare two arrays; of two mappings, all that is expected."""
     if isinstance(expected, dict):

@@ -1,6 +1,5 @@
 """Strict reading of GLUE's files and of a user's own."""
 
-import json
 import lzma
 import shutil
 
@@ -10,6 +9,7 @@ import pytest
 from albert_tf.common import errors, files
 from albert_tf.finetuning import base
 from albert_tf.finetuning.glue import glue_data, glue_tasks
+from tests import row_files
 from tests.albert_tf.finetuning.glue import small_tasks
 
 HEADER = "index\tsentence1\tsentence2\tlabel\n"
@@ -349,9 +349,8 @@ def test_answers_have_the_ids_as_given_or_the_lines(tmp_path, name):
     ids = [7, "7", None, ["a"], "2"]
     texts = {"text": "We sail.", "text_pair": "We row."}
     rows = [*({**texts, "id": id_} for id_ in ids), texts]
-    path = tmp_path / "own.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    examples = task.read(str(path), base.PREDICT)
+    path = row_files.write(tmp_path / "own.jsonl", rows)
+    examples = task.read(path, base.PREDICT)
     logits = np.zeros([6, max(len(task.labels), 1)])
     answers = list(task.answers({"logits": logits}, examples))
     assert [answer.get("id", "none") for answer in answers] == [*ids, "none"]

@@ -7,6 +7,7 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.finetuning import text_files
 from albert_tf.finetuning.squad import squad_data
+from tests import row_files
 from tests.albert_tf.finetuning.squad import question_files
 
 CONTEXT = "Rain falls on the hills. Rain feeds the river."
@@ -254,14 +255,13 @@ def test_real_files(
 
 
 def test_own_questions_as_json_lines(tmp_path):
-    path = tmp_path / "f.jsonl"
-    lines = [
+    rows = [
         {"question": "What?", "context": CONTEXT},
         {"id": 7, "question": "Who?", "context": CONTEXT, "other": 1},
         {"id": "1", "question": "How?", "context": CONTEXT},
     ]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    found = squad_data.read_own(str(path))
+    path = row_files.write(tmp_path / "f.jsonl", rows)
+    found = squad_data.read_own(path)
     assert [question.text for question in found] == ["What?", "Who?", "How?"]
     assert {question.context for question in found} == {CONTEXT}
     keys = [text_files.key_of(question.given_id) for question in found]
@@ -302,11 +302,10 @@ def test_own_questions_of_another_layout(name, content, message, tmp_path):
 
 
 def test_second_question_of_an_id_is_a_bad_line(tmp_path):
-    path = tmp_path / "f.jsonl"
     row = {"question": "What?", "context": CONTEXT}
     rows = [{**row, "id": id_} for id_ in (5, "5", "6", [1])]
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    first, same, other, odd = squad_data.read_own(str(path))
+    path = row_files.write(tmp_path / "f.jsonl", rows)
+    first, same, other, odd = squad_data.read_own(path)
     assert (first.given_id, other.given_id) == (5, "6")
     assert same.key == {"id": "5", "line": 2} and "has the id 5" in same.message
     assert "must be a text or a whole number" in odd.message

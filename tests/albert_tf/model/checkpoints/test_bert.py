@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 import safetensors.numpy
-import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
@@ -42,17 +41,6 @@ HEADS = {
 }
 
 
-def random_weights(kind):
-    keras.utils.set_random_seed(1)
-    return passes.values(passes.fill(models.MODELS[kind](AlbertModel(CONFIG))))
-
-
-def assert_same(actual, expected):
-    assert actual.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(actual[name], value, err_msg=name)
-
-
 def google_values(weights):
     """The same weights under the names of Google's release."""
     renamed = {}
@@ -70,7 +58,7 @@ def google_values(weights):
 
 @pytest.mark.parametrize(("architecture", "kind"), HEADS.items())
 def test_a_bert_is_written_as_one_and_read_again(tmp_path, architecture, kind):
-    weights = random_weights(kind)
+    weights = models.random_weights(kind, CONFIG)
     hugging_face_files.write(tmp_path, CONFIG, weights)
     values = json.loads((tmp_path / "config.json").read_text())
     assert values["architectures"] == [architecture]
@@ -82,11 +70,11 @@ def test_a_bert_is_written_as_one_and_read_again(tmp_path, architecture, kind):
     assert (layer if kind == "encoder" else f"bert.{layer}") in names
     checkpoint = checkpoint_reader.read(str(tmp_path))
     assert checkpoint.config == CONFIG
-    assert_same(checkpoint.load(checkpoint.shapes), weights)
+    passes.assert_same(checkpoint.load(checkpoint.shapes), weights)
 
 
 def test_shards_old_names_and_position_ids_are_read(tmp_path):
-    weights = random_weights("pretraining")
+    weights = models.random_weights("pretraining", CONFIG)
     hugging_face_files.write(tmp_path, CONFIG, weights)
     file = tmp_path / "model.safetensors"
     tensors = {
@@ -111,7 +99,7 @@ def test_shards_old_names_and_position_ids_are_read(tmp_path):
         )
     listed = tmp_path / "model.safetensors.index.json"
     listed.write_text(json.dumps({"weight_map": index}))
-    assert_same(huggingface.read_weights(str(tmp_path)), weights)
+    passes.assert_same(huggingface.read_weights(str(tmp_path)), weights)
     before = checkpoint_files.fingerprint(str(tmp_path))
     # Each shard counts, and each must be there.
     content = (tmp_path / shard).read_bytes()
@@ -126,7 +114,7 @@ def test_shards_old_names_and_position_ids_are_read(tmp_path):
 
 
 def test_google_s_checkpoints_are_read(tmp_path):
-    weights = random_weights("pretraining")
+    weights = models.random_weights("pretraining", CONFIG)
     values = google_values(weights)
     assert "bert/encoder/layer_2/output/LayerNorm/gamma" in values
     tf1_checkpoints.write(tmp_path / "bert_model.ckpt", values)
@@ -145,11 +133,13 @@ def test_google_s_checkpoints_are_read(tmp_path):
         assert checkpoint.config == CONFIG
         model = from_checkpoint.make_model(checkpoint.config, checkpoint)
         assert not restoring.restore(model, checkpoint).new
-        assert_same(passes.values(model), weights)
+        passes.assert_same(passes.values(model), weights)
 
 
 def test_config_and_weights_that_do_not_fit_name_the_tensor(tmp_path):
-    hugging_face_files.write(tmp_path, CONFIG, random_weights("encoder"))
+    hugging_face_files.write(
+        tmp_path, CONFIG, models.random_weights("encoder", CONFIG)
+    )
     file = tmp_path / "config.json"
     values = json.loads(file.read_text())
     for changes, message in (
@@ -170,18 +160,20 @@ def test_config_and_weights_that_do_not_fit_name_the_tensor(tmp_path):
 
 
 def test_old_configs_without_a_model_type_are_berts_by_their_class(tmp_path):
-    weights = random_weights("encoder")
+    weights = models.random_weights("encoder", CONFIG)
     hugging_face_files.write(tmp_path, CONFIG, weights)
     file = tmp_path / "config.json"
     values = json.loads(file.read_text())
     del values["model_type"]
     file.write_text(json.dumps(values))
-    assert_same(huggingface.read_weights(str(tmp_path)), weights)
+    passes.assert_same(huggingface.read_weights(str(tmp_path)), weights)
 
 
 @pytest.mark.parametrize("model_type", ["roberta", "xlm-roberta", "deberta"])
 def test_other_models_are_refused_by_name(tmp_path, model_type):
-    hugging_face_files.write(tmp_path, CONFIG, random_weights("encoder"))
+    hugging_face_files.write(
+        tmp_path, CONFIG, models.random_weights("encoder", CONFIG)
+    )
     file = tmp_path / "config.json"
     values = json.loads(file.read_text())
     file.write_text(json.dumps({**values, "model_type": model_type}))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tensorflow as tf
-import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
@@ -44,22 +43,12 @@ ARCHITECTURES = {
 
 
 def random_weights(config=CONFIG, kind="pretraining"):
-    """The same small weights each time, by variable name; no bias is 0."""
-    keras.utils.set_random_seed(1)
-    model = models.MODELS[kind](AlbertModel(config))
-    return passes.values(passes.fill(model))
+    return models.random_weights(kind, config)
 
 
 def round_trip(folder, config, weights):
     hugging_face_files.write(folder, config, weights)
     return huggingface.read_weights(str(folder))
-
-
-def assert_same(actual, expected):
-    assert actual.keys() == expected.keys()
-    for name, value in expected.items():
-        assert actual[name].dtype == np.float32
-        np.testing.assert_array_equal(actual[name], value, err_msg=name)
 
 
 def config_of(folder):
@@ -102,7 +91,7 @@ def change_tensors(folder, change):
 def test_configs_round_trip(tmp_path, changes):
     config = dataclasses.replace(CONFIG, **changes)
     weights = random_weights(config)
-    assert_same(round_trip(tmp_path, config, weights), weights)
+    passes.assert_same(round_trip(tmp_path, config, weights), weights)
     path = str(tmp_path / "config.json")
     assert huggingface.read_config(path) == config
     assert AlbertConfig.from_json_file(path) == config
@@ -111,7 +100,7 @@ def test_configs_round_trip(tmp_path, changes):
 def test_unshared_layers_are_groups_there(tmp_path):
     config = dataclasses.replace(CONFIG, num_hidden_groups=1, share="none")
     weights = random_weights(config)
-    assert_same(round_trip(tmp_path, config, weights), weights)
+    passes.assert_same(round_trip(tmp_path, config, weights), weights)
     there = huggingface.read_config(str(tmp_path / "config.json"))
     assert there.num_hidden_groups == config.num_hidden_layers
     assert there.layer_groups == config.layer_groups
@@ -185,7 +174,7 @@ def test_every_weight_is_written_under_its_name(tmp_path, architecture):
     assert config_of(tmp_path)["architectures"] == [architecture]
     tensors = tensors_of(tmp_path)
     assert sorted(tensors) == sorted(pairs.values())
-    assert_same(huggingface.read_weights(str(tmp_path)), weights)
+    passes.assert_same(huggingface.read_weights(str(tmp_path)), weights)
     for ours, theirs in pairs.items():
         turned = ours.endswith("/kernel")
         expected = weights[ours].T if turned else weights[ours]
@@ -218,13 +207,13 @@ def test_half_precision_is_read(folder, dtype):
         name: value.astype(dtype).astype(np.float32)
         for name, value in random_weights().items()
     }
-    assert_same(huggingface.read_weights(str(folder)), expected)
+    passes.assert_same(huggingface.read_weights(str(folder)), expected)
 
 
 def test_buffers_of_older_versions_are_ignored(folder):
     buffer = {"albert.embeddings.position_ids": np.arange(8)[None]}
     change_tensors(folder, lambda tensors: tensors.update(buffer))
-    assert_same(huggingface.read_weights(str(folder)), random_weights())
+    passes.assert_same(huggingface.read_weights(str(folder)), random_weights())
 
 
 @pytest.mark.parametrize(
@@ -244,7 +233,9 @@ def test_tied_tensors_count_once(folder, copy, name):
         lambda tensors: tensors.pop(name),
     ):
         change_tensors(folder, change)
-        assert_same(huggingface.read_weights(str(folder)), random_weights())
+        passes.assert_same(
+            huggingface.read_weights(str(folder)), random_weights()
+        )
     other = tensors_of(folder)[copy] + 1
     change_tensors(folder, lambda tensors: tensors.update({name: other}))
     with pytest.raises(errors.UserError, match=f"{copy} that differs from"):
@@ -366,7 +357,7 @@ def test_remote_folders_are_read_and_written():
     place = "ram://test_huggingface/folder"
     hugging_face_files.write(place, CONFIG, weights)
     assert huggingface.is_folder(place)
-    assert_same(huggingface.read_weights(place), weights)
+    passes.assert_same(huggingface.read_weights(place), weights)
     tf.io.gfile.rmtree(place)
 
 
