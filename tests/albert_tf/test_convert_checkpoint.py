@@ -57,12 +57,6 @@ def contents(path):
     return checkpoint.load([*checkpoint.shapes, *checkpoint.state])
 
 
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for name, value in one.items():
-        np.testing.assert_array_equal(value, other[name], err_msg=name)
-
-
 @pytest.fixture
 def saved(small_config, tmp_path):
     """Saves a model with random weights as this project does."""
@@ -93,19 +87,19 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name):
     prefix, model = saved(name)
     expected = contents(prefix)
     there = convert(prefix, tmp_path / "tf1" / "model.ckpt-best", "tf1")
-    assert_same(contents(there), expected)
+    np.testing.assert_equal(contents(there), expected)
     if name == "squad_v2":
         with pytest.raises(errors.UserError, match="SQuAD 2.0"):
             convert(there, tmp_path / "hf" / "x", "huggingface")
         assert not (tmp_path / "hf" / "x" / "model.safetensors").exists()
     else:
         there = convert(there, tmp_path / "hf" / "x", "huggingface")
-        assert_same(contents(there), expected)
+        np.testing.assert_equal(contents(there), expected)
     back = convert(there, tmp_path / "back" / "model.ckpt-best", "tf2")
-    assert_same(contents(back), expected)
+    np.testing.assert_equal(contents(back), expected)
     other = MODELS[name](AlbertModel(encoder_of(model).config))
     restoring.restore(other, str(back))
-    assert_same(passes.values(other), expected)
+    np.testing.assert_equal(passes.values(other), expected)
 
 
 def test_a_model_of_the_shape_of_bert_becomes_one(
@@ -121,7 +115,7 @@ def test_a_model_of_the_shape_of_bert_becomes_one(
     prefix, _ = saved("encoder", config)
     there = convert(prefix, tmp_path / "hf" / "x", "huggingface")
     assert "A BERT (BertModel)" in (there / "README.md").read_text()
-    assert_same(contents(there), contents(prefix))
+    np.testing.assert_equal(contents(there), contents(prefix))
 
 
 def encoder_of(model):
@@ -147,7 +141,7 @@ def test_models_without_a_pooler_are_converted(saved, tmp_path, name):
     for target in ("tf1", "tf2", "huggingface", "tf2", "tf1"):
         folder = tmp_path / f"{there.parent.name}_{target}"
         there = convert(there, folder / "x", target)
-        assert_same(contents(there), expected)
+        np.testing.assert_equal(contents(there), expected)
     # As docs/checkpoints.md says.
     new = MODELS[name](AlbertModel(encoder_of(model).config))
     with pytest.raises(errors.UserError, match="no pooler, as transformers"):
@@ -161,7 +155,7 @@ def test_moments_of_a_model_without_a_pooler_travel(saved, tmp_path):
     values = {n: v for n, v in contents(prefix).items() if "pooler" not in n}
     source = tf1_checkpoints.write(tmp_path / "source" / "x", values)
     there = convert(source, tmp_path / "there" / "x", "tf2")
-    assert_same(contents(there), values)
+    np.testing.assert_equal(contents(there), values)
 
 
 @pytest.mark.parametrize("name", ["pretraining", "classifier", "choice"])
@@ -192,11 +186,11 @@ def test_brightmarts_layout_is_converted_or_refused(tmp_path):
         )
     assert not (tmp_path / "hf" / "config.json").exists()
     there = convert(prefix, tmp_path / "there" / "x", "tf2", **given)
-    assert_same(contents(there), contents(prefix))
+    np.testing.assert_equal(contents(there), contents(prefix))
     config = checkpoint_reader.read(str(there)).config
     assert config.project_words_first
     back = convert(there, tmp_path / "back" / "x", "tf1")
-    assert_same(contents(back), contents(prefix))
+    np.testing.assert_equal(contents(back), contents(prefix))
 
 
 def test_names_of_classes_are_said_where_they_have_no_place(
@@ -218,8 +212,8 @@ def test_moments_and_step_travel(saved, tmp_path, target):
     prefix, model = saved("pretraining", with_optimizer=True)
     there = convert(prefix, tmp_path / "there" / "x", target)
     back = convert(there, tmp_path / "back" / "x", "tf2")
-    assert_same(contents(prefix), contents(there))
-    assert_same(contents(prefix), contents(back))
+    np.testing.assert_equal(contents(prefix), contents(there))
+    np.testing.assert_equal(contents(prefix), contents(back))
     assert contents(back)["global_step"] == 1
     # What the trainer resumes from.
     optimizer = optimization.Lamb(0.1)
@@ -236,7 +230,7 @@ def test_tf1_checkpoint_has_the_names_of_the_original(tmp_path):
     there = convert(LAMB / "model.ckpt-0", tmp_path / "model.ckpt-best", "tf1")
     original = tf1_checkpoints.read(LAMB / "model.ckpt-0")
     ours = tf1_checkpoints.read(there)
-    assert_same(ours, original)
+    np.testing.assert_equal(ours, original)
     for name, value in original.items():
         assert np.asarray(ours[name]).dtype == np.asarray(value).dtype
     written, config = (
@@ -262,11 +256,11 @@ def test_own_parts_travel_and_others_do_not_read_them(
     config = dataclasses.replace(small_config, num_hidden_groups=1, **changes)
     prefix, _ = saved("classifier", config)
     there = convert(prefix, tmp_path / "there" / "x", "tf2")
-    assert_same(contents(prefix), contents(there))
+    np.testing.assert_equal(contents(prefix), contents(there))
     assert checkpoint_reader.read(str(there)).config == config
     if "share" in changes:
         there = convert(prefix, tmp_path / "other" / "x", "tf1")
-        assert_same(contents(prefix), contents(there))
+        np.testing.assert_equal(contents(prefix), contents(there))
         return
     formats = ["tf1", "huggingface"]
     if "layer_norm_eps" in changes:  # transformers has it, too.
@@ -352,7 +346,7 @@ def test_existing_target_needs_overwrite(copy, tmp_path, name):
     if name == "huggingface":  # It has no place for the optimizer.
         names = checkpoint_reader.read(str(source)).shapes
         expected = {name: expected[name] for name in names}
-    assert_same(expected, contents(target))
+    np.testing.assert_equal(expected, contents(target))
 
 
 @pytest.mark.parametrize("name", ["encoder", "classifier"])
@@ -366,14 +360,14 @@ def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
         name: value.astype(tf.bfloat16.as_numpy_dtype).astype("f4")
         for name, value in contents(prefix).items()
     }
-    assert_same(contents(target), expected)
+    np.testing.assert_equal(contents(target), expected)
     found = checkpoint_reader.read(str(target))
     assert found.config == encoder_of(model).config
     assert run_folder.vocabularies(str(target)).keys() == {"vocab_file"}
     with pytest.raises(errors.UserError, match="`to=.* exists"):
         convert(prefix, target, "bfloat16", vocabulary=vocabulary)
     back = convert(target, tmp_path / "back" / "model.ckpt-best", "tf2")
-    assert_same(contents(back), expected)
+    np.testing.assert_equal(contents(back), expected)
 
 
 def test_folder_of_another_model_is_refused(copy, saved, tmp_path):
@@ -422,8 +416,8 @@ def test_step_without_moments_travels_alone(copy, tmp_path):
     assert "global_step" in contents(source)
     there = convert(source, tmp_path / "there" / "x", "tf2")
     back = convert(there, tmp_path / "back" / "x", "tf1")
-    assert_same(contents(source), contents(there))
-    assert_same(contents(source), contents(back))
+    np.testing.assert_equal(contents(source), contents(there))
+    np.testing.assert_equal(contents(source), contents(back))
 
 
 def test_left_overs_of_a_killed_conversion_are_removed(copy, tmp_path):
@@ -459,7 +453,7 @@ def test_links_of_a_hugging_face_cache_are_followed(downloaded, tmp_path):
         there = convert(
             downloaded, tmp_path / name / "x", name, vocabulary=NONE
         )
-        assert_same(contents(there), contents(downloaded))
+        np.testing.assert_equal(contents(there), contents(downloaded))
     for copy in ("tf2/spm.model", "huggingface/x/spiece.model"):
         content = (tmp_path / copy).read_bytes()
         assert content == (downloaded / "spiece.model").read_bytes()

@@ -114,9 +114,7 @@ def test_kept_outputs_teach_as_the_teacher(world, encoder, texts, tmp_path):
         teachers += folder.glob("teacher-*")
     assert len(teachers) == 2
     one, other = (checkpoint_reader.read(str(folder)) for folder in folders)
-    ours, theirs = one.load(one.shapes), other.load(one.shapes)
-    for name, value in ours.items():
-        np.testing.assert_array_equal(value, theirs[name], err_msg=name)
+    np.testing.assert_equal(one.load(one.shapes), other.load(one.shapes))
     served = tmp_path / "served"
     settings = export_options.make_options(
         task="embedding",
@@ -227,8 +225,7 @@ def test_finetuned_teacher_has_a_share_in_the_loss(world, rte, tmp_path):
     for folder in folders:
         found = checkpoint_reader.read(str(folder / "model.ckpt-2"))
         weights.append(found.load(found.shapes))
-    for name, value in weights[0].items():
-        np.testing.assert_array_equal(value, weights[1][name], err_msg=name)
+    np.testing.assert_equal(weights[0], weights[1])
     assert any(
         (value != weights[2][name]).any() for name, value in weights[0].items()
     )

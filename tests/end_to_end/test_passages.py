@@ -241,10 +241,8 @@ def test_a_restarted_run_goes_on_with_the_same_examples(make, records, changes):
 
     later = batches(0, 40)[35:]
     assert inputs.count_examples([path]) < 35 * 8  # The second pass.
-    for one, other in zip(later, batches(35, 5), strict=True):
-        assert "tokens" not in one and "document" not in one
-        for name, value in one.items():
-            np.testing.assert_array_equal(value, other[name], err_msg=name)
+    np.testing.assert_equal(batches(35, 5), later)
+    assert not {"tokens", "document"} & set(later[0])
 
 
 @pytest.mark.parametrize(

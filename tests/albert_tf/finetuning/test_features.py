@@ -70,8 +70,7 @@ def test_file_holds_the_features_in_order(tmp_path, tiny_tokenizer):
     batch = records(path, tiny_tokenizer)
     examples = task.read(str(tmp_path / "data/dev.tsv"), "dev")
     (expected,) = task.featurize(examples, "dev")
-    for name, value in expected.items():
-        np.testing.assert_array_equal(batch[name], value)
+    np.testing.assert_equal(batch, expected)
 
 
 def test_training_examples_are_shuffled_once_for_all(tmp_path, tiny_tokenizer):

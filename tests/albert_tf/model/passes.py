@@ -58,10 +58,8 @@ def head_of(model):
 
 def assert_same(actual, expected):
     """Compare float32 values by name, bit for bit."""
-    assert actual.keys() == expected.keys()
-    for name, value in expected.items():
-        assert actual[name].dtype == np.float32
-        np.testing.assert_array_equal(actual[name], value, err_msg=name)
+    np.testing.assert_equal(actual, expected)
+    assert {value.dtype for value in actual.values()} == {np.dtype("float32")}
 
 
 def assert_close(actual, expected, atol=LAYER_ATOL):
