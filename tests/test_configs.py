@@ -38,6 +38,8 @@ PARAMETERS = {
     "albert_hour": (1_978_624, 2_020_290),
     "albert_tiny": (257_152, 266_194),
     "bert_base": (109_482_240, 110_106_428),
+    "t5_base": (110_694_528, 111_320_294),
+    "xlnet_base": (117_722_880, 118_348_546),
 }
 # What a recipe may leave to the command line.
 PLACES = {
@@ -175,6 +177,35 @@ def test_roberta_is_pretrained_with_the_numbers_of_its_paper():
         "num_warmup_steps": 24_000,
     }
     assert {key: recipe[key] for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        # XLNet, table 8 (arXiv 1906.08237); 85 pieces: its README.
+        ("xlnet", ("plm", 85, 4e-4, 8192, 500_000, 40_000)),
+        # T5, section 3.1.2 (arXiv 1910.10683): 2 ** 19 steps; rate and warm-up
+        # are ours.
+        ("t5", ("spans", 77, 1e-4, 128, 524_288, 10_000)),
+    ],
+)
+def test_permutations_and_spans_have_the_numbers_of_their_papers(
+    name, expected
+):
+    recipe = read_recipe(ROOT / f"configs/pretraining/{name}.flags")
+    keys = (
+        "objective",
+        "masked_lm_budget",
+        "learning_rate",
+        "train_batch_size",
+        "num_train_steps",
+        "num_warmup_steps",
+    )
+    assert tuple(recipe[key] for key in keys) == expected
+    config = AlbertConfig.from_json_file(f"{name}_base")
+    kinds = {"xlnet": "relative", "t5": "buckets"}
+    assert config.position_bias == kinds[name]
+    assert config.layer_groups == [(n, n) for n in range(12)]
 
 
 @pytest.mark.parametrize(

@@ -246,7 +246,7 @@ def test_tf1_checkpoint_has_the_names_of_the_original(tmp_path):
         {"share": "none"},
         {"share": "ffn"},
         {"pooling": "pair"},
-        {"position_bias": "alibi"},
+        *({"position_bias": x} for x in ("alibi", "relative", "buckets")),
         {"layer_norm_eps": 1e-5},
     ],
 )

@@ -32,6 +32,7 @@ from albert_tf.serving.services import (
 from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
 from tests import brightmart_files, hugging_face_files
+from tests.albert_tf.model import passes
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL
 from tests.export_options import (
@@ -507,10 +508,13 @@ def brightmart(tmp_path):
 
 
 @pytest.fixture
-def alibi(tmp_path, config, tiny_vocab):
-    """A classifier that pools two positions and has no position table."""
-    config = dataclasses.replace(config, pooling="pair", position_bias="alibi")
+def biased(request, tmp_path, config, tiny_vocab):
+    """A classifier that pools two positions, with a `position_bias`."""
+    bias = getattr(request, "param", "alibi")
+    config = dataclasses.replace(config, pooling="pair", position_bias=bias)
     model = classification.AlbertClassifier(AlbertModel(config), 3)
+    if bias != "alibi":  # Else its weights hardly count.
+        passes.fill(model)
     prefix = str(tmp_path / "run" / "model.ckpt-1")
     tf.train.Checkpoint(model=model).write(prefix)
     (tmp_path / "run" / "albert_config.json").write_text(config.to_json())
@@ -520,7 +524,7 @@ def alibi(tmp_path, config, tiny_vocab):
 ENCODER = {"sequence_output", "pooled_output"}
 LAYOUTS = {
     "brightmart": ("pretraining", ENCODER | {"mlm_logits", "sop_logits"}),
-    "alibi": ("classifier", ENCODER | {"logits", "probabilities"}),
+    "biased": ("classifier", ENCODER | {"logits", "probabilities"}),
 }
 
 
@@ -534,9 +538,9 @@ LAYOUTS = {
         ("brightmart", "litert", "float32", 1e-4),
         ("brightmart", "onnx", "float32", 1e-4),
         ("brightmart", "onnx", "int8", 0.2),
-        ("alibi", "saved_model", "bfloat16", 0.1),
-        ("alibi", "litert", "int8", 0.2),
-        ("alibi", "onnx", "int8", 0.2),
+        ("biased", "saved_model", "bfloat16", 0.1),
+        ("biased", "litert", "int8", 0.2),
+        ("biased", "onnx", "int8", 0.2),
     ],
 )
 def test_layouts_are_exported_in_every_format(
@@ -571,6 +575,22 @@ def test_layouts_are_exported_in_every_format(
         actual = loaded.signatures["fill_mask"](text)["probabilities"]
         expected = live.fill_mask(text)["probabilities"]
         np.testing.assert_allclose(actual, expected, atol=atol, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["saved_model", "litert", "onnx"])
+@pytest.mark.parametrize("biased", ["relative", "buckets"], indirect=True)
+def test_trained_biases_are_exported(tmp_path, biased, form):
+    export.run(
+        make_options(
+            **biased,
+            task="classifier",
+            export_dir=str(tmp_path / "exported"),
+            format=form,
+        )
+    )
+    far = read_report(tmp_path / "run")["largest_difference"]
+    assert max(max(values.values()) for values in far.values()) < 1e-4, far
 
 
 @pytest.mark.parametrize(

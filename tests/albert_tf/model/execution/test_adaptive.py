@@ -84,6 +84,8 @@ def apply(rule, logits):
     [
         ({"position_bias": "alibi"}, False),
         ({"position_bias": "alibi"}, True),
+        ({"position_bias": "relative", "pooling": "pair"}, True),
+        ({"position_bias": "buckets", "own_heads": True}, False),
         ({"share": "none", "own_heads": True}, False),
         ({"share": "attention", "inner_group_num": 2, "pooling": "pair"}, True),
     ],
