@@ -111,7 +111,7 @@ def _combine(
         if task.outputs_are_positions:
             check_records(folders, saved, split)
         source = moved.get(split, saved[0].source)
-        _check_source(task, saved[0], split, source)
+        _check_source(task, saved[0], source)
         examples = task.read(source, split)
         combined = task.combine([one.outputs for one in saved])
         files.write_text(*described)
@@ -169,12 +169,12 @@ def check_alike(
     """Refuse outputs that are not about the same records."""
     first = saved[0]
     for folder, one in zip(folders, saved, strict=True):
-        same_data = features.same_content(first.facts, one.facts)
+        contents = [x.facts[features.CONTENT] for x in (first, one)]
         shapes = [
             {name: value.shape for name, value in outputs.items()}
             for outputs in (first.outputs, one.outputs)
         ]
-        if not same_data or shapes[0] != shapes[1]:
+        if contents[0] != contents[1] or shapes[0] != shapes[1]:
             raise errors.UserError(
                 f"{saved_outputs.path(folder, split)} is about other data than "
                 f"{saved_outputs.path(folders[0], split)}, or has other shapes "
@@ -217,7 +217,7 @@ def _moved(settings: EnsembleOptions, task: base.Task) -> Mapping[str, str]:
 
 
 def _check_source(
-    task: base.Task, saved: saved_outputs.SavedOutputs, split: str, source: str
+    task: base.Task, saved: saved_outputs.SavedOutputs, source: str
 ) -> None:
     """Refuse a file or folder that outputs are not about."""
     named = "--data_dir" if hasattr(task, "sources") else "--predict_file"
@@ -233,8 +233,7 @@ def _check_source(
             f"{said} is no file or folder of this machine. Say with {named} "
             "where the data are."
         )
-    now = features.describe(task, source, split)
-    if not features.same_content(saved.facts, now):
+    if features.content_sha256(source) != saved.facts[features.CONTENT]:
         raise errors.UserError(
             f"{source} is not what the runs of --run_dirs have predicted: its "
             f"content is another. Say with {named} where that is, or run their "

@@ -67,11 +67,6 @@ def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
     }
 
 
-def same_content(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
-    """Tell whether two descriptions are of the same data."""
-    return bool(one[CONTENT] == other[CONTENT])
-
-
 def differences(
     facts: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> list[str]:
