@@ -591,7 +591,6 @@ def _find_data(
         )
     pretraining_data.check_marks(settings.recipe, [*training, *evaluation])
     drawer = settings.make_drawer(config)
-    pretraining_drawer.check_markers(settings.recipe, drawer, training)
     data = pretraining_data.PretrainingData(
         training,
         evaluation,
@@ -604,6 +603,7 @@ def _find_data(
         pack=settings.pack_sequences and settings.do_train,
     )
     data.check_first_records()
+    pretraining_drawer.check_markers(settings.recipe, drawer, training)
     return data
 
 

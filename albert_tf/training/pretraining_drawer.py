@@ -124,8 +124,11 @@ def check_markers(
         return
     for path in paths:
         for record in itertools.islice(tfrecord.read_records(path), _LOOKED_AT):
-            found = examples.decode(record)
-            pieces = found["tokens"] << marks.BITS | found["marks"]
+            passage = examples.decode(record)
+            # Zeros at the end may be left out of each.
+            both = zip(passage["tokens"], passage["marks"], strict=False)
+            joined = [id_ << marks.BITS | bits for id_, bits in both]
+            pieces = np.array(joined, np.int64)
             if arrangements.find_markers(pieces, drawer.markers):
                 return
     raise errors.UserError(
