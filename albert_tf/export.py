@@ -78,6 +78,12 @@ class ExportOptions:
         "A labelled file of the finetuned task: the score of the export is "
         "compared with that of the model in float32.",
     )
+    calibration_file: str | None = option(
+        None,
+        "--format=onnx --precision=int8: a labelled file of the finetuned "
+        "task, such as its training file. With 64 of its texts it is measured "
+        "which products are to stay in float32.",
+    )
     adaptive: bool = option(
         False,
         "Whether a classifier stops at the first of the run's --exit_layers "
@@ -109,6 +115,14 @@ class ExportOptions:
             raise errors.UserError(
                 f"--with_text=false goes with --format={SAVED_MODEL}: "
                 f"{self.format} takes ids only. Leave it out."
+            )
+        if self.calibration_file and (self.format, self.precision) != (
+            "onnx",
+            "int8",
+        ):
+            raise errors.UserError(
+                f"--calibration_file={self.calibration_file} goes with "
+                "--format=onnx --precision=int8. Leave it out."
             )
         if not self.adaptive:
             options.refuse_foreign(self, ("patience", "entropy"), "adaptive")
@@ -143,6 +157,7 @@ _FORMATS = {"litert": lite_model.FORMAT, "onnx": onnx_model.FORMAT}
 # One of them shows that a folder is an export.
 _MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
 REPORT_NAME = "export.json"
+_NUM_CALIBRATION = 64  # Texts at most.
 
 # What turns texts into ids, and outputs into answers.
 _TEXT_OPTIONS = [
@@ -181,13 +196,16 @@ def _run(settings: ExportOptions) -> None:
         _FORMATS[settings.format].require()
     found = source.find(settings.source)
     task = source.make_task(found)
-    examples = _read_examples(settings, task)
+    examples = _read_examples("eval_file", settings.eval_file, task)
+    texts = _read_examples("calibration_file", settings.calibration_file, task)
     depths = source.depths(found, adaptive=settings.adaptive)
     source.check_depths(found, depths)
     reference, used = _make(settings, found, task)
     parent = os.path.dirname(settings.export_dir.rstrip("/"))
     files.make_folder(parent, "export_dir")
-    save = _save_model if settings.format == SAVED_MODEL else _save_id_model
+    save = _save_model
+    if settings.format != SAVED_MODEL:
+        save = functools.partial(_save_id_model, texts=_spread(texts))
     with files.replace_folder(settings.export_dir) as folder:
         report: dict[str, Any] = {
             "checkpoint": used.path,
@@ -257,6 +275,8 @@ def _save_id_model(
     task: base.Task | None,
     reference: service.Service,
     folder: str,
+    *,
+    texts: Sequence[base.Example],
 ) -> dict[str, Any]:
     """Write a network for another runtime; return its difference."""
     kept = {k: v for k, v in found.values.items() if k in _TEXT_OPTIONS}
@@ -266,8 +286,15 @@ def _save_id_model(
         long = task.options.long
         kept["windows"] = long.windows
         kept["window_stride"] = long.stride(task.max_seq_length)
+    inputs: Sequence[scoring.Inputs] = ()
+    if task and texts:
+        function = service.id_functions(reference)["tokens"]
+        names = [spec.name for spec in function.input_signature]
+        inputs = scoring.to_inputs(names, task, texts)
     description = id_model.save(
-        id_model.IdModel(reference, found.vocabulary, settings.precision, kept),
+        id_model.IdModel(
+            reference, found.vocabulary, settings.precision, kept, inputs
+        ),
         folder,
         _FORMATS[settings.format],
     )
@@ -372,27 +399,35 @@ def _num_bytes(folder: str) -> int:
 
 
 def _read_examples(
-    settings: ExportOptions, task: base.Task | None
+    name: str, path: str | None, task: base.Task | None
 ) -> list[base.Example]:
-    """Read the file that scores come from, if there is one."""
-    if not settings.eval_file:
+    """Read the file that an option names, if it is given."""
+    if not path:
         return []
     if task is None:
         raise errors.UserError(
-            f"--eval_file={settings.eval_file} needs a finetuned model whose "
-            "--run_dir says what it was finetuned for. Leave it out."
+            f"--{name}={path} needs a finetuned model whose --run_dir says "
+            "what it was finetuned for. Leave it out."
         )
-    if not files.exists(settings.eval_file):
+    if not files.exists(path):
         raise errors.UserError(
-            f"--eval_file={settings.eval_file} does not exist. Check the path."
+            f"--{name}={path} does not exist. Check the path."
         )
     try:
-        return task.read(settings.eval_file, task.eval_splits[0])
+        examples = task.read(path, task.eval_splits[0])
     except errors.UserError as error:
         # It may name the option that names such a file elsewhere.
         raise errors.UserError(
-            f"--eval_file={settings.eval_file} cannot be used: {error}"
+            f"--{name}={path} cannot be used: {error}"
         ) from None
+    if not examples:
+        raise errors.UserError(f"--{name}={path} has no text. Check it.")
+    return examples
+
+
+def _spread(examples: Sequence[base.Example]) -> Sequence[base.Example]:
+    """Return some examples, evenly spread: files are often sorted."""
+    return examples[:: -(-len(examples) // _NUM_CALIBRATION) or 1]
 
 
 def _check_target(settings: ExportOptions) -> None:

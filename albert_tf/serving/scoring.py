@@ -62,6 +62,26 @@ def by_ids(
     return task.score_texts([a["prediction"] for a in answers], examples)
 
 
+def to_inputs(
+    names: Sequence[str], task: base.Task, examples: Sequence[base.Example]
+) -> list[Inputs]:
+    """Return examples as inputs of a signature of ids, without padding.
+
+    Each is a text (or window) of its own, [1, length].
+    """
+    if isinstance(task, embedding.EmbeddingTask):
+        examples = [
+            embedding_data.TextGroup(text, (text,))
+            for example in examples
+            for text in example.texts
+        ]
+    found = []
+    for batch, _ in batches.of_examples(task, examples, batch_size=1):
+        length = batch["input_mask"].sum(-1).max()
+        found.append({name: batch[name][..., :length] for name in names})
+    return found
+
+
 def _score_vectors(
     ask: Callable[[Sequence[base.Example]], base.Outputs],
     task: embedding.EmbeddingTask,

@@ -10,7 +10,7 @@ onnx_model.py each describe one format.
 import dataclasses
 import functools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -47,8 +47,8 @@ class Format(NamedTuple):
     require: Callable[[], None]  # Refuses where a package is missing.
     # What is converted of a service.
     functions: Callable[[service.Service], Functions]
-    # Takes these functions, the precision and a path, and writes there.
-    convert: Callable[[Functions, str, str], None]
+    # Takes these functions, the model and a path, and writes there.
+    convert: "Callable[[Functions, IdModel, str], None]"
     # Takes the path, the name of a function and inputs; returns outputs.
     ask: Callable[[str, str, Arrays], Arrays]
 
@@ -66,6 +66,8 @@ class IdModel:
     # What else one must know to make inputs from a text or an answer from
     # outputs, such as `doc_stride`.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    # Real inputs of `tokens`, for int8 in ONNX: see `onnx_int8.quantize`.
+    texts: Sequence[Arrays] = ()
 
 
 def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
@@ -89,7 +91,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     files.make_folder(path)
     network = os.path.join(path, form.file_name)
     with files.name_full_disk(network):
-        form.convert(functions, what.precision, network)
+        form.convert(functions, what, network)
     description = _describe(what, form.name)
     ask = functools.partial(form.ask, network)
     largest = compare(functions, what.service.encoder.config, ask)

@@ -20,7 +20,9 @@ from albert_tf.serving.services import service
 _MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
 
 
-def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
+def _convert(
+    functions: id_model.Functions, what: id_model.IdModel, path: str
+) -> None:
     """Write the network.
 
     What layers and signatures share stands in the file once. One exception: in
@@ -35,7 +37,7 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
         converter = tf.lite.TFLiteConverter.from_saved_model(
             folder, signature_keys=list(functions)
         )
-        if precision == "int8":
+        if what.precision == "int8":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         try:
             content = converter.convert()

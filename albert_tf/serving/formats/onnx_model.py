@@ -14,14 +14,11 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.common import errors, packages
-from albert_tf.serving.formats import id_model
+from albert_tf.serving.formats import id_model, onnx_int8
 from albert_tf.serving.services import encoder_service, service
 
 # The version of ONNX's operations.
 _OPSET = 17
-# What int8 makes 8-bit numbers of: kernels, and tables that rows are taken of.
-_QUANTIZED = ["MatMul", "Gather"]
-_ERRORS_ONLY = 3  # ONNX Runtime's number of that level of logging.
 
 
 def _functions(what: service.Service) -> id_model.Functions:
@@ -39,7 +36,9 @@ def _functions(what: service.Service) -> id_model.Functions:
     return {"tokens": service.with_ids(together, encoder_service.MLM_IDS)}
 
 
-def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
+def _convert(
+    functions: id_model.Functions, what: id_model.IdModel, path: str
+) -> None:
     """Write the network.
 
     What layers share stands in the file once. One exception: in int8, models
@@ -48,7 +47,6 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
     """
     import onnx  # An extra, as all of this family.
     import tf2onnx
-    from onnxruntime import quantization
 
     (function,) = functions.values()
     # Else it copies the graph before each of its passes.
@@ -68,23 +66,11 @@ def _convert(functions: id_model.Functions, precision: str, path: str) -> None:
             "format",
             "onnx",
         ) from error
-    if precision == "float32":
+    if what.precision == "float32":
         _share_transposed(model)
         onnx.save(model, path)
         return
-    # Layers share kernels directly. If an Identity stood between a kernel and
-    # its uses, only the first of them would be quantized.
-    quantization.quant_utils.add_pre_process_metadata(model)
-    quantization.quantize_dynamic(
-        model,
-        path,
-        op_types_to_quantize=_QUANTIZED,
-        per_channel=True,
-        weight_type=quantization.QuantType.QInt8,
-        # Kernels of 7 bits. x86 processors without VNNI add two products in 16
-        # bits, and the sum of two products of 8 bits does not fit.
-        reduce_range=True,
-    )
+    onnx_int8.quantize(model, path, what.texts)
 
 
 def _write_erfc(graph: Any, node: Any, name: str, _: list[Any]) -> None:
@@ -125,11 +111,7 @@ def _share_transposed(model: Any) -> None:
 
 def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:
     del name  # There is one only.
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = _ERRORS_ONLY
-    session = onnxruntime.InferenceSession(path, settings)
+    session = onnx_int8.open_session(path)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, dict(inputs)), strict=True))
 

@@ -1,0 +1,173 @@
+"""8-bit numbers in ONNX, quantized at run time by the range of each product.
+
+Static ranges, of calibration texts, were tried: slower, and with three times
+the error (docs/serving.md). Texts serve to find the products to leave in float.
+"""
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+Arrays = Mapping[str, np.ndarray]
+
+_ERRORS_ONLY = 3  # ONNX Runtime's number of that level of logging.
+# Of the squared error of the outputs: a kernel stays in float32 if that takes
+# away more.
+_SHARE = 0.2
+# Large, and of them the other outputs are made.
+_NOT_COMPARED = ("sequence_output", "pooled_output")
+# Masked logits are about -1e30.
+_LARGEST = 1e6
+
+
+def quantize(model: Any, path: str, texts: Sequence[Arrays]) -> None:
+    """Write a model with 8-bit kernels and tables.
+
+    Args:
+        model: In float32. Its tables are changed.
+        texts: Inputs by which products may stay in float32; without, none.
+    """
+    from onnxruntime import quantization  # An extra.
+
+    # Layers share kernels directly. If an Identity stood between a kernel and
+    # its uses, only the first of them would be quantized.
+    quantization.quant_utils.add_pre_process_metadata(model)
+    _write_rows(model.graph)
+    _quantize(model, path, _sensitive(model, texts) if texts else [])
+
+
+def _quantize(model: Any, path: str, left_out: Sequence[str]) -> None:
+    """Write a model with 8-bit kernels, but for those of some nodes."""
+    from onnxruntime import quantization
+
+    quantization.quantize_dynamic(
+        model,
+        path,
+        op_types_to_quantize=["MatMul"],
+        per_channel=True,
+        weight_type=quantization.QuantType.QInt8,
+        # Kernels of 7 bits. x86 processors without VNNI add two products in 16
+        # bits, and the sum of two products of 8 bits does not fit.
+        reduce_range=True,
+        nodes_to_exclude=list(left_out),
+    )
+
+
+def _write_rows(graph: Any) -> None:
+    """Give every row of a table a scale of its own; `quantization` has one."""
+    from onnx import TensorProto, helper, numpy_helper
+
+    stored = {each.name: each for each in graph.initializer}
+    nodes, written = [], set()
+    for node in graph.node:
+        table = stored.get(node.input[0]) if node.op_type == "Gather" else None
+        if (
+            table is None
+            or len(table.dims) != 2
+            or table.data_type != TensorProto.FLOAT
+        ):
+            nodes.append(node)
+            continue
+        rows, scales = f"{table.name}_rows", f"{table.name}_row_scales"
+        if table.name not in written:
+            written.add(table.name)
+            values = numpy_helper.to_array(table)
+            # A row of zeros has any scale.
+            scale = np.maximum(np.abs(values).max(1, keepdims=True), 1e-30)
+            eighths = np.round(values / scale * 127).astype(np.int8)
+            graph.initializer.append(numpy_helper.from_array(eighths, rows))
+            scale = (scale / 127).astype(np.float32)
+            graph.initializer.append(numpy_helper.from_array(scale, scales))
+        ids, (output,) = node.input[1], node.output
+        taken, cast, factor = (f"{output}_{n}" for n in ("rows", "float", "by"))
+        nodes += [
+            helper.make_node("Gather", [rows, ids], [taken]),
+            helper.make_node("Gather", [scales, ids], [factor]),
+            helper.make_node("Cast", [taken], [cast], to=TensorProto.FLOAT),
+            helper.make_node("Mul", [cast, factor], [output]),
+        ]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    used = {name for node in nodes for name in node.input}
+    for name in written - used:
+        graph.initializer.remove(stored[name])
+
+
+def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
+    """Return the nodes of the kernels that 8 bits harm most.
+
+    All kernels are quantized, but for one at a time.
+    """
+    import onnx
+
+    stored = {each.name for each in model.graph.initializer}
+    kernels: dict[str, list[str]] = {}
+    for node in model.graph.node:
+        if node.op_type == "MatMul" and node.input[1] in stored:
+            kernels.setdefault(node.input[1], []).append(node.name)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "model.onnx")
+        onnx.save(model, path)
+        expected = list(_outputs(path, texts))
+
+        def error(left_out: Sequence[str]) -> float:
+            _quantize(model, path, left_out)
+            return _error(list(_outputs(path, texts)), expected)
+
+        whole = error([])
+        errors = {name: error(nodes) for name, nodes in kernels.items()}
+    most = (1 - _SHARE) * whole
+    chosen = [n for n in kernels if errors[n] < most]
+    logging.info(
+        "8 bits: squared error of the outputs %.2g; %d of %d kernels stay in "
+        "float32%s",
+        whole,
+        len(chosen),
+        len(kernels),
+        "".join(f"; without {kernels[n][0]} {errors[n]:.2g}" for n in chosen),
+    )
+    return [node for name in chosen for node in kernels[name]]
+
+
+def open_session(path: str) -> Any:
+    """Open a file in ONNX Runtime, which is to log errors only."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = _ERRORS_ONLY
+    return onnxruntime.InferenceSession(path, settings)
+
+
+def _outputs(path: str, texts: Sequence[Arrays]) -> Iterator[list[np.ndarray]]:
+    """Yield the compared outputs for each text."""
+    session = open_session(path)
+    names = [
+        output.name
+        for output in session.get_outputs()
+        if output.name not in _NOT_COMPARED and "float" in output.type
+    ]
+    for text in texts:
+        yield session.run(names, dict(text))
+
+
+def _error(
+    found: Sequence[Sequence[np.ndarray]],
+    expected: Sequence[Sequence[np.ndarray]],
+) -> float:
+    """Return the mean square of differences; each output's by its variance."""
+    total = 0.0
+    for ours, theirs in zip(
+        zip(*found, strict=True), zip(*expected, strict=True), strict=True
+    ):
+        mine, right = (
+            np.concatenate([x.ravel() for x in xs]).astype(np.float64)
+            for xs in (ours, theirs)
+        )
+        is_number = (np.abs(right) < _LARGEST) & (np.abs(mine) < _LARGEST)
+        squares = (mine - right)[is_number] ** 2
+        total += squares.mean() / max(right[is_number].var(), 1e-30)
+    return total
