@@ -150,7 +150,7 @@ OPTIONS = {
     "albert_tf.export:ExportOptions": f"""
         {VOCABULARY} export_dir! format=saved_model precision=float32
         with_text=True adaptive patience entropy depth
-        eval_file run_dir checkpoint init_checkpoint
+        eval_file calibration_file run_dir checkpoint init_checkpoint
         albert_config_file task text_pooling max_seq_length num_labels labels
         tags pairs squad_version start_n_top end_n_top null_score_diff_threshold
         doc_stride max_query_length max_answer_length n_best_size num_options

@@ -30,6 +30,7 @@ GROUPS = {
         query_column ranking_loss ndcg_at windows window_stride
         data_dir train_examples dev_examples max_score
         squad_file race_dir task_name tasks task_module eval_file
+        calibration_file
         input_format text_column split_sentences language
         max_document_sentences vocab_size
         max_seq_length max_predictions_per_seq masked_lm_budget masking_time

@@ -64,7 +64,7 @@ def by_ids(
 
 def to_inputs(
     names: Sequence[str], task: base.Task, examples: Sequence[base.Example]
-) -> list[Inputs]:
+) -> Sequence[Inputs]:
     """Return examples as inputs of a signature of ids, without padding.
 
     Each is a text (or window) of its own, [1, length].

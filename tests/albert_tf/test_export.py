@@ -137,6 +137,18 @@ def test_export_saves_the_weights_of_the_run(run_dir):
         ),
         ({"checkpoint": "model.ckpt-7"}, "`checkpoint=.*is neither a folder"),
         ({"eval_file": "dev.tsv"}, "--eval_file=dev.tsv needs a finetuned"),
+        (
+            {"calibration_file": "a", "format": "litert", "precision": "int8"},
+            "--calibration_file=a goes with --format=onnx --precision=int8",
+        ),
+        (
+            {"calibration_file": "a", "format": "onnx"},
+            "--calibration_file=a goes with --format=onnx --precision=int8",
+        ),
+        (
+            {"calibration_file": "a", "format": "onnx", "precision": "int8"},
+            "--calibration_file=a needs a finetuned",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused(run_dir, monkeypatch, changes, message):
@@ -396,6 +408,56 @@ def test_score_of_rounded_weights_is_another(score, how):
     ours, theirs = score("RTE", **how)
     assert ours.keys() == theirs.keys() == {"accuracy", "loss"}
     assert 1e-7 < abs(ours["loss"] - theirs["loss"]) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "does not exist"), ("", "cannot be used|has no text")],
+)
+def test_calibration_needs_texts(
+    tmp_path, config, tiny_vocab, monkeypatch, content, message
+):
+    make_run(tmp_path / "run", config, tiny_vocab, "RTE", max_seq_length=16)
+    path = tmp_path / "train.tsv"
+    if content is not None:
+        header = "index\tsentence1\tsentence2\tlabel\n"
+        path.write_text(header + content)
+    monkeypatch.setattr(export, "_make", None)  # Nothing is restored.
+    with pytest.raises(errors.UserError, match=message) as caught:
+        export.run(
+            options(
+                tmp_path / "run",
+                calibration_file=str(path),
+                precision="int8",
+                **ONNX,
+            )
+        )
+    assert f"--calibration_file={path}" in str(caught.value)
+
+
+def test_calibration_reads_texts_of_the_file(
+    world, tmp_path, config, tiny_vocab, monkeypatch
+):
+    """As many as there are, as they are served: without padding."""
+    make_run(tmp_path / "run", config, tiny_vocab, "RTE", max_seq_length=64)
+    found = []
+    monkeypatch.setattr(
+        export.onnx_model.onnx_int8,
+        "_sensitive",
+        lambda model, texts: found.extend(texts) or [],
+    )
+    path = world.folder / LABELLED["RTE"][1]
+    export.run(
+        options(
+            tmp_path / "run",
+            calibration_file=str(path),
+            precision="int8",
+            **ONNX,
+        )
+    )
+    assert len(found) == len(path.read_text().splitlines()) - 1
+    assert all(text["input_mask"].all() for text in found)
+    assert len({text["input_ids"].tobytes() for text in found}) > 1
 
 
 def test_what_users_call_is_scored(score, monkeypatch):

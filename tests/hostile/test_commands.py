@@ -29,6 +29,7 @@ CASES = {
 # Options that name something to read.
 INPUTS = (
     "albert_config_file",
+    "calibration_file",
     "checkpoint",
     "data_dir",
     "eval_file",
