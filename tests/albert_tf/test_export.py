@@ -455,7 +455,7 @@ def test_calibration_reads_texts_of_the_file(
             **ONNX,
         )
     )
-    assert len(found) == len(path.read_text().splitlines()) - 1
+    assert len(found) == path.read_text().count("\n") - 1  # And a header.
     assert all(text["input_mask"].all() for text in found)
     assert len({text["input_ids"].tobytes() for text in found}) > 1
 
