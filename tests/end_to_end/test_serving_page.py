@@ -81,6 +81,11 @@ def place(tmp_path_factory, small_config, tiny_vocab):
     shutil.copy(tiny_vocab, place / "google" / "30k-clean.model")
     (place / "pairs.jsonl").write_text(REQUEST * 3)
     (place / "texts.txt").write_text("It [MASK].\nNo gap.\n")
+    (place / "glue" / "RTE").mkdir(parents=True)
+    (place / "glue" / "RTE" / "train.tsv").write_text(
+        "index\tsentence1\tsentence2\tlabel\n"
+        "0\tMara ran.\tShe moved.\tentailment\n"
+    )
     with contextlib.chdir(place):
         for command in COMMANDS:
             if "albert_tf.export" in command:
