@@ -78,8 +78,8 @@ def _write_rows(graph: Any) -> None:
             values = numpy_helper.to_array(table)
             # A row of zeros has any scale.
             scale = np.maximum(np.abs(values).max(1, keepdims=True), 1e-30)
-            eighths = np.round(values / scale * 127).astype(np.int8)
-            graph.initializer.append(numpy_helper.from_array(eighths, rows))
+            quantized = np.round(values / scale * 127).astype(np.int8)
+            graph.initializer.append(numpy_helper.from_array(quantized, rows))
             scale = (scale / 127).astype(np.float32)
             graph.initializer.append(numpy_helper.from_array(scale, scales))
         ids, (output,) = node.input[1], node.output
