@@ -11,6 +11,10 @@ A hidden piece is shown as what it was, an arrow, and what stands there now:
     [paris→RANDOM:tree]   it became a random piece, or was exchanged with
                           another one (records made with --do_permutation).
 
+With --objective, an example that training draws from a passage is shown, too.
+For plm the pieces that are asked for follow in their order; for spans <ID>
+stands for a span.
+
 Without a vocabulary, ids are shown. Files that end in .gz are unpacked. Any
 number of records is read in the memory of a few thousand.
 """
@@ -28,9 +32,12 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import errors, files, options, ranges, streams
-from albert_tf.data import layouts, manifests
+from albert_tf.data import arrangements, layouts, manifests
+from albert_tf.model import model_options
 from albert_tf.text import tokenization
+from albert_tf.training import pretraining_options
 from data_prep.inspection import (
+    drawn_text,
     passage_text,
     record_batches,
     record_statistics,
@@ -55,9 +62,32 @@ class InspectOptions:
     statistics: bool = options.option(
         True, "Read all records and print statistics of them."
     )
+    objective: str = options.option(
+        "none",
+        "For passages: an --objective of run_pretraining, of which an example "
+        "that training draws is shown, too. It needs a vocabulary.",
+        choices=("none", *model_options.OBJECTIVES),
+    )
+    sentence_objective: str = options.option(
+        "none",
+        "For --objective: the --sentence_objective of run_pretraining.",
+    )
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
     )
+
+    def __post_init__(self) -> None:
+        if self.objective != "none":
+            self.vocabulary.require()
+        _ = self.recipe
+
+    @property
+    def recipe(self) -> pretraining_options.RecipeOptions:
+        """What training draws for."""
+        name = self.objective if self.objective != "none" else "mlm"
+        return pretraining_options.RecipeOptions(
+            objective=name, sentence_objective=self.sentence_objective
+        )
 
 
 class Inspector:
@@ -86,6 +116,7 @@ class Inspector:
         for number, batch in enumerate(record_batches.read_batches(path)):
             if not number:
                 example = record_batches.parse_example(batch[0], path)
+                self._check_passage(example)
                 self._check_layout(example, path)
             show = max(0, self._wanted.num_examples - self._num_read)
             if self._layout is None:
@@ -139,6 +170,7 @@ class Inspector:
     def _read_others(
         self, batch: Sequence[bytes], show: int, path: str
     ) -> None:
+        drawn = self._draw(batch, path) if show else None
         for row, record in enumerate(batch):
             example = record_batches.parse_example(record, path)
             is_passage = passage_text.is_passage(example)
@@ -152,11 +184,42 @@ class Inspector:
                     if is_passage
                     else record_text.other_lines(example, self._text)
                 )
+                if drawn is not None and self._special:
+                    lines += drawn_text.lines(
+                        drawn,
+                        row,
+                        self._text,
+                        self._special.mask_id,
+                        arrangements.parse(self._wanted.sentence_objective),
+                    )
                 self._print_record(row, path, lines)
             if is_passage:
                 self._passages = statistics.add(
                     self._passages, passage_text.count(example)
                 )
+
+    def _draw(
+        self, batch: Sequence[bytes], path: str
+    ) -> Mapping[str, np.ndarray] | None:
+        """Return what training draws from passages, if it is wanted."""
+        if self._wanted.objective == "none" or self._tokenizer is None:
+            return None
+        found = [record_batches.parse_example(record, path) for record in batch]
+        for passage in found:
+            self._check_passage(passage)
+            self._check_ids(passage["tokens"], path)
+        return drawn_text.draw(found, self._wanted.recipe, self._tokenizer)
+
+    def _check_passage(self, example: Mapping[str, Any]) -> None:
+        """Refuse other records, if an example is to be drawn from them."""
+        wanted = self._wanted.objective
+        if wanted != "none" and not passage_text.is_passage(example):
+            raise errors.UserError(
+                f"is for passages, but `input_file={self._wanted.input_file}` "
+                "has other records. Leave it out.",
+                "objective",
+                wanted,
+            )
 
     def _print_record(self, row: int, path: str, lines: list[str]) -> None:
         print(f"record {self._num_read + row + 1}, {path}", *lines, sep="\n")

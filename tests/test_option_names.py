@@ -181,6 +181,7 @@ OPTIONS = {
     """,
     "data_prep.inspect_records:InspectOptions": f"""
         {VOCABULARY} input_file! num_examples=5 statistics=True
+        objective=none sentence_objective=none
     """,
     "data_prep.make_word_embeddings:WordEmbeddingsOptions": """
         input_file! albert_config_file! output_file! stddev=0.1

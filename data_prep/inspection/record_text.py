@@ -36,6 +36,8 @@ class PieceText:
         """
         if self._pieces is None:
             return str(id_), True
+        if id_ >= len(self._pieces):  # It stands for a span.
+            return f"<{id_}>", True
         piece = self._pieces[id_]
         if piece in tokenization.SPECIAL_PIECES:
             return piece, True
@@ -114,12 +116,13 @@ def instance_lines(
         f"  tokens: {length} of {len(ids)}, A: {first}, B: {length - first}; "
         f"predictions: {predictions}",
         f"  sentence-order label: {label} ({meaning})",
-        _wrap("A", text.join(ids[:first], labels, special.mask_id)),
-        _wrap("B", text.join(ids[first:length], in_second, special.mask_id)),
+        wrap("A", text.join(ids[:first], labels, special.mask_id)),
+        wrap("B", text.join(ids[first:length], in_second, special.mask_id)),
     ]
 
 
-def _wrap(name: str, text: str) -> str:
+def wrap(name: str, text: str) -> str:
+    """Return a named text in lines of 80 characters."""
     return textwrap.fill(
         text,
         80,
@@ -144,5 +147,5 @@ def other_lines(features: Mapping[str, Any], text: PieceText) -> list[str]:
         if name == "input_ids":
             mask = features.get("input_mask", ())
             length = int(np.count_nonzero(mask)) or len(values)
-            lines.append(_wrap("  text", text.join(values[:length], {}, -1)))
+            lines.append(wrap("  text", text.join(values[:length], {}, -1)))
     return lines

@@ -1,0 +1,66 @@
+"""Examples that training draws from passages, as lines of text."""
+
+import re
+
+import pytest
+
+from albert_tf.common import errors
+from data_prep import inspect_records
+from tests.data_prep import writing
+from tests.data_prep.writer.test_passages import in_one
+
+
+def inspect(base, **changes):
+    inspect_records.run(
+        inspect_records.InspectOptions(
+            input_file=in_one(base).output_file,
+            num_examples=3,
+            statistics=False,
+            vocabulary=base.vocabulary,
+            **changes,
+        )
+    )
+
+
+def join(shown, name):
+    """The text after a name, of all records, in one line."""
+    found = re.findall(rf"^  {name}: (.*(?:\n     .*)*)", shown, re.M)
+    return [" ".join(text.split()) for text in found]
+
+
+def test_what_training_draws_is_shown(base, capsys):
+    inspect(base, objective="plm")
+    shown = capsys.readouterr().out
+    orders, texts = join(shown, "order"), join(shown, "drawn")
+    assert len(orders) == len(texts) == 3
+    for order, text in zip(orders, texts, strict=True):
+        hidden = re.findall(r"\[([^][]*?)→MASK\]", text)
+        assert hidden and sorted(hidden) == sorted(order.split(", "))
+
+
+def test_spans_are_shown_with_what_they_stand_for(base, capsys):
+    inspect(base, objective="spans")
+    shown = capsys.readouterr().out
+    texts, targets = join(shown, "drawn"), join(shown, "target")
+    assert len(texts) == len(targets) == 3
+    for text, target in zip(texts, targets, strict=True):
+        ids = re.findall(r"<\d+>", text)
+        assert ids and ids == re.findall(r"<\d+>", target)
+        assert target.endswith("[SEP]")
+
+
+def test_a_task_about_sentences_is_shown_with_its_label(base, capsys):
+    inspect(base, objective="mlm", sentence_objective="sop,distance")
+    shown = capsys.readouterr().out
+    found = re.findall(r"^  (sop|distance), label: (0|1|2|none)$", shown, re.M)
+    assert len(found) == 3 and "→MASK]" in shown
+
+
+def test_only_passages_are_drawn_from(base):
+    path = writing.run(base).output_file
+    with pytest.raises(errors.UserError, match="`objective=mlm` is for pass"):
+        inspect_records.run(
+            inspect_records.InspectOptions(
+                path, objective="mlm", vocabulary=base.vocabulary
+            )
+        )
