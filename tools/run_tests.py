@@ -35,6 +35,7 @@ LONG = (
     "test_export_depths.py",
     "test_finetune.py",
     "test_id_model.py",
+    "test_objectives_page.py",
     "test_original_training.py",
     "test_passages.py",
     "test_pipeline.py",

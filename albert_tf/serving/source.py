@@ -98,8 +98,7 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
             settings.run_dir,
         )
     kind = "finetuned" if "task_name" in run_.options else known
-    # Without it another network has the head for masked words: a generator,
-    # which is not kept.
+    # Other heads for words are not kept, as that of a generator.
     has_masked_lm = (
         run_.options.get("objective", "mlm") == "mlm"
         or run_.options.get("generator_sharing") == "all"
@@ -107,9 +106,10 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
     if kind == "pretraining" and not has_masked_lm:
         kind = "encoder"
         logging.info(
-            "The run in %s is of replaced-token detection: the encoder is "
-            "exported, without heads.",
+            "The run in %s has `objective=%s`: the encoder is exported, without "
+            "heads.",
             settings.run_dir,
+            run_.options["objective"],
         )
     return Source(
         run_.config,
