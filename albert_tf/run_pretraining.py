@@ -522,14 +522,16 @@ def _check_batches(
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Refuse batches that devices cannot share, or have no memory for."""
-    trainer = settings.trainer
+    trainer, predictions = settings.trainer, settings.num_predictions
+    system = pretraining_recipe.system_of(settings.recipe)
     step = memory_check.Step(
         config,
         settings.max_seq_length,
-        predictions=settings.num_predictions,
+        predictions=predictions,
         precision=trainer.precision,
         recompute=trainer.recompute,
         microbatches=trainer.gradient_accumulation_steps,
+        others=system.count_others(predictions),
     )
     for name, parts, is_wanted in (
         ("train_batch_size", step.microbatches, settings.do_train),

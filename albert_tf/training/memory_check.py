@@ -29,6 +29,8 @@ class Step:
         config: Of the encoder. A generator is smaller, and not counted.
         sequences: Of an example that go through the encoder together.
         predictions: Masked words of a sequence; 0 without that head.
+        others: Tokens beside those of a sequence that layers compute: queries
+            of permutations, or the target of a decoder.
     """
 
     config: AlbertConfig
@@ -38,21 +40,26 @@ class Step:
     precision: str = "float32"
     recompute: bool = False
     microbatches: int = 1
+    others: int = 0
 
     def bytes_needed(self, examples: int, *, is_training: bool) -> float:
         """Return about how many bytes so many examples need at once."""
         config = self.config
         parts = self.microbatches if is_training else 1
         rows = examples * self.sequences / parts
-        hidden = rows * self.length * config.hidden_size
-        inner = rows * self.length * config.intermediate_size
-        scores = rows * self.length**2 * config.num_attention_heads
+        tokens = rows * (self.length + self.others)
+        hidden = tokens * config.hidden_size
+        inner = tokens * config.intermediate_size
+        scores = tokens * self.length * config.num_attention_heads
         logits = rows * self.predictions * config.vocab_size
         # Of a block, what is not kept for the gradient.
         passing = max(2 * scores, 2 * inner, 4 * hidden)
+        # Scores of all distances and what is chosen of them, for each query.
+        biases = scores if config.position_bias == "relative" else 0
+        passing += 4 * biases
         if not is_training:
             return PROCESS + 4 * (self._weights + 1.5 * passing + 2 * logits)
-        block = 8 * hidden + inner
+        block = 8 * hidden + inner + 2 * biases
         if config.attention_probs_dropout_prob:
             block += 2 * scores
         blocks = config.num_hidden_layers * config.inner_group_num

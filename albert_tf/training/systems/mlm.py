@@ -49,6 +49,11 @@ def forward_flops(
     return config.forward_flops(length, predictions, outputs)
 
 
+def count_others(predictions: int) -> int:
+    """See `System`."""
+    return 0
+
+
 def describe(
     recipe: pretraining_options.RecipeOptions, config: AlbertConfig
 ) -> None:

@@ -45,6 +45,11 @@ def forward_flops(
     return whole + (layers - 1) * (whole - without)
 
 
+def count_others(predictions: int) -> int:
+    """See `System`."""
+    return predictions
+
+
 def describe(
     recipe: pretraining_options.RecipeOptions, config: AlbertConfig
 ) -> None:

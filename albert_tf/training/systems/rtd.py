@@ -76,6 +76,11 @@ def forward_flops(
     )
 
 
+def count_others(predictions: int) -> int:
+    """See `System`."""
+    return 0
+
+
 def describe(
     recipe: pretraining_options.RecipeOptions, config: AlbertConfig
 ) -> str:

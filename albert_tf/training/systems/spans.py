@@ -53,8 +53,8 @@ def forward_flops(
     predictions: int,
     outputs: int | None,
 ) -> float:
-    """See `System`; a target has sentinels and an end beside predictions."""
-    target = predictions + span_corruption.count_spans(predictions) + 1
+    """See `System`."""
+    target = count_others(predictions)
     width = config.hidden_size
     # Queries and outputs of the target, keys and values of the text.
     cross = 4 * (target + length) * width**2 + 4 * target * length * width
@@ -64,6 +64,11 @@ def forward_flops(
         + config.forward_flops(target, target)
         + layers * cross
     )
+
+
+def count_others(predictions: int) -> int:
+    """See `System`; a target has sentinels and an end beside predictions."""
+    return predictions + span_corruption.count_spans(predictions) + 1
 
 
 def describe(

@@ -39,6 +39,9 @@ class System(Protocol):
             outputs: Positions of the last layer that the heads read; None: all.
         """
 
+    def count_others(self, predictions: int) -> int:
+        """Return the tokens that layers compute beside those of the text."""
+
     def describe(
         self, recipe: pretraining_options.RecipeOptions, config: AlbertConfig
     ) -> str | None:

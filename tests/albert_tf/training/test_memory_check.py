@@ -14,13 +14,14 @@ GIB = 2**30
 SMALL = config.AlbertConfig(30000, 128, 256, 4, 1, 1, 4, 1024)
 BASE = config.AlbertConfig(30000, 128, 768, 12, 1, 1, 12, 3072)
 FEW_PIECES = dataclasses.replace(SMALL, vocab_size=400)
+RELATIVE = dataclasses.replace(FEW_PIECES, position_bias="relative")
 DROPOUT = dataclasses.replace(
     FEW_PIECES, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
 )
 
 # Config, examples, length, other values of `Step`, whether it is a training
 # step, and the most MiB that a process held: measured on two cores from
-# 2026-11-21 to 2026-11-24.
+# 2026-11-21 to 2026-11-27.
 MEASURED = [
     (BASE, 8, 128, {"predictions": 20}, True, 1972),
     (BASE, 2, 512, {"predictions": 77}, True, 2226),
@@ -32,6 +33,9 @@ MEASURED = [
     (FEW_PIECES, 256, 128, {"recompute": True}, True, 2125),
     (DROPOUT, 256, 128, {"predictions": 20}, True, 4198),
     (DROPOUT, 16, 256, {"sequences": 4}, True, 2927),
+    (RELATIVE, 128, 128, {"predictions": 20}, True, 2069),
+    (RELATIVE, 128, 128, {"predictions": 20, "others": 20}, True, 2378),
+    (FEW_PIECES, 128, 128, {"predictions": 28, "others": 28}, True, 2237),
     (SMALL, 256, 128, {"predictions": 20}, False, 3084),
     (FEW_PIECES, 512, 128, {}, False, 1393),
     (FEW_PIECES, 64, 256, {"sequences": 4}, False, 1666),
@@ -60,6 +64,8 @@ TOKENS, LOGITS = 28, 600
 HIDDEN, INNER = TOKENS * 8, TOKENS * 5
 ALWAYS = 4 * (4 * WEIGHTS + 4 * HIDDEN + 3 * LOGITS)
 BLOCK = 8 * HIDDEN + INNER
+QUERIES = 4 * (7 + 5)
+SCORES = QUERIES * 7 * 2
 
 
 @pytest.mark.parametrize(
@@ -73,6 +79,14 @@ BLOCK = 8 * HIDDEN + INNER
             {},
             True,
             ALWAYS + 4 * 8 * (BLOCK + 2 * 4 * 7 * 7 * 2),
+        ),
+        # 5 queries beside 7 tokens.
+        (
+            {"position_bias": "relative"},
+            {"others": 5},
+            True,
+            4 * (4 * WEIGHTS + 4 * QUERIES * 8 + 4 * SCORES + 3 * LOGITS)
+            + 4 * 8 * (QUERIES * (8 * 8 + 5) + 2 * SCORES),
         ),
         # Not in parts.
         ({}, {}, False, 4 * (WEIGHTS + 3 * (6 * HIDDEN + 2 * LOGITS))),
