@@ -106,8 +106,8 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
     if kind == "pretraining" and not has_masked_lm:
         kind = "encoder"
         logging.info(
-            "The run in %s has `objective=%s`: the encoder is exported, without "
-            "heads.",
+            "The run in %s has `objective=%s`: the encoder is exported, "
+            "without heads.",
             settings.run_dir,
             run_.options["objective"],
         )
