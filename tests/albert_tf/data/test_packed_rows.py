@@ -91,6 +91,17 @@ def test_joined_instances_are_those_of_the_records():
     assert batch["is_real_example"].tolist() == [1] * len(batch["input_ids"])
 
 
+def test_each_instance_is_masked_by_a_number_of_its_own():
+    rows, numbers = rows_of(short_records.make(COUNT)), []
+
+    def mask(batch, found):
+        numbers.extend(found.numpy().tolist())
+        return batch
+
+    packed_rows.join(rows, PACKING.layout, mask)
+    assert len(set(numbers)) == len(numbers) == COUNT
+
+
 def test_example_of_the_docstring():
     """Two instances of 3 and 2 tokens; nothing is hidden in the second."""
     first, second = short_records.make(2)

@@ -123,6 +123,8 @@ def test_next_sentence_prediction_keeps_the_order_for_label_0():
             assert (pair.second[0] in whole) == (pair.label == 0)
         # Sentences that a random segment displaced come up again.
         used = flat([pair.first for pair in pairs])
+        # A random segment ends with the sentence that fills the sequence.
+        assert all(pair.tokens_cut < 12 for pair in pairs if pair.label)
         assert sorted(set(used)) == sorted(used)
     assert seen == {0, 1}
 

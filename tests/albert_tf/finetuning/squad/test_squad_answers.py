@@ -209,6 +209,27 @@ def test_an_answer_has_a_character_at_least():
     assert entries[0].text == "a"
 
 
+def test_equal_spans_are_merged_where_the_first_stood():
+    columns = [
+        [1, 0, 1, 0],
+        [5, 2, 5, 3],
+        [6, 2, 6, 3],
+        [1.0, 7, 3, 7],
+        [0.0, 0, 4, 0],
+    ]
+    found = squad_answers._merge_equal(*map(np.array, columns))
+    expected = [1, 0, 0], [5, 2, 3], [6, 2, 3], [2, 7, 7], [2, 0, 0]
+    assert [column.tolist() for column in found] == list(expected)
+
+
+def test_the_search_begins_where_nothing_is_answered():
+    scores = {"a": -3.5, "b": 2.0}
+    lowest = squad_answers.RULE.lowest(scores)
+    texts = squad_answers.apply_threshold({"a": "x", "b": "y"}, scores, lowest)
+    assert set(texts.values()) == {""}
+    assert lowest == pytest.approx(-3.5)
+
+
 @pytest.mark.parametrize("context", ["a \u3000 b", "\u3000\n \t "])
 def test_white_space_alone_is_no_answer(context):
     """A piece for each character; the white ones have the best scores."""
