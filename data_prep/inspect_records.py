@@ -72,6 +72,9 @@ class InspectOptions:
         "none",
         "For --objective: the --sentence_objective of run_pretraining.",
     )
+    markers_file: str | None = options.option(
+        None, "For --sentence_objective=discourse: the discourse markers."
+    )
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
     )
@@ -86,7 +89,9 @@ class InspectOptions:
         """What training draws for."""
         name = self.objective if self.objective != "none" else "mlm"
         return pretraining_options.RecipeOptions(
-            objective=name, sentence_objective=self.sentence_objective
+            objective=name,
+            sentence_objective=self.sentence_objective,
+            markers_file=self.markers_file,
         )
 
 

@@ -180,7 +180,7 @@ OPTIONS = {
         max_document_sentences=0 num_processes=0 overwrite
     """,
     "data_prep.inspect_records:InspectOptions": f"""
-        {VOCABULARY} input_file! num_examples=5 statistics=True
+        {VOCABULARY} input_file! markers_file num_examples=5 statistics=True
         objective=none sentence_objective=none
     """,
     "data_prep.make_word_embeddings:WordEmbeddingsOptions": """

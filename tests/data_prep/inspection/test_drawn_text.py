@@ -56,6 +56,17 @@ def test_a_task_about_sentences_is_shown_with_its_label(base, capsys):
     assert len(found) == 3 and "→MASK]" in shown
 
 
+def test_markers_of_discourse_are_shown_without_them(base, tmp_path, capsys):
+    markers = tmp_path / "markers.txt"
+    markers.write_text("it\nwe\nthe\nand\n")
+    task = {"sentence_objective": "discourse", "markers_file": str(markers)}
+    inspect(base, objective="mlm", **task)
+    labels = re.findall(
+        r"^  discourse, label: ([0-3]|none)$", capsys.readouterr().out, re.M
+    )
+    assert len(labels) == 3 and set(labels) & {*"0123"}
+
+
 def test_only_passages_are_drawn_from(base):
     path = writing.run(base).output_file
     with pytest.raises(errors.UserError, match="`objective=mlm` is for pass"):
