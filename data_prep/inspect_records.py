@@ -26,7 +26,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -175,9 +175,13 @@ class Inspector:
     def _read_others(
         self, batch: Sequence[bytes], show: int, path: str
     ) -> None:
-        drawn = self._draw(batch, path) if show else None
-        for row, record in enumerate(batch):
-            example = record_batches.parse_example(record, path)
+        parsed: Iterable[dict[str, Any]]
+        parsed = (record_batches.parse_example(one, path) for one in batch)
+        drawn = None
+        if show and self._wanted.objective != "none":
+            parsed = list(parsed)
+            drawn = self._draw(parsed, path)
+        for row, example in enumerate(parsed):
             is_passage = passage_text.is_passage(example)
             if row >= show and not is_passage:
                 return
@@ -204,15 +208,13 @@ class Inspector:
                 )
 
     def _draw(
-        self, batch: Sequence[bytes], path: str
-    ) -> Mapping[str, np.ndarray] | None:
-        """Return what training draws from passages, if it is wanted."""
-        if self._wanted.objective == "none" or self._tokenizer is None:
-            return None
-        found = [record_batches.parse_example(record, path) for record in batch]
+        self, found: Sequence[Mapping[str, Any]], path: str
+    ) -> Mapping[str, np.ndarray]:
+        """Return what training draws from passages."""
         for passage in found:
             self._check_passage(passage)
             self._check_ids(passage["tokens"], path)
+        assert self._tokenizer is not None, "Options require it."
         return drawn_text.draw(found, self._wanted.recipe, self._tokenizer)
 
     def _check_passage(self, example: Mapping[str, Any]) -> None:

@@ -254,10 +254,10 @@ def check_marks(
         ("sentence_objective", task)
         for task in arrangements.parse(recipe.sentence_objective)
     ]
-    for path, (option, name) in itertools.product(paths, wanted):
-        manifest = manifests.find(path)
-        needed = _WRITTEN_WITH.get(name, ())
-        if not needed or (manifest and any(_has(manifest, n) for n in needed)):
+    marked = [(o, name) for o, name in wanted if name in _WRITTEN_WITH]
+    for path, (option, name) in itertools.product(paths, marked):
+        manifest, needed = manifests.find(path), _WRITTEN_WITH[name]
+        if manifest and any(_has(manifest, n) for n in needed):
             continue
         options = " or ".join(f"`{n}`" for n in needed)
         raise errors.UserError(

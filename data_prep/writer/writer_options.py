@@ -174,11 +174,8 @@ class CreatePretrainingDataOptions:
     @property
     def unit_files(self) -> dict[str, str]:
         """The files of units that are given, by option."""
-        found = {
-            "phrase_file": self.phrase_file,
-            "entity_file": self.entity_file,
-        }
-        return {n: path for n, path in found.items() if path is not None}
+        found = ((name, getattr(self, name)) for name in units.OPTIONS)
+        return {name: path for name, path in found if path is not None}
 
     @property
     def passes(self) -> int:

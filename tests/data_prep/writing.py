@@ -23,6 +23,13 @@ def write_corpus(path, seed, num_documents=12):
             stream.write("\n")
 
 
+def markers(folder, text, objective="discourse"):
+    """Write a file of discourse markers, and return options."""
+    path = folder / "markers.txt"
+    path.write_text(text)
+    return {"sentence_objective": objective, "markers_file": str(path)}
+
+
 def run(wanted, **changes):
     wanted = changed(wanted, **changes)
     create_pretraining_data.run(wanted)

@@ -359,16 +359,7 @@ def test_dialogues_are_learned(make, dialogues):
 
 @pytest.fixture
 def markers(tmp_path):
-    """Writes a file of discourse markers, and returns options."""
-
-    def write(text):
-        (tmp_path / "markers.txt").write_text(text)
-        return {
-            "sentence_objective": "reordering,discourse",
-            "markers_file": str(tmp_path / "markers.txt"),
-        }
-
-    return write
+    return lambda text: writing.markers(tmp_path, text, "reordering,discourse")
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from albert_tf.data import (
     span_corruption,
 )
 from albert_tf.training import pretraining_drawer, pretraining_options
+from tests.data_prep import writing
 
 
 @pytest.fixture
@@ -51,14 +52,7 @@ def test_each_objective_has_a_drawer(make, objective, kind):
 
 @pytest.fixture
 def markers(tmp_path):
-    def write(text):
-        (tmp_path / "markers.txt").write_text(text)
-        return {
-            "sentence_objective": "discourse",
-            "markers_file": str(tmp_path / "markers.txt"),
-        }
-
-    return write
+    return lambda text: writing.markers(tmp_path, text)
 
 
 def test_markers_are_pieces_and_the_longest_is_first(

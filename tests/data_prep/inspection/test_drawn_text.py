@@ -28,22 +28,28 @@ def join(shown, name):
     return [" ".join(text.split()) for text in found]
 
 
-def test_what_training_draws_is_shown(base, capsys):
-    inspect(base, objective="plm")
-    shown = capsys.readouterr().out
-    orders, texts = join(shown, "order"), join(shown, "drawn")
-    assert len(orders) == len(texts) == 3
-    for order, text in zip(orders, texts, strict=True):
+@pytest.fixture
+def pairs(base, capsys):
+    """Shows three records; returns what follows one name and another."""
+
+    def show(objective, *names):
+        inspect(base, objective=objective)
+        shown = capsys.readouterr().out
+        found = [join(shown, name) for name in names]
+        assert [*map(len, found)] == [3, 3]
+        return zip(*found, strict=True)
+
+    return show
+
+
+def test_what_training_draws_is_shown(pairs):
+    for order, text in pairs("plm", "order", "drawn"):
         hidden = re.findall(r"\[([^][]*?)→MASK\]", text)
         assert hidden and sorted(hidden) == sorted(order.split(", "))
 
 
-def test_spans_are_shown_with_what_they_stand_for(base, capsys):
-    inspect(base, objective="spans")
-    shown = capsys.readouterr().out
-    texts, targets = join(shown, "drawn"), join(shown, "target")
-    assert len(texts) == len(targets) == 3
-    for text, target in zip(texts, targets, strict=True):
+def test_spans_are_shown_with_what_they_stand_for(pairs):
+    for text, target in pairs("spans", "drawn", "target"):
         ids = re.findall(r"<\d+>", text)
         assert ids and ids == re.findall(r"<\d+>", target)
         assert target.endswith("[SEP]")
@@ -57,9 +63,7 @@ def test_a_task_about_sentences_is_shown_with_its_label(base, capsys):
 
 
 def test_markers_of_discourse_are_shown_without_them(base, tmp_path, capsys):
-    markers = tmp_path / "markers.txt"
-    markers.write_text("it\nwe\nthe\nand\n")
-    task = {"sentence_objective": "discourse", "markers_file": str(markers)}
+    task = writing.markers(tmp_path, "it\nwe\nthe\nand\n")
     inspect(base, objective="mlm", **task)
     labels = re.findall(
         r"^  discourse, label: ([0-3]|none)$", capsys.readouterr().out, re.M
