@@ -21,7 +21,8 @@ pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "checkpoints.md").read_text()
 COMMANDS = [
     command.replace("\\\n", " ")
-    for command in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
+    for block in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
+    for command in re.split(r"\n(?=python)", block)
 ]
 
 
