@@ -4,10 +4,11 @@ r"""Count lines of text that the library tokenizers gives other ids than here.
         --spm_model_file=30k-clean.model
 
 The tokenizer.json that is compared is the one that convert_checkpoint writes
-for Hugging Face. The result is a row of the table in lab/notes/2026-11-22-tokenizers.md; the
-first lines with other ids are logged. With --albert_tokenizer transformers' own
-AlbertTokenizer is compared instead, which makes its rules from a folder that
-holds nothing but the SentencePiece model.
+for Hugging Face. The result is a row of the table in
+lab/notes/2026-11-22-tokenizers.md; the first lines with other ids are logged.
+With --albert_tokenizer transformers' own AlbertTokenizer is compared instead,
+which makes its rules from a folder that holds nothing but the SentencePiece
+model.
 """
 
 import dataclasses
