@@ -13,7 +13,7 @@ numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 
 import dataclasses
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from absl import logging
 
@@ -47,7 +47,9 @@ class EnsembleOptions:
         "have read it.",
     )
     predict_file: str | None = option(
-        None, "The same for SQuAD: the file that the runs have predicted."
+        None,
+        "The same for runs whose options name each file: the file that they "
+        "have predicted, or several, separated by commas.",
     )
     task_module: str | None = option(
         None, "The --task_module of the runs, if they had one."
@@ -64,22 +66,50 @@ def run(settings: EnsembleOptions) -> None:
     folders = find_folders(settings.run_dirs)
     task = _make_task(folders, settings.task_module)
     moved = _moved(settings, task)
-    splits = [
-        split
-        for split in (*task.eval_splits, *task.test_splits)
-        if any(files.exists(saved_outputs.path(f, split)) for f in folders)
-    ]
-    if not splits:
-        raise errors.UserError(
-            f"--run_dirs={settings.run_dirs} have no saved outputs. Run their "
-            "command again with --do_eval or --do_predict."
-        )
+    splits = _splits(settings, folders, task)
     with folder_lock.hold(settings.output_dir, "output_dir"):
-        _combine(settings, folders, task, dict.fromkeys(splits), moved)
+        _combine(settings, folders, task, splits, moved)
+
+
+def _splits(
+    settings: EnsembleOptions, folders: list[str], task: base.Task
+) -> list[str]:
+    """Return the splits to combine: those scored by all runs, tests of any."""
+    has = {
+        folder: [
+            split
+            for split in dict.fromkeys((*task.eval_splits, *task.test_splits))
+            if files.exists(saved_outputs.path(folder, split))
+        ]
+        for folder in folders
+    }
+    found = dict.fromkeys(split for splits in has.values() for split in splits)
+    splits = []
+    for split in found:
+        lacking = [folder for folder in folders if split not in has[folder]]
+        if split in task.test_splits or not lacking:
+            splits.append(split)
+        else:
+            logging.warning(
+                "%s is left out: %s has no outputs of it.", split, lacking[0]
+            )
+    if not splits:
+        each = "; ".join(
+            f"{folder}: {', '.join(names) or 'none'}"
+            for folder, names in has.items()
+        )
+        raise errors.UserError(
+            f"--run_dirs={settings.run_dirs} have no outputs for the same "
+            f"file ({each}). Run their commands again with `do_eval` or "
+            "`do_predict` and the same file for all, without `do_train` if "
+            "they are trained (for tables: with `dev_file`, and without "
+            "`train_file`)."
+        )
+    return splits
 
 
 def _claim_folder(
-    settings: EnsembleOptions, run_dirs: list[str]
+    settings: EnsembleOptions, run_dirs: list[str], splits: Collection[str]
 ) -> tuple[str, str]:
     """Refuse a folder of something else; return what says what it is of.
 
@@ -88,7 +118,15 @@ def _claim_folder(
     """
     folder = settings.output_dir
     path = os.path.join(folder, RUNS_NAME)
-    text = strict_json.dumps({"run_dirs": run_dirs}, indent=2) + "\n"
+    made_of = {
+        folder: {
+            split: files.sha256(saved_outputs.path(folder, split))
+            for split in splits
+            if files.exists(saved_outputs.path(folder, split))
+        }
+        for folder in run_dirs
+    }
+    text = strict_json.dumps({"outputs": made_of}, indent=2) + "\n"
     is_own = files.exists(path) and files.read_bytes(path) == text.encode()
     run_folder.refuse_foreign(folder, settings, [path], is_own=is_own)
     return path, text
@@ -99,10 +137,10 @@ def _combine(
     folders: list[str],
     task: base.Task,
     splits: Collection[str],
-    moved: Mapping[str, str],
+    moved: Mapping[str, Sequence[str]],
 ) -> None:
     """Write the mean of the outputs of each split, its scores, predictions."""
-    described = _claim_folder(settings, folders)
+    described = _claim_folder(settings, folders, splits)
     files.make_folder(settings.output_dir, "output_dir")
     numbers: dict[str, float] = {}
     for split in splits:
@@ -110,8 +148,7 @@ def _combine(
         check_alike(folders, saved, split)
         if task.outputs_are_positions:
             check_records(folders, saved, split)
-        source = moved.get(split, saved[0].source)
-        _check_source(task, saved[0], source)
+        source = _find_source(task, saved, moved.get(split, ()))
         examples = task.read(source, split)
         combined = task.combine([one.outputs for one in saved])
         files.write_text(*described)
@@ -198,8 +235,10 @@ def check_records(
             )
 
 
-def _moved(settings: EnsembleOptions, task: base.Task) -> Mapping[str, str]:
-    """Return the paths of splits that the user gives."""
+def _moved(
+    settings: EnsembleOptions, task: base.Task
+) -> Mapping[str, Sequence[str]]:
+    """Return where the user says that the files of splits may be."""
     has_folder = hasattr(task, "sources")
     wrong = "predict_file" if has_folder else "data_dir"
     right = "data_dir" if has_folder else "predict_file"
@@ -209,36 +248,49 @@ def _moved(settings: EnsembleOptions, task: base.Task) -> Mapping[str, str]:
             f"{task.name}. Say with --{right} where its data are."
         )
     if settings.data_dir is not None and hasattr(task, "sources"):
-        return dict(task.sources(settings.data_dir))
+        sources = task.sources(settings.data_dir)
+        return {split: [path] for split, path in sources.items()}
     if settings.predict_file is not None:
         splits = (*task.eval_splits, *task.test_splits)
-        return dict.fromkeys(splits, settings.predict_file)
+        return dict.fromkeys(splits, settings.predict_file.split(","))
     return {}
 
 
-def _check_source(
-    task: base.Task, saved: saved_outputs.SavedOutputs, source: str
-) -> None:
-    """Refuse a file or folder that outputs are not about."""
+def _find_source(
+    task: base.Task,
+    saved: Sequence[saved_outputs.SavedOutputs],
+    moved: Sequence[str],
+) -> str:
+    """Return the file or folder that outputs are about.
+
+    A file of outputs may come from anywhere: what it names is looked at only
+    on this machine, and read as data only if it is what the runs have read.
+    """
+    paths = [*moved, *dict.fromkeys(one.source for one in saved)]
+    there = [
+        path
+        for path in paths
+        if not files.is_remote(path)
+        and (os.path.isfile(path) or os.path.isdir(path))
+    ]
+    content = saved[0].facts[features.CONTENT]
+    for path in there:
+        if features.content_sha256(path) == content:
+            return path
     named = "--data_dir" if hasattr(task, "sources") else "--predict_file"
-    # A file of outputs may come from anywhere: what it names is looked at only
-    # on this machine, and read as data only if it is what the runs have read.
-    if files.is_remote(source) or not (
-        os.path.isfile(source) or os.path.isdir(source)
-    ):
-        said = f"The runs of --run_dirs have predicted {source}, which"
-        if source != saved.source:
-            said = f"{named} leads to {source}, which"
+    if paths[0] in there:
         raise errors.UserError(
-            f"{said} is no file or folder of this machine. Say with {named} "
-            "where the data are."
+            f"{paths[0]} is not what the runs of --run_dirs have predicted: "
+            f"its content is another. Say with {named} where that is, or run "
+            "their commands again."
         )
-    if features.content_sha256(source) != saved.facts[features.CONTENT]:
-        raise errors.UserError(
-            f"{source} is not what the runs of --run_dirs have predicted: its "
-            f"content is another. Say with {named} where that is, or run their "
-            "commands again."
-        )
+    said = f"The runs of --run_dirs have predicted {paths[0]}, which"
+    if moved:
+        said = f"{named} leads to {paths[0]}, which"
+    raise errors.UserError(
+        f"{said} is no file or folder of this machine. Say with {named} "
+        "where the data are."
+    )
 
 
 if __name__ == "__main__":

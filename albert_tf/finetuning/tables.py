@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import csv
 import dataclasses
 import functools
 import math
@@ -60,8 +61,9 @@ class TableOptions:
     text_columns: str | None = option(
         None,
         "Column of the text in --train_file and the others; or of two texts, "
-        "with a comma between the names. With --noheader their numbers, from "
-        "1.",
+        "with a comma between the names. A name with a comma, or that begins "
+        "with a blank, stands in quotation marks, as in CSV. With --noheader "
+        "their numbers, from 1.",
         repeated=True,
     )
     label_column: str | None = option(None, "Column of the label.")
@@ -256,7 +258,17 @@ class TableOptions:
     def inputs(self) -> tuple[str, ...]:
         """The columns of the texts; a query is the first one."""
         query = (self.query_column,) if self.query_column else ()
-        return (*query, *_divided(self.text_columns, ","))
+        try:
+            row = [self.text_columns or ""]
+            texts = next(csv.reader(row, skipinitialspace=True), [])
+        except csv.Error as error:
+            raise errors.UserError(
+                f"cannot be divided at its commas ({error}). Put each name "
+                "into quotation marks.",
+                "text_columns",
+                self.text_columns,
+            ) from None
+        return (*query, *texts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -471,15 +483,21 @@ class TableTask(glue.TextTask):
     def _numbers(self, rows: Sequence[_Row]) -> list[tuple[int, ...]]:
         """Return the numbers of the labels of each row, ascending."""
         number_of = {label: i for i, label in enumerate(self.labels)}
+        wrong: dict[str, str] = {}  # Each with its first place.
         for row in rows:
             for label in set(row.labels) - number_of.keys():
-                known = ", ".join(map(repr, self.labels[:_SHOWN]))
-                more = ", ..." * (len(self.labels) > _SHOWN)
-                raise errors.UserError(
-                    f"{row.where}: the label {label!r} is not one of "
-                    f"{known}{more}. Correct the row; or list all labels as "
-                    "`labels`, with tabs between them if one has a comma."
-                )
+                wrong.setdefault(label, row.where)
+        if wrong:
+            (label, where), *others = wrong.items()
+            known = ", ".join(map(repr, self.labels[:_SHOWN]))
+            more = ", ..." * (len(self.labels) > _SHOWN)
+            places = [f"{name!r} ({place})" for name, place in others]
+            raise errors.UserError(
+                f"{where}: the label {label!r} is not one of {known}{more}. "
+                "Correct the row; or list all labels as `labels`, with tabs "
+                "between them if one has a comma."
+                + text_files.and_others(places)
+            )
         return [tuple(sorted({number_of[x] for x in r.labels})) for r in rows]
 
     def _count(self, examples: Sequence[TextExample], path: str) -> None:
@@ -548,8 +566,9 @@ def _own(
         guid = values.get(options.id_column or "id", named)
         yield TextExample(guid, texts[0], "".join(texts[1:]))
 
-    found = text_files.read_own(path, wanted, parse, header=header)
-    return list(found)
+    # New texts are read by commands that have no `--noheader`.
+    is_named = None if header else False
+    return list(text_files.read_own(path, wanted, parse, header=is_named))
 
 
 def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
@@ -596,7 +615,7 @@ def _parsed(
         )
 
     found = text_files.read_own(path, wanted, parse, header=options.header)
-    return list(text_files.strictly(found))
+    return list(text_files.strictly(list(found)))
 
 
 def _texts(

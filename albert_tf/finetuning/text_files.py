@@ -30,9 +30,12 @@ _ADVICE = (
     "The file must hold one JSON object a line, or one list of objects; so is "
     'a text written that begins with "{".'
 )
+_SHOWN = 5  # Bad lines in a message.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # The first row of a table whose columns are not separated by tabs.
 _OTHER_HEADER = re.compile(r'"?\w+"?(\s*[,;|]\s*"?\w+"?)+')
+# The line before a table of Excel's that says what divides its columns.
+_EXCEL = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
 # A line that begins so is meant as JSON, even if it is none.
 _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
@@ -66,11 +69,25 @@ def bad_line(
 
 
 def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
-    """Yield all items; a bad line is an error."""
+    """Yield all items; a bad line is an error.
+
+    In a list, the error counts the others, too.
+    """
     for item in items:
         if isinstance(item, BadLine):
-            raise errors.UserError(item.message)
+            several = items if isinstance(items, list) else []
+            bad = [str(Place(x.key)) for x in several if isinstance(x, BadLine)]
+            raise errors.UserError(item.message + and_others(bad[1:]))
         yield item
+
+
+def and_others(places: Sequence[str]) -> str:
+    """Return what an error about one place says about others like it."""
+    if not places:
+        return ""
+    more = ", ..." * (len(places) > _SHOWN)
+    shown = ", ".join(places[:_SHOWN])
+    return f" The same holds for {len(places)} more: {shown}{more}."
 
 
 def require_some(found: Sequence[Any], path: str) -> None:
@@ -105,7 +122,11 @@ _Line = tuple[str, dict[str, Any], bytes]
 
 
 def read_own(
-    path: str, inputs: Sequence[str], parse: Parse[T], *, header: bool = True
+    path: str,
+    inputs: Sequence[str],
+    parse: Parse[T],
+    *,
+    header: bool | None = None,
 ) -> Iterator[T | BadLine]:
     """Yield what `parse` makes of each entry of a file; see `own_entries`.
 
@@ -145,7 +166,7 @@ def own_entries(
     name: str,
     inputs: Sequence[str],
     *,
-    header: bool = True,
+    header: bool | None = None,
 ) -> Iterator[Entry | BadLine]:
     """Yield the entries of a user's file; its name and first line say its kind.
 
@@ -161,7 +182,8 @@ def own_entries(
         name: For messages.
         inputs: Names that each entry must have.
         header: Whether the first row of a table names its columns. If not, the
-            names are their numbers, from 1.
+            names are their numbers, from 1. None: it does, and the command has
+            no option for this.
     """
     if name.lower().endswith(".csv"):
         rows = _rows(lines, name)
@@ -174,8 +196,8 @@ def own_entries(
     if first is None:
         return
     where, _, line = first
-    if header:
-        names = _columns(name, line, inputs, where)
+    if header is not False:
+        names = _columns(name, line, inputs, _demand(header), where)
     else:
         names = _numbers(decode(line, where).split("\t"), inputs, where)
         filled = itertools.chain([first], filled)
@@ -222,7 +244,15 @@ def _numbers(
     return names
 
 
-def _separator(first: str, inputs: Sequence[str], *, header: bool) -> str:
+def _demand(header: bool | None) -> str:
+    """Return what begins the remedy where the first row is no header."""
+    start = "The first row must name"
+    return f"Without a header, give `noheader`. {start}" if header else start
+
+
+def _separator(
+    first: str, inputs: Sequence[str], *, header: bool | None
+) -> str:
     """Return what divides the first row of a table: the comma in doubt."""
 
     def columns(separator: str) -> tuple[int, int]:
@@ -230,13 +260,18 @@ def _separator(first: str, inputs: Sequence[str], *, header: bool) -> str:
             fields = next(csv.reader([first], delimiter=separator), [])
         except csv.Error:  # The reader of the table says what is wrong.
             fields = []
-        return len({*inputs} & {*fields}) if header else 0, len(fields)
+        named = {*inputs} & {*fields} if header is not False else ()
+        return len(named), len(fields)
 
     return max(_SEPARATORS, key=columns)
 
 
 def _csv_entries(
-    lines: Iterable[bytes], name: str, inputs: Sequence[str], *, header: bool
+    lines: Iterable[bytes],
+    name: str,
+    inputs: Sequence[str],
+    *,
+    header: bool | None,
 ) -> Iterator[Entry | BadLine]:
     """Yield the entries of a table with commas, or what else divides columns.
 
@@ -249,14 +284,18 @@ def _csv_entries(
         for *_, line in _numbered(lines, name)
     )
     first = list(itertools.islice(texts, 1))
-    separator = _separator("".join(first), inputs, header=header)
+    excel = _EXCEL.fullmatch("".join(first))
+    if excel:
+        separator, first = excel[1], []
+    else:
+        separator = _separator("".join(first), inputs, header=header)
     reader = csv.reader(
         itertools.chain(first, texts), strict=True, delimiter=separator
     )
     names: list[str] = []
     empty = []
     while True:
-        key = {"line": reader.line_num + 1}
+        key = {"line": reader.line_num + 1 + bool(excel)}
         where = f"{name}, line {key['line']}"
         try:
             fields = _csv_row(reader, where)
@@ -265,8 +304,8 @@ def _csv_entries(
             if not fields:
                 empty.append(key["line"])
                 continue
-            if not names and header:
-                demand = "The first row must name, separated by commas,"
+            if not names and header is not False:
+                demand = f"{_demand(header)}, separated by commas,"
                 require_names(fields, inputs, where, demand)
                 names = _checked_names(fields, where)
                 continue
@@ -312,7 +351,7 @@ def require_names(
 
 
 def _columns(
-    name: str, line: bytes, inputs: Sequence[str], where: str
+    name: str, line: bytes, inputs: Sequence[str], demand: str, where: str
 ) -> list[str] | None:
     """Return the columns that the first line names, if it begins a table."""
     wanted = set(inputs)
@@ -320,7 +359,7 @@ def _columns(
     fields = text.split("\t")
     if is_table(name) or wanted <= set(fields):
         names = _checked_names(decode(line, where).split("\t"), where)
-        require_names(names, inputs, where, "The first row must name")
+        require_names(names, inputs, where, demand)
         return names
     # Such as `id,text` or `"id";"text"`.
     is_other = _OTHER_HEADER.fullmatch(text) and wanted <= set(

@@ -71,6 +71,31 @@ def test_ensemble_of_runs_whose_data_have_moved(world, two_runs, tmp_path):
     assert saved.source.startswith(world.glue)
 
 
+def test_only_what_all_runs_have_scored_is_combined(two_runs, tmp_path, caplog):
+    runs = tmp_path / "rte"
+    shutil.copytree(two_runs, runs)
+    (runs / "run_2/dev_outputs.npz").unlink()
+    small_runs.average([runs / "run_*"], tmp_path / "tests")
+    assert not (tmp_path / "tests/dev_outputs.npz").exists()
+    assert "dev is left out: " in caplog.text
+    for number in (1, 2):
+        (runs / f"run_{number}/test_outputs.npz").unlink()
+    with pytest.raises(errors.UserError, match="run_1: dev; .*run_2: none"):
+        small_runs.average([runs / "run_*"], tmp_path / "none")
+
+
+def test_other_outputs_do_not_replace_an_ensemble(two_runs, tmp_path):
+    runs = tmp_path / "rte"
+    shutil.copytree(two_runs, runs)
+    for _ in range(2):  # Again, as after an interruption.
+        small_runs.average([runs / "run_*"], tmp_path / "both")
+    saved = saved_outputs.load(str(runs / "run_1"), "dev")
+    outputs = {name: -value for name, value in saved.outputs.items()}
+    save_again(runs / "run_1", "dev", outputs=outputs)
+    with pytest.raises(errors.UserError, match="output_dir"):
+        small_runs.average([runs / "run_*"], tmp_path / "both")
+
+
 def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
     small_runs.average([two_runs / "run_*"], tmp_path / "both")
     folders = two_runs / "run_1", two_runs / "run_2", tmp_path / "both"
@@ -89,7 +114,7 @@ def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
     [
         (["{0}/run_1"], "names 1 folder"),
         (["{0}/run_1", "{1}"], "have not one task, but mnli, rte"),
-        (["{0}/run_1", "{0}"], "dev_outputs.npz is not there"),
+        (["{0}/run_1", "{0}"], "test_outputs.npz is not there"),
         (
             ["{0}/run_1", "nowhere"],
             "`run_dirs=.*nowhere` is not the folder of a run",

@@ -70,6 +70,48 @@ def test_columns_may_be_given_one_by_one():
     assert found.inputs == ("title", "body")
 
 
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("a, b", ("a", "b")),
+        ('"a, b",c', ("a, b", "c")),
+        ('" a",b ', (" a", "b ")),
+        ('"said ""no"""', ('said "no"',)),
+    ],
+)
+def test_names_of_columns_are_a_row_of_csv(given, names):
+    assert options(text_columns=given).inputs == names
+
+
+def test_a_line_break_between_names_is_refused():
+    with pytest.raises(
+        errors.UserError, match="cannot be divided .* quotation"
+    ):
+        options(text_columns="a\rb,c")
+
+
+def test_all_bad_rows_are_counted(tmp_path):
+    moods = ["glad", "", "gald", None, "sda", "gald", "sad"]
+    rows = [{"title": "a", "body": "b", "mood": mood} for mood in moods]
+    path = write(tmp_path, "jsonl", rows)
+    message = "line 2: the column 'mood' .* holds for 1 more: line 4."
+    with pytest.raises(errors.UserError, match=message):
+        task_of().read(path, base.DEV)
+    path = write(tmp_path, "jsonl", [row for row in rows if row["mood"]])
+    message = r"line 2: the label 'gald' .* 1 more: 'sda' \(.*, line 3\)\."
+    with pytest.raises(errors.UserError, match=message):
+        task_of().read(path, base.DEV)
+
+
+def test_a_file_without_header_is_read_with_noheader(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("good,1\n")
+    with pytest.raises(errors.UserError, match="give `noheader`. The first"):
+        task_of().read(str(path), base.DEV)
+    with pytest.raises(errors.UserError, match=r"'1'\. The first row must"):
+        task_of().read_own(str(path))  # `predict` has no such option.
+
+
 def test_columns_by_number(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text('1\t"good"\n0\tbad\n1\tnice\n')

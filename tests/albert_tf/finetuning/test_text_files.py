@@ -108,6 +108,14 @@ def test_what_divides_columns_is_found(file, separator, header):
     ]
 
 
+@pytest.mark.parametrize("first", ["sep=;", "SEP=;\r", '"sep=;"'])
+def test_excel_says_what_divides_columns(file, first):
+    content = f"{first}\nid;a,b,c;n\n1;x;1\n1;x\n"
+    found, bad = own(file(content.encode(), "own.csv"))
+    assert found == (3, "1")
+    assert bad.key == {"line": 4}
+
+
 def test_a_long_field_is_read(file):
     path = file(b'text,n\n"' + b"a, " * 10**5 + b'",1\n', "own.csv")
     assert own(path) == [(2, "1")]
