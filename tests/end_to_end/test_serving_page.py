@@ -33,7 +33,7 @@ BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
 SHELL = [text.replace("\\\n", " ") for kind, text in BLOCKS if not kind]
 COMMANDS = [text for text in SHELL if text.startswith("python -m albert_tf")]
 TOOL = [text for text in SHELL if "saved_model_cli" in text]
-PYTHON, _GRPC, ANSWER, LITERT, ONNX = (
+PYTHON, ANSWER, LITERT, ONNX = (
     text for kind, text in BLOCKS if kind == "python"
 )
 (REQUEST,) = (text for kind, text in BLOCKS if kind == "json")
