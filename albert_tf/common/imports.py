@@ -4,7 +4,7 @@ TensorFlow's import creates many objects that live as long as the process.
 Python's cycle collector looks at them again and again: during the import, while
 graphs are built, and when the process ends. Commands pause it while they
 import, and take what is there then out of later collections. A process that
-imports TensorFlow needs about a second of CPU time less (docs/results.md,
+imports TensorFlow needs about a second of CPU time less (lab/notes,
 "Start").
 """
 

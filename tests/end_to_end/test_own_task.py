@@ -26,7 +26,8 @@ ALL = [
 ]
 COMMANDS = [command for command in ALL if "task_module" in command]
 OF_TABLES = [command for command in ALL if "runs/mood" in command]
-OTHERS = [c for c in ALL if c not in COMMANDS and c not in OF_TABLES]
+COMMON = re.search(r"--do_train.*", OF_TABLES[0])[0]
+OTHERS = [command.replace("...", COMMON) for command in ALL if "..." in command]
 TABLES = re.findall(r"```\n((?:title|id)\t.*?)```", PAGE, re.S)
 MOODS = ("angry", "content", "neither")
 
