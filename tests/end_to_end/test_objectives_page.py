@@ -32,8 +32,7 @@ def place(tmp_path_factory, tiny_vocab):
     folder = tmp_path_factory.mktemp("objectives")
     for name in ("vocab", "v"):
         shutil.copy(tiny_vocab, folder / f"{name}.model")
-    for name in ("corpus", "train"):
-        writing.write_corpus(folder / f"{name}.txt", 1, 24)
+    writing.write_corpus(folder / "corpus.txt", 1, 24)
     (folder / "phrases.txt").write_text("at home\n")
     (folder / "entities.txt").write_text("the fire\n")
     (folder / "markers.txt").write_text("it\nwe\n")
@@ -70,14 +69,12 @@ def run(command):
         command += f" --input_file={records}"
         if "mask_levels" in given:
             command += " --mask_levels=basic:1,phrase:1,entity"
-        if "eval_input_file" in given:
-            command += f" --eval_input_file={records}"
     test_checkpoint_page.run(command)
 
 
 def test_every_run_is_there(place):
     names = {path.name for path in (place / "runs").iterdir()}
-    expected = "sop roberta ernie talk markers plm spans"
+    expected = "sop roberta ernie talk plm spans"
     assert names == set(expected.split())
     for name in names:
         assert (place / "runs" / name / "model.ckpt-3.index").is_file()
