@@ -17,7 +17,7 @@ there is not measured again; if it was measured with other settings or other
 weights, the command says so and stops. A released model needs
 --finetuning_options='{"learning_rate": 3e-5, "encoder_learning_rate": null}'.
 
-docs/recipes.md describes the measure.
+lab/measure/README.md describes the measure.
 """
 
 import dataclasses

@@ -4,13 +4,13 @@
 #   lab/trials/pretrain_hour.sh DATA OUTPUT [flags]
 #
 # Preparation before the hour and the measure after it are not counted. DATA is the
-# folder of public texts and tasks that docs/recipes.md describes. Further flags are
+# folder of public texts and tasks that lab/measure/README.md names. Further flags are
 # passed to run_pretraining. After an interruption the same command continues. Results:
 #
 #   OUTPUT/run/run_card.md        pretraining: losses, speed, options
 #   OUTPUT/measure/measure.md     minimal pairs, held-out text, seven tasks
 #
-# Environment: PARTS of the measure (docs/recipes.md; with --objective=rtd only cost
+# Environment: PARTS of the measure (lab/measure; with --objective=rtd only cost
 # and finetuning); SEED (1) of the training; PYTHON (.venv/bin/python).
 set -eu
 fail() {
