@@ -5,7 +5,6 @@ import dataclasses
 import functools
 import io
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -31,11 +30,19 @@ pytestmark = pytest.mark.slow
 PAGE = (ROOT / "docs" / "serving.md").read_text()
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
 SHELL = [text.replace("\\\n", " ") for kind, text in BLOCKS if not kind]
-COMMANDS = [text for text in SHELL if text.startswith("python -m albert_tf")]
-TOOL = [text for text in SHELL if "saved_model_cli" in text]
-PYTHON, ANSWER, LITERT, ONNX = (
-    text for kind, text in BLOCKS if kind == "python"
+COMMANDS = [
+    command
+    for text in SHELL
+    if text.startswith("python -m albert_tf")
+    for command in re.split(r"\n(?=python)", text)
+]
+README = (ROOT / "README.md").read_text()
+(PYTHON,) = re.findall(
+    r"```python\n(.*?)```",
+    README.split("\n## Serve\n")[1].split("\n## ")[0],
+    re.S,
 )
+ANSWER, LITERT, ONNX = (text for kind, text in BLOCKS if kind == "python")
 (REQUEST,) = (text for kind, text in BLOCKS if kind == "json")
 
 
@@ -215,23 +222,6 @@ def test_predict_from_standard_input(here):
     answers = [json.loads(line) for line in lines]
     assert [answer["line"] for answer in answers] == [1, 2]
     assert [len(answer["pieces"]) for answer in answers] == [1, 0]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("command", TOOL, ids=["show", "run"])
-def test_saved_model_cli(here, command):
-    folder = os.path.dirname(sys.executable)
-    done = subprocess.run(
-        ["bash", "-c", command],
-        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    for output in ("label", "probabilities", "truncated"):
-        assert output in done.stdout
-    assert "DT_STRING" in done.stdout or "entailment'" in done.stdout
 
 
 def test_unusual_texts(load):
