@@ -68,7 +68,7 @@ class Embeddings(keras.layers.Layer):
         if self.word_projection is not None:
             words = tf.einsum("bse,eh->bsh", words, self.word_projection)
         # Rows, not a product with one-hot vectors: how the gradient is clipped
-        # depends on it, see docs/design.md.
+        # depends on it, see ARCHITECTURE.md.
         segments = tf.gather(self.token_type_embeddings, inputs["segment_ids"])
         x = self.layer_norm(words + segments + self._positions(inputs))
         return words, dropout(x, self._config.hidden_dropout_prob)
