@@ -80,15 +80,20 @@ def _with_defaults(
     They are those of the run that goes on, else of --init_checkpoint.
     """
     shared = settings.finetuning
-    path, folder = shared.init.init_checkpoint, shared.output_dir
+    path = shared.init.init_checkpoint
     known: Mapping[str, Any] = {}
-    started = run_folder.first(folder)
+    started = run_folder.first(shared.output_dir)
+    started = started or (path and run_folder.first(path))
     if started:
         known = run_folder.read(started).options
-    else:
-        found = path and checkpoint_files.find(path)
-        modules = found and checkpoint_reader.modules_beside(found)
-        known = dataclasses.asdict(modules) if modules else {}
+    elif path:
+        found = checkpoint_files.find(path)
+        modules = checkpoint_reader.modules_beside(found)
+        if modules:
+            known = dataclasses.asdict(modules)
+        else:  # Of this project, such as albert_small_en.
+            size = checkpoint_reader.read(found).projection_size
+            known = {"projection_size": size}
     given = settings.vectors
     usual = {"text_pooling": "mean", "projection_size": 0}
     values = {

@@ -165,7 +165,7 @@ def vectors_of(path: str) -> Vectors:
         raise teacher.no_config(path)
     modules = checkpoint_reader.modules_beside(found)
     if modules is None:
-        return Vectors(config.hidden_size)
-    size = modules.projection_size
-    pooling = modules.text_pooling
+        size, pooling = checkpoint_reader.read(found).projection_size, "mean"
+    else:
+        size, pooling = modules.projection_size, modules.text_pooling
     return Vectors(size or config.hidden_size, pooling, size)

@@ -246,8 +246,8 @@ def _numbers(
 
 def _demand(header: bool | None) -> str:
     """Return what begins the remedy where the first row is no header."""
-    start = "The first row must name"
-    return f"Without a header, give `noheader`. {start}" if header else start
+    hint = "Without a header, give `header=False`. " if header else ""
+    return f"{hint}The first row must name"
 
 
 def _separator(

@@ -18,7 +18,7 @@ from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import embedding, from_checkpoint
+from albert_tf.model.heads import from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source_options
 from albert_tf.serving.services import service
@@ -49,7 +49,6 @@ _OF_V2 = ("start_n_top", "end_n_top", "null_score_diff_threshold")
 
 _SHORTEST = 4  # [CLS] piece [SEP] [SEP].
 _SQUAD_LENGTH = 384  # Source: ALBERT appendix A.4.
-_PROJECTION_BIAS = f"{embedding.SCOPE}/bias"
 _ORDER_WEIGHTS = "cls/seq_relationship/output_weights"
 
 
@@ -178,7 +177,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             "max_seq_length": length,
             "text_pooling": pooling,
             "tags": tags,
-            "projection_size": checkpoint.shapes.get(_PROJECTION_BIAS, [0])[0],
+            "projection_size": checkpoint.projection_size,
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
             "known_labels": list(details.labels) if details else [],
             "are_several": details is not None and details.are_several,

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint, export, predict, run_embeddings
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import embedding, finetune
+from albert_tf.finetuning import embedding, finetune, lesson
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL, ROOT, changed
@@ -171,7 +171,7 @@ def test_queries_find_what_pairs_find(world, trained, tmp_path):
 def test_pooling_and_width_are_those_of_the_folder(
     world, trained, tmp_path, monkeypatch
 ):
-    """Of sentence-transformers, and of a run that goes on without it."""
+    """Of sentence-transformers, a run, weights; or of the run that goes on."""
     folder = tmp_path / "hub"
     convert_checkpoint.run(
         convert_checkpoint.ConvertOptions(
@@ -197,9 +197,23 @@ def test_pooling_and_width_are_those_of_the_folder(
             projection_size=0,
         ),
         changed(here, output_dir=str(trained), init_checkpoint="gone"),
+        changed(here, init_checkpoint=str(trained)),
+        changed(here, init_checkpoint=str(trained / "model.ckpt-best")),
     ):
         run_embeddings.run(settings)
-    assert found == [("mean", 0), ("max", 6), ("cls", 0), ("max", 6)]
+    assert found == [
+        ("mean", 0),
+        ("max", 6),
+        ("cls", 0),
+        *[("max", 6)] * 2,
+        ("mean", 6),
+    ]
+
+
+def test_the_model_of_the_package_keeps_its_linear_layer():
+    assert lesson.vectors_of("albert_small_en") == lesson.Vectors(
+        384, "mean", 384
+    )
 
 
 def test_one_example_at_a_time_has_nothing_to_be_told_from(world, tmp_path):

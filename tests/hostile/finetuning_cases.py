@@ -100,6 +100,22 @@ CASES = {
     "table without a header": table(
         "a,1\nb,2\n", "line 1 has no '3'", text_columns="3", header=False
     ),
+    "table, first row taken for a header": table(
+        "a,1\nb,2\n", "line 1 has no 'text'", "give --header=False"
+    ),
+    "table, a name cut at its comma": table(
+        'label,"text, long"\na,b\n',
+        "line 1 has no 'text'; there are 'label', 'text, long'",
+        text_columns="text, long",
+    ),
+    "table, names with a line break": table(
+        "text,label\na,b\n", "--text_columns=", text_columns="te\rxt"
+    ),
+    "table, three bad rows": table(
+        "sep=;\ntext;label\na;\nb;x\nc;\nd\n",
+        "line 3",
+        "2 more: line 5, line 6.",
+    ),
     "table, no Parquet": table("PAR1", "no whole Parquet", name="t.parquet"),
     "several labels, one empty": table(
         'text,label\na,"x,,y"\n',

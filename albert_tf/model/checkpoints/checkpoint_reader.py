@@ -74,6 +74,11 @@ class Checkpoint:
     load: Callable[[Iterable[str]], dict[str, np.ndarray]]
     state: Collection[str] = ()
 
+    @property
+    def projection_size(self) -> int:
+        """Width of the linear layer after the pooling of vectors; 0: none."""
+        return self.shapes.get(f"{sentence_modules.SCOPE}/bias", [0])[0]
+
 
 def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
     """Open a checkpoint of any kind that `find` knows."""

@@ -106,7 +106,9 @@ def test_all_bad_rows_are_counted(tmp_path):
 def test_a_file_without_header_is_read_with_noheader(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("good,1\n")
-    with pytest.raises(errors.UserError, match="give `noheader`. The first"):
+    with pytest.raises(
+        errors.UserError, match="give `header=False`. The first"
+    ):
         task_of().read(str(path), base.DEV)
     with pytest.raises(errors.UserError, match=r"'1'\. The first row must"):
         task_of().read_own(str(path))  # `predict` has no such option.
