@@ -85,7 +85,7 @@ test-torch: $(TORCH_DONE)
 	MOST_MIB=8192 "$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
 	    tests/parity/test_xlnet.py tests/parity/test_t5.py \
 	    tests/parity/test_bert.py tests/parity/test_ernie.py \
-	    tests/parity/test_hub_folder.py \
+	    tests/parity/test_hub_folder.py tests/parity/test_mediapipe.py \
 	    tests/parity/test_sentence_folder.py \
 	    tests/albert_tf/finetuning/test_table_runs.py $(ARGS)
 
@@ -159,6 +159,7 @@ $(BROWSER_DONE): $(SETUP_DONE) pyproject.toml
 $(TORCH_DONE): $(SETUP_DONE) pyproject.toml
 	@echo "Installing torch and transformers into $(VENV): 0.9 GB."
 	$(PIP_INSTALL) --group parity -c constraints.txt
+	$(PIP_INSTALL) --no-deps mediapipe==1.2.3  # Its cv2 and ours collide.
 	@touch "$@"
 
 $(JAX)/.setup-done: requirements-jax.txt

@@ -45,6 +45,7 @@ SAVED_MODEL = "saved_model"
 _PRECISIONS = {
     SAVED_MODEL: ("float32", "bfloat16"),
     "litert": ("float32", "int8"),
+    "mediapipe": ("float32", "int8"),
     "onnx": ("float32", "int8"),
 }
 
@@ -59,13 +60,14 @@ class ExportOptions:
     format: str = option(
         SAVED_MODEL,
         "saved_model: text or ids in. litert, onnx: ids in, for LiteRT and "
-        "ONNX Runtime, with answer.py, which takes text.",
+        "ONNX Runtime, with answer.py, which takes text. mediapipe: LiteRT "
+        "with the tokenizer in the file, for apps with MediaPipe.",
         choices=tuple(_PRECISIONS),
     )
     precision: str = option(
         "float32",
         "What is computed in. bfloat16 (saved_model): half the size, faster "
-        "where the processor has it. int8 (litert, onnx): a quarter.",
+        "where the processor has it. int8 (the other formats): a quarter.",
         choices=("float32", "bfloat16", "int8"),
     )
     with_text: bool = option(
@@ -116,6 +118,12 @@ class ExportOptions:
                 f"--with_text=false goes with --format={SAVED_MODEL}: "
                 f"{self.format} takes ids only. Leave it out."
             )
+        if self.format == "mediapipe" and self.eval_file:
+            raise errors.UserError(
+                f"--eval_file={self.eval_file} does not go with "
+                "--format=mediapipe. Measure --format=litert: it computes the "
+                "same."
+            )
         if self.calibration_file and (self.format, self.precision) != (
             "onnx",
             "int8",
@@ -148,12 +156,16 @@ from albert_tf.serving import depth_table, scoring, source
 from albert_tf.serving.formats import (
     id_model,
     lite_model,
+    mediapipe_model,
     onnx_model,
     saved_model,
 )
 from albert_tf.serving.services import service
 
-_FORMATS = {"litert": lite_model.FORMAT, "onnx": onnx_model.FORMAT}
+_FORMATS = {
+    form.name: form
+    for form in (lite_model.FORMAT, mediapipe_model.FORMAT, onnx_model.FORMAT)
+}
 # One of them shows that a folder is an export.
 _MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
 REPORT_NAME = "export.json"

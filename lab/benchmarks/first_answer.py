@@ -3,11 +3,12 @@ r"""Start exports of one model, each in new processes with one core.
     python -m lab.benchmarks.first_answer served/small/1 served/small_onnx \
         served/small_lite
 
-The exports are SavedModels and folders with answer.py. For each it prints the
-bytes of its files, the seconds from the start of a process to its first answer,
-the largest memory that this process has held until then, the milliseconds for
-one sentence after it, and the largest difference from the numbers of the first
-folder. Medians of all processes; the folders take turns.
+The exports are SavedModels and folders with answer.py; those of vectors for
+MediaPipe are asked by MediaPipe. For each it prints the bytes of its files, the
+seconds from the start of a process to its first answer, the largest memory that
+this process has held until then, the milliseconds for one sentence after it, and
+the largest difference from the numbers of the first folder. Medians of all
+processes; the folders take turns.
 """
 
 import argparse
@@ -31,6 +32,7 @@ TIMES = 200
 
 def start(folder: str, began: float) -> dict[str, Any]:
     """Answer in this process; `began` is when it was started."""
+    description = pathlib.Path(folder, "model.json")
     if pathlib.Path(folder, "saved_model.pb").exists():
         import tensorflow as tf
         import tensorflow_text  # noqa: F401 - operations of the tokenizer.
@@ -41,6 +43,18 @@ def start(folder: str, began: float) -> dict[str, Any]:
         def ask() -> dict[str, Any]:
             outputs = function(text=tf.constant([TEXT]))
             return {name: v.numpy()[0].tolist() for name, v in outputs.items()}
+
+    elif description.exists() and '"mediapipe"' in description.read_text():
+        from mediapipe.tasks.python import text
+        from mediapipe.tasks.python.core import base_options
+
+        path = base_options.BaseOptions(f"{folder}/model.tflite")
+        options = text.TextEmbedderOptions(path)
+        embedder = text.TextEmbedder.create_from_options(options)
+
+        def ask() -> dict[str, Any]:
+            (found,) = embedder.embed(TEXT).embeddings
+            return {"embedding": found.embedding.tolist()}
 
     else:
         sys.path.insert(0, folder)

@@ -138,6 +138,11 @@ def test_export_saves_the_weights_of_the_run(run_dir):
         ({"checkpoint": "model.ckpt-7"}, "`checkpoint=.*is neither a folder"),
         ({"eval_file": "dev.tsv"}, "--eval_file=dev.tsv needs a finetuned"),
         (
+            {"eval_file": "dev.tsv", "format": "mediapipe"},
+            "--eval_file=dev.tsv does not go with --format=mediapipe",
+        ),
+        ({"format": "mediapipe"}, "`format=mediapipe` takes models that give"),
+        (
             {"calibration_file": "a", "format": "litert", "precision": "int8"},
             "--calibration_file=a goes with --format=onnx --precision=int8",
         ),

@@ -181,7 +181,7 @@ def _load_network(
     """Return a function from ids, mask and segments to the outputs needed."""
     function = about["functions"]["tokens"]
     names = [n for n in OUTPUTS[about["service"]] if n in function["outputs"]]
-    if about["format"] == "litert":
+    if about["format"] != "onnx":
         from ai_edge_litert import interpreter
 
         model = interpreter.Interpreter(str(folder / "model.tflite"))

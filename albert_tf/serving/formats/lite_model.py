@@ -20,7 +20,7 @@ from albert_tf.serving.services import service
 _MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
 
 
-def _convert(
+def convert(
     functions: id_model.Functions, what: id_model.IdModel, path: str
 ) -> None:
     """Write the network.
@@ -71,6 +71,6 @@ FORMAT = id_model.Format(
         value="litert",
     ),
     functions=service.id_functions,
-    convert=_convert,
+    convert=convert,
     ask=_ask,
 )
