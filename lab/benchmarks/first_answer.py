@@ -3,12 +3,12 @@ r"""Start exports of one model, each in new processes with one core.
     python -m lab.benchmarks.first_answer served/small/1 served/small_onnx \
         served/small_lite
 
-The exports are SavedModels and folders with answer.py; of MediaPipe's, those of
-vectors, which MediaPipe is asked. For each it prints the bytes of its files, the
-seconds from the start of a process to its first answer, the largest memory that
-this process has held until then, the milliseconds for one sentence after it,
-and the largest difference from the numbers of the first folder. Medians of all
-processes; the folders take turns.
+The exports are SavedModels and folders with answer.py; MediaPipe answers for
+those in its format, which must be of vectors. For each it prints the bytes of
+its files, the seconds from the start of a process to its first answer, the
+largest memory that this process has held until then, the milliseconds for one
+sentence after it, and the largest difference from the numbers of the first
+folder. Medians of all processes; the folders take turns.
 """
 
 import argparse
