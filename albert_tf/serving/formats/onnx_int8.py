@@ -1,7 +1,7 @@
 """8-bit numbers in ONNX, quantized at run time by the range of each product.
 
 Static ranges, of calibration texts, were tried: slower, and with three times
-the error (docs/serving.md). Texts serve to find the products to leave in float.
+the error (lab/notes). Texts serve to find the products to leave in float.
 """
 
 import os
