@@ -18,7 +18,7 @@ from tests.end_to_end import test_checkpoint_page
 pytestmark = pytest.mark.slow
 
 PAGE = (ROOT / "docs" / "own_task.md").read_text()
-TASK, JSON_TASK, HEAD = re.findall(r"```python\n(.*?)```", PAGE, re.S)
+TASK, HEAD = re.findall(r"```python\n(.*?)```", PAGE, re.S)
 ALL = [
     command.replace("\\\n", " ").strip()
     for block in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
@@ -32,16 +32,10 @@ HEADERS = ["title", "review", "mood"], ["id", "title", "review"]
 MOODS = ("angry", "content", "neither")
 
 
-@pytest.fixture(
-    params=[
-        "table",
-        # With the page's reader of JSON lines, too.
-        pytest.param("head", marks=pytest.mark.slow),
-    ]
-)
+@pytest.fixture(params=["table", "head"])
 def place(request, tmp_path, small_config, tiny_vocab):
     """A folder with the inputs of the commands."""
-    code = [TASK] if request.param == "table" else [TASK, JSON_TASK, HEAD]
+    code = [TASK] if request.param == "table" else [TASK, HEAD]
     (tmp_path / "my_task.py").write_text("\n".join(code))
     (tmp_path / "albert_config.json").write_text(small_config.to_json())
     (tmp_path / "30k-clean.model").symlink_to(tiny_vocab)
@@ -68,11 +62,7 @@ def place(request, tmp_path, small_config, tiny_vocab):
         ]
         rows = [{name: row[name] for name in header} for row in rows]
         lines = ["\t".join(header), *("\t".join(r.values()) for r in rows)]
-        if request.param == "table":
-            text, ending = "\n".join(lines) + "\n", "tsv"
-        else:
-            text, ending = "\n".join(map(json.dumps, rows)), "jsonl"
-        (reviews / f"{split}.{ending}").write_text(text)
+        (reviews / f"{split}.tsv").write_text("\n".join(lines) + "\n")
     texts = [{"text": "It rains.", "text_pair": "We stay."}] * 2
     (tmp_path / "new_texts.jsonl").write_text("\n".join(map(json.dumps, texts)))
     return tmp_path
