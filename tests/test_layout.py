@@ -215,3 +215,33 @@ def test_nothing_that_is_read_can_be_code():
         if (found := {m.split(".")[0] for m in modules} & MODULES_OF_CODE)
     ]
     assert not wrong
+
+
+def anchors(page: str) -> set[str]:
+    """The headings of a page as GitHub names them in links."""
+    headings = re.findall(r"^#+ (.*)$", page, re.M)
+    return {
+        re.sub(r"[^\w -]", "", h.lower()).replace(" ", "-") for h in headings
+    }
+
+
+def test_links_of_pages_hold():
+    """Links to files and to headings, in all pages of the project."""
+    names = [
+        name
+        for pattern in ("*.md", "docs/*.md", "configs/**/*.md", "lab/**/*.md")
+        for name in ROOT.glob(pattern)
+    ]
+    pages = {
+        name: re.sub(r"```.*?```", "", name.read_text("utf-8"), flags=re.S)
+        for name in names
+    }
+    wrong = []
+    for path, text in pages.items():
+        for link in re.findall(r"\]\((?!http)([^)\s]+)\)", text):
+            name, _, heading = link.partition("#")
+            target = (path.parent / name).resolve() if name else path
+            known = anchors(pages.get(target, ""))
+            if not target.exists() or heading and heading not in known:
+                wrong.append((str(path), link))
+    assert len(pages) > 20 and not wrong
