@@ -222,24 +222,28 @@ BARE = {
 }
 
 
+def bare_options(folder, config, vocabulary, model, task, changes=()):
+    """Of a checkpoint without the folder of a run, which is written."""
+    tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt"))
+    path = folder / "config.json"
+    path.write_text(config.to_json())
+    return make_options(
+        export_dir=str(folder / "exported"),
+        init_checkpoint=str(folder / "model.ckpt"),
+        albert_config_file=str(path),
+        task=task,
+        **with_vocabulary(vocabulary),
+        **dict(changes),
+    )
+
+
 @pytest.mark.parametrize("task", BARE)
 def test_bare_checkpoints_get_the_service_of_their_task(
     tmp_path, config, tiny_vocab, task, no_saving
 ):
-    """A checkpoint without the folder of a run."""
     make, expected, changes = BARE[task]
     model = make(AlbertModel(config))
-    tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
-    (tmp_path / "config.json").write_text(config.to_json())
-    settings = make_options(
-        export_dir=str(tmp_path / "exported"),
-        init_checkpoint=str(tmp_path / "model.ckpt"),
-        albert_config_file=str(tmp_path / "config.json"),
-        task=task,
-        **with_vocabulary(tiny_vocab),
-        **changes,
-    )
-    export.run(settings)
+    export.run(bare_options(tmp_path, config, tiny_vocab, model, task, changes))
     ((_, _, service, _),) = no_saving
     assert isinstance(service, expected)
     assert service.max_seq_length == config.max_position_embeddings
@@ -287,30 +291,22 @@ def test_a_run_gives_vectors_of_its_encoder_as_an_option_says(
         np.testing.assert_array_equal(one, other)
 
 
-WITHOUT_POOLER = {
-    "encoder": BARE["encoder"],
-    "embedding": BARE["embedding"],
-    "pretraining": BARE["pretraining"],
-    "squad": BARE["squad"],
-}
-
-
-@pytest.mark.parametrize("task", WITHOUT_POOLER)
+@pytest.mark.parametrize(
+    "task",
+    [
+        "encoder",
+        *(
+            pytest.param(task, marks=pytest.mark.slow)
+            for task in ("embedding", "pretraining", "squad")
+        ),
+    ],
+)
 def test_a_checkpoint_without_a_pooler_is_exported(
     tmp_path, config, tiny_vocab, task
 ):
-    make, _, changes = WITHOUT_POOLER[task]
+    make, _, changes = BARE[task]
     model = saved_services.spread(make(AlbertModel(config, with_pooler=False)))
-    tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
-    (tmp_path / "albert_config.json").write_text(config.to_json())
-    settings = make_options(
-        export_dir=str(tmp_path / "exported"),
-        init_checkpoint=str(tmp_path / "model.ckpt"),
-        task=task,
-        **with_vocabulary(tiny_vocab),
-        **changes,
-    )
-    export.run(settings)
+    export.run(bare_options(tmp_path, config, tiny_vocab, model, task, changes))
     saved = tf.saved_model.load(str(tmp_path / "exported"))
     names = [variable.name for variable in saved.weights]
     assert len(names) > 10
@@ -332,14 +328,7 @@ def test_a_classifier_without_a_pooler_is_refused(
     tmp_path, config, tiny_vocab, no_saving
 ):
     encoder = AlbertModel(config, with_pooler=False)
-    tf.train.Checkpoint(model=encoder).write(str(tmp_path / "model.ckpt"))
-    (tmp_path / "albert_config.json").write_text(config.to_json())
-    settings = make_options(
-        export_dir=str(tmp_path / "exported"),
-        init_checkpoint=str(tmp_path / "model.ckpt"),
-        task="regression",
-        **with_vocabulary(tiny_vocab),
-    )
+    settings = bare_options(tmp_path, config, tiny_vocab, encoder, "regression")
     with pytest.raises(errors.UserError, match="has no pooler.*need none"):
         export.run(settings)
     assert not no_saving
