@@ -252,6 +252,7 @@ def test_encoder_of_replaced_token_detection_goes_on_alone(inputs, tmp_path):
     assert all(name.startswith(("bert/", "global_step")) for name in names)
 
 
+@pytest.mark.slow
 def test_classifier_trains_evaluates_and_predicts(finetuned):
     assert [n["step"] for n in numbers(finetuned, "train")] == [2, 4]
     assert all("accuracy" in n for n in numbers(finetuned, "eval"))
