@@ -80,6 +80,16 @@ def load_tool(name):
     return module
 
 
+def python(*words, status: int | None = 0, **how):
+    """Run Python in another process; it must end with the status, or any."""
+    how = {"cwd": ROOT, "text": True, "timeout": 300, **how}
+    done = subprocess.run(
+        [sys.executable, *map(str, words)], capture_output=True, **how
+    )
+    assert status in (None, done.returncode), done.stderr
+    return done
+
+
 def make_replicas(count: int = 2):
     """Mirror over logical CPUs.
 
@@ -165,19 +175,3 @@ def small_config() -> model_config.AlbertConfig:
         intermediate_size=24,
         max_position_embeddings=64,
     )
-
-
-@pytest.fixture
-def run_module():
-    """Run a script as a user does; returns the finished process."""
-
-    def run(module: str, *options: str) -> subprocess.CompletedProcess:
-        return subprocess.run(
-            [sys.executable, "-m", module, *options],
-            cwd=ROOT,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
-
-    return run

@@ -5,10 +5,8 @@ A rule is one test, which lists all files that break it.
 
 import ast
 import re
-import subprocess
-import sys
 
-from tests.conftest import ROOT
+from tests.conftest import ROOT, python
 
 # Each may import those before it, and itself. Those of one line do not import
 # each other. Files outside of folders are commands.
@@ -108,14 +106,7 @@ def test_neither_data_prep_nor_conftest_imports_tensorflow():
     modules = [m for m in MODULES.values() if m.startswith("data_prep.")]
     modules += ["tests.conftest", "tests.albert_tf.conftest"]
     program = f"import sys, {', '.join(modules)}\nprint(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = done.stdout.split()
+    loaded = python("-c", program).stdout.split()
     assert "data_prep.create_pretraining_data" in loaded
     assert not {"tensorflow", "tf_keras"} & set(loaded)
 

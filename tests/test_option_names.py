@@ -7,11 +7,9 @@ and CHANGELOG.md.
 
 import dataclasses
 import importlib
-import subprocess
-import sys
 
 from albert_tf.common import option_help, options
-from tests.conftest import ROOT
+from tests.conftest import python
 
 # NAME=DEFAULT, or NAME alone for None, False or no text; an option with ! must
 # be given.
@@ -264,12 +262,7 @@ for module in MODULES:
 
 def test_help_and_wrong_options_load_no_tensorflow():
     modules = [where.split(":")[0] for where in OPTIONS]
-    done = subprocess.run(
-        [sys.executable, "-c", f"MODULES = {modules}{PROGRAM}"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
+    done = python("-c", f"MODULES = {modules}{PROGRAM}")
     said = done.stderr.splitlines()
     assert [line for line in said if line.startswith("left ")] == [
         f"left {module} {words} {status} set()"

@@ -3,15 +3,13 @@
 import os
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 import tf_keras as keras
 
 import albert_tf
 from albert_tf.model.network.encoder import AlbertModel
-from tests.conftest import FIXTURES, ROOT
+from tests.conftest import FIXTURES, ROOT, python
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ for name in albert_tf.__all__:
     assert getattr(albert_tf, name).__name__ == name
 assert "tensorflow" in sys.modules
 """
-    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
+    python("-c", program)
 
 
 def test_unknown_name_is_an_attribute_error():
@@ -76,9 +74,10 @@ def test_tensorflow_is_quiet_unless_asked():
     )
     environment = dict(os.environ)
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
-    quiet = run(code, environment)
+    quiet = python("-c", code, env=environment)
     assert quiet.stderr == ""
-    loud = run(code, {**environment, "TF_CPP_MIN_LOG_LEVEL": "0"})
+    environment["TF_CPP_MIN_LOG_LEVEL"] = "0"
+    loud = python("-c", code, env=environment)
     assert loud.stdout == "0\n"
     assert "tensorflow" in loud.stderr
 
@@ -90,11 +89,4 @@ def test_onednn_is_on_unless_turned_off(already, wanted):
     if already is not None:
         environment["TF_ENABLE_ONEDNN_OPTS"] = already
     code = "import albert_tf, os; print(os.environ['TF_ENABLE_ONEDNN_OPTS'])"
-    assert run(code, environment).stdout == f"{wanted}\n"
-
-
-def run(code, environment):
-    command = [sys.executable, "-c", code]
-    return subprocess.run(
-        command, cwd=ROOT, env=environment, text=True, capture_output=True
-    )
+    assert python("-c", code, env=environment).stdout == f"{wanted}\n"

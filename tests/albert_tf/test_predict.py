@@ -5,8 +5,6 @@ import functools
 import json
 import os
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,7 +20,7 @@ from albert_tf.serving.client import ask as asking
 from albert_tf.training import memory_check
 from tests import export_options
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import LAYER_ATOL, ROOT
+from tests.conftest import LAYER_ATOL, python
 
 CONTEXT = "In spring at the mill Mara gave Ivo the ring. Ivo slept at the farm."
 QUESTIONS = ["Where did Ivo sleep?", "What did Mara give?", "Who slept?"]
@@ -431,15 +429,8 @@ finally:
 
 def test_standard_input_to_standard_output_without_the_network(echo):
     lines = "".join(f"text {n}\n" for n in range(40))
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, f"--saved_model={echo}"],
-        input=lines + "\nnot the last\n{\n",
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0
+    content = lines + "\nnot the last\n{\n"
+    done = python("-c", SCRIPT, f"--saved_model={echo}", input=content)
     *good, bad = map(json.loads, done.stdout.splitlines())
     said = [answer["said"] for answer in good]
     assert said == [*lines.splitlines(), "not the last"]

@@ -10,6 +10,7 @@ from albert_tf import run_glue
 from albert_tf.common import errors, options, scores
 from albert_tf.finetuning.glue import glue_tasks
 from tests.albert_tf.finetuning import small_runs
+from tests.conftest import python
 
 
 def suite(world, output_dir, **values):
@@ -135,7 +136,7 @@ def test_submission_holds_the_predictions_of_all_tasks(world, tmp_path):
 
 
 @pytest.mark.slow
-def test_suite_runs_its_tasks_and_prints_the_table(world, tmp_path, run_module):
+def test_suite_runs_its_tasks_and_prints_the_table(world, tmp_path):
     settings = suite(
         world,
         tmp_path,
@@ -149,7 +150,7 @@ def test_suite_runs_its_tasks_and_prints_the_table(world, tmp_path, run_module):
         for name, value in options.to_dict(settings).items()
         if value is not None
     ]
-    done = run_module("albert_tf.run_glue", *flags)
+    done = python("-m", "albert_tf.run_glue", *flags)
     assert done.returncode == 0, done.stderr
     table = (tmp_path / "glue_table.md").read_text()
     assert done.stdout.endswith(table)

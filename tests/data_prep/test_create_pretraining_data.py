@@ -14,7 +14,7 @@ from albert_tf.text import tokenization
 from data_prep import create_pretraining_data
 from data_prep.inspection import record_statistics
 from data_prep.writer import corpus, instances, token_blocks
-from tests.conftest import changed
+from tests.conftest import changed, python
 from tests.data_prep import writing
 
 ROOT = pathlib.Path(create_pretraining_data.__file__).parents[1]
@@ -301,15 +301,9 @@ def test_kill_9_of_the_whole_process(base, tmp_path):
         *("--max_seq_length=32", "--dupe_factor=4", "--num_workers=2"),
         "--num_shards=4",
     ]
-    command = [sys.executable, "-m", "data_prep.create_pretraining_data"]
+    command = ["-m", "data_prep.create_pretraining_data"]
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    done = subprocess.run(
-        [*command, *flags, f"--output_file={whole}/x"],
-        cwd=ROOT,
-        capture_output=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr.decode()
+    python(*command, *flags, f"--output_file={whole}/x")
     flags.append(f"--output_file={killed}/x")
     process = start_disturbed(
         "instances",
@@ -321,10 +315,7 @@ def test_kill_9_of_the_whole_process(base, tmp_path):
     process.communicate()
     assert process.returncode == -signal.SIGKILL
     assert list(killed.glob("*.work/unit-*"))
-    done = subprocess.run(
-        [*command, *flags], cwd=ROOT, capture_output=True, check=False
-    )
-    assert b"Going on with the work" in done.stderr
+    assert "Going on with the work" in python(*command, *flags).stderr
     for path in whole.glob("x-0*-of-00004"):
         assert (killed / path.name).read_bytes() == path.read_bytes()
     assert not list(killed.glob("*.work"))
@@ -435,24 +426,15 @@ def test_input_that_may_not_be_read_is_named_at_once(base, monkeypatch):
 
 
 def test_script_runs_by_its_path(base, tmp_path):
-    result = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / "data_prep" / "create_pretraining_data.py"),
-            f"--input_file={base.text.input_file}",
-            f"--output_file={base.output_file}",
-            f"--spm_model_file={base.vocabulary.path}",
-            "--max_seq_length=32",
-            "--dupe_factor=1",
-            "--nodo_permutation",
-        ],
+    result = python(
+        ROOT / "data_prep" / "create_pretraining_data.py",
+        f"--input_file={base.text.input_file}",
+        f"--output_file={base.output_file}",
+        f"--spm_model_file={base.vocabulary.path}",
+        *("--max_seq_length=32", "--dupe_factor=1", "--nodo_permutation"),
         cwd=tmp_path,
         env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
-        capture_output=True,
-        text=True,
-        check=False,
     )
-    assert result.returncode == 0, result.stderr
     assert "written: " in result.stderr
     assert manifests.find(base.output_file).max_seq_length == 32
 
@@ -474,14 +456,7 @@ def test_the_command_loads_nothing_slow_that_it_does_not_use(base):
         # Other processes cannot import the functions of `python -c`.
         "--num_workers=1",
     ]
-    done = subprocess.run(
-        [sys.executable, "-c", code, *options_given],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = set(done.stdout.split())
+    loaded = set(python("-c", code, *options_given).stdout.split())
     assert "data_prep.writer.data_card" in loaded
     slow = {"tensorflow", "tqdm", "google.protobuf", "importlib.metadata"}
     assert not slow & loaded

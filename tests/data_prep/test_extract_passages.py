@@ -1,14 +1,12 @@
 """The texts of SQuAD and RACE as documents of sentences."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from albert_tf.common import errors
 from data_prep import extract_passages
-from tests.conftest import ROOT
+from tests.conftest import python
 
 
 def squad(*articles):
@@ -54,17 +52,10 @@ RACE += "|A title|She came.|He ran.||"
 
 
 def test_articles_and_passages_are_documents_without_copies(tmp_path, sources):
-    done = subprocess.run(
-        [
-            sys.executable,
-            "data_prep/extract_passages.py",
-            f"--output_file={tmp_path}/new/out.txt",
-            *(f"--{name}={value}" for name, value in sources.items()),
-        ],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
-        text=True,
+    done = python(
+        "data_prep/extract_passages.py",
+        f"--output_file={tmp_path}/new/out.txt",
+        *(f"--{name}={value}" for name, value in sources.items()),
     )
     lines = (tmp_path / "new" / "out.txt").read_text().split("\n")
     assert lines == f"{SQUAD}{RACE}".split("|")

@@ -1,8 +1,6 @@
 import gzip
 import io
 import lzma
-import subprocess
-import sys
 import tarfile
 from pathlib import Path
 
@@ -10,6 +8,7 @@ import pytest
 
 from albert_tf.common import errors
 from data_prep import split_sentences
+from tests.conftest import python
 
 ROOT = Path(__file__).parents[2]
 
@@ -186,17 +185,11 @@ def test_damaged_file(name, content, tmp_path):
 
 def test_script_reads_standard_input(book, tmp_path):
     with open(book, "rb") as stream:
-        subprocess.run(
-            [
-                sys.executable,
-                "data_prep/split_sentences.py",
-                "--input_file=-",
-                f"--output_file={tmp_path}/new/out",
-            ],
-            cwd=ROOT,
+        python(
+            "data_prep/split_sentences.py",
+            "--input_file=-",
+            f"--output_file={tmp_path}/new/out",
             stdin=stream,
-            check=True,
-            capture_output=True,
         )
     lines = (tmp_path / "new" / "out").read_text().splitlines()
     assert lines == [*SENTENCES, ""]

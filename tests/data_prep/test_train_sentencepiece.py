@@ -1,15 +1,13 @@
 """Training of SentencePiece vocabularies."""
 
 import random
-import subprocess
-import sys
 
 import pytest
 
 from albert_tf.common import errors
 from albert_tf.text import normalization, tokenization
 from data_prep import train_sentencepiece
-from tests.conftest import ROOT
+from tests.conftest import python
 
 SPECIAL = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
@@ -139,20 +137,13 @@ def test_readable_list_equals_the_released_one(shared_dir):
 
 def test_same_text_gives_same_bytes_in_another_process(corpus, tiny_vocab):
     train(corpus, input_sentence_size=200)
-    done = subprocess.run(
-        [
-            sys.executable,
-            "data_prep/train_sentencepiece.py",
-            f"--input_file={corpus}",
-            f"--output_prefix={corpus.parent}/new/again",
-            "--vocab_size=60",
-            "--input_sentence_size=200",
-            f"--compare_with={tiny_vocab}",
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
+    done = python(
+        "data_prep/train_sentencepiece.py",
+        f"--input_file={corpus}",
+        f"--output_prefix={corpus.parent}/new/again",
+        "--vocab_size=60",
+        "--input_sentence_size=200",
+        f"--compare_with={tiny_vocab}",
     )
     for ending in (".model", ".vocab"):
         first = corpus.with_name(f"out{ending}").read_bytes()

@@ -1,14 +1,11 @@
 """Training of WordPiece and character vocabularies."""
 
-import subprocess
-import sys
-
 import pytest
 
 from albert_tf.common import errors
 from albert_tf.text import normalization, tokenization, wordpiece
 from data_prep import train_wordpiece
-from tests.conftest import ROOT
+from tests.conftest import python
 
 GERMAN = (
     "Größere Häuser müssen schöner sein, Übung führt über Straßen.\n"
@@ -101,17 +98,11 @@ def test_left_out_words_are_counted(tmp_path, caplog):
 
 def test_the_same_text_gives_the_same_bytes_in_another_process(tmp_path):
     train(tmp_path, GERMAN)
-    subprocess.run(
-        [
-            sys.executable,
-            "data_prep/train_wordpiece.py",
-            f"--input_file={tmp_path}/corpus.txt",
-            f"--output_prefix={tmp_path}/again",
-            "--vocab_size=120",
-        ],
-        cwd=ROOT,
-        check=True,
-        capture_output=True,
+    python(
+        "data_prep/train_wordpiece.py",
+        f"--input_file={tmp_path}/corpus.txt",
+        f"--output_prefix={tmp_path}/again",
+        "--vocab_size=120",
     )
     first = (tmp_path / "vocab.txt").read_bytes()
     assert (tmp_path / "again.txt").read_bytes() == first

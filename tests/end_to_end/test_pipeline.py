@@ -7,15 +7,13 @@ import json
 import os
 import pathlib
 import signal
-import subprocess
-import sys
 import types
 
 import pytest
 import tensorflow as tf
 
 from tests import own_tasks
-from tests.conftest import tiny_config
+from tests.conftest import python, tiny_config
 from tests.end_to_end import processes
 
 STEPS = 6
@@ -150,16 +148,8 @@ def weights(prefix):
 
 def ask(path, signature, **texts):
     environment = {k: v for k, v in os.environ.items() if "KERAS" not in k}
-    done = subprocess.run(
-        [sys.executable, "-c", QUESTION, str(path), signature]
-        + [json.dumps(texts)],
-        cwd=path.parent,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
+    given = path, signature, json.dumps(texts)
+    done = python("-c", QUESTION, *given, cwd=path.parent, env=environment)
     return json.loads(done.stdout)
 
 

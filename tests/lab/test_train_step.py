@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf import run_pretraining
 from albert_tf.common import options
 from lab import train_step
-from tests.conftest import ROOT, tiny_config
+from tests.conftest import ROOT, python, tiny_config
 
 SCRIPT = ROOT / "lab/train_step.py"
 STEPS, LENGTH, PREDICTIONS = 5, 12, 3
@@ -265,14 +265,8 @@ def test_program_has_operations_of_stablehlo_only(export, tmp_path, changes):
 
 
 def test_export_takes_the_options_of_pretraining(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-m", "lab.train_step", "export"]
-        + ["--output_dir=x", "--albert_config_file=missing.json", "--sed=3"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 2
+    given = ["--output_dir=x", "--albert_config_file=missing.json", "--sed=3"]
+    done = python("-m", "lab.train_step", "export", *given, status=2)
     assert (
         "Did you mean: seed" in done.stderr and "Traceback" not in done.stderr
     )

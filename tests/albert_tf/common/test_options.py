@@ -4,7 +4,6 @@ import dataclasses
 import errno
 import gc
 import logging
-import subprocess
 import sys
 
 import pytest
@@ -12,7 +11,7 @@ from absl import logging as absl_logging
 
 from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
-from tests.conftest import ROOT
+from tests.conftest import python
 
 
 @dataclasses.dataclass(frozen=True)
@@ -370,14 +369,7 @@ options.run_script(run, Options)
     ],
 )
 def test_scripts_run_through_absl(words, answers, status, says):
-    done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *words],
-        input=answers,
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert done.returncode == status
+    done = python("-c", PROGRAM, *words, input=answers, status=status)
     assert says in done.stderr + done.stdout
     assert ("Traceback" in done.stderr) == (status == 1)
     assert says or not done.stderr

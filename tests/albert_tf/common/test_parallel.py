@@ -3,14 +3,12 @@
 import operator
 import os
 import re
-import subprocess
-import sys
 import types
 
 import pytest
 
 from albert_tf.common import parallel, preemption
-from tests.conftest import ROOT
+from tests.conftest import ROOT, python
 
 # A stand-in decides as TensorFlow does, and takes no seconds to load.
 SCRIPT = """
@@ -54,15 +52,8 @@ with preemption.exiting_at_once(), parallel.workers(2, None) as each:
 def run(tmp_path, program, status=0):
     script = tmp_path / "script.py"
     script.write_text(program)
-    done = subprocess.run(
-        [sys.executable, str(script)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout.splitlines()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return python(script, status=status, env=environment).stdout.splitlines()
 
 
 def test_workers_leave_the_script_alone(tmp_path):

@@ -1,13 +1,12 @@
 """Streams of a process; tests/hostile/test_processes.py runs commands."""
 
 import os
-import subprocess
 import sys
 
 import pytest
 
 from albert_tf.common import errors, streams
-from tests.conftest import ROOT
+from tests.conftest import ROOT, python
 
 PRINT = """
 import os, sys
@@ -37,15 +36,13 @@ with open("file", "w") as stream:
     ],
 )
 def test_everything_can_be_printed(tmp_path, closed, encoding, printed):
-    done = subprocess.run(
-        [sys.executable, "-c", PRINT],
+    done = python(
+        *("-c", PRINT),
         cwd=tmp_path,
         env={"PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding},
         preexec_fn=lambda: [os.close(number) for number in closed],
-        capture_output=True,
-        check=False,
+        text=False,
     )
-    assert done.returncode == 0, done.stderr
     assert done.stdout.decode(encoding).startswith(printed)
     assert bool(done.stdout) == (1 not in closed)
     assert (b"logged" in done.stderr) == (2 not in closed)

@@ -5,7 +5,6 @@ import io
 import json
 import lzma
 import random
-import subprocess
 import sys
 import types
 
@@ -14,7 +13,7 @@ from backports import zstd
 
 from albert_tf.common import errors
 from data_prep.writer import corpus
-from tests.conftest import ROOT
+from tests.conftest import python
 from tests.data_prep.reading import (
     SIZES,
     documents_of,
@@ -30,15 +29,7 @@ def run_python(code, *arguments, stdin=None):
         "\nimport resource\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        cwd=ROOT,
-        stdin=stdin,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return python("-c", code, *arguments, stdin=stdin).stdout.splitlines()
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import io
 import json
 import re
 import shutil
-import subprocess
 import sys
 
 import pytest
@@ -29,7 +28,7 @@ from albert_tf.text import (
 )
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.text import hard_texts
-from tests.conftest import FIXTURES, tiny_config
+from tests.conftest import FIXTURES, python, tiny_config
 
 OWN = FIXTURES / "own_text"
 LENGTH = 24
@@ -138,14 +137,8 @@ def lines_for(names):
 
 
 def run(folder, content, blocked=BLOCKED):
-    return subprocess.run(
-        [sys.executable, "-c", ALONE, str(folder), blocked],
-        input=content,
-        cwd=folder.parent,
-        capture_output=True,
-        timeout=300,
-        check=False,
-    )
+    how = {"input": content, "cwd": folder.parent, "text": False}
+    return python("-c", ALONE, folder, blocked, status=None, **how)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import subprocess
 import sys
 
 import numpy as np
@@ -14,6 +13,7 @@ from albert_tf.serving.formats import id_model, lite_model, onnx_model
 from albert_tf.serving.services import service
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.serving.formats import id_services
+from tests.conftest import python
 
 FORMS = {form.name: form for form in (lite_model.FORMAT, onnx_model.FORMAT)}
 # The same network, written by another compiler.
@@ -107,12 +107,8 @@ def test_a_stranger_gets_the_answers_of_the_live_model(
                 inputs |= {call + key: value for key, value in given.items()}
                 wanted |= {call + key: x for key, x in outputs.items()}
     np.savez(tmp_path / "inputs.npz", **inputs)
-    subprocess.run(
-        [sys.executable, "-c", STRANGER, "inputs.npz", "found.npz", BLOCKED],
-        cwd=tmp_path,
-        check=True,
-        timeout=300,
-    )
+    names = "inputs.npz", "found.npz", BLOCKED
+    python("-c", STRANGER, *names, cwd=tmp_path)
     with np.load(tmp_path / "found.npz") as found:
         assert set(found.files) == wanted.keys()
         for key, value in wanted.items():

@@ -2,8 +2,6 @@
 
 import errno
 import os
-import subprocess
-import sys
 import types
 
 import numpy as np
@@ -16,7 +14,7 @@ from albert_tf.serving.formats import saved_model
 from albert_tf.serving.services import encoder_service
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
-from tests.conftest import ROOT
+from tests.conftest import ROOT, python
 
 # What a SavedModel holds beside weights and vocabulary: the graphs of five
 # signatures, each with two layers here. The graphs grow with the depth of the
@@ -117,14 +115,9 @@ def ask(calls, folder, blocked=PROJECT):
     }
     np.savez(folder / "arguments.npz", **values)
     names = "arguments.npz", "answers.npz", blocked
-    subprocess.run(
-        [sys.executable, "-c", STRANGER, *names],
-        cwd=folder,
-        # This package asks for Keras 2; a stranger would not.
-        env={k: v for k, v in os.environ.items() if "KERAS" not in k},
-        check=True,
-        timeout=120,
-    )
+    # This package asks for Keras 2; a stranger would not.
+    own = {k: v for k, v in os.environ.items() if "KERAS" not in k}
+    python("-c", STRANGER, *names, cwd=folder, env=own)
     answers = dict(np.load(folder / "answers.npz"))
     for saved, name, arguments in calls:
         own = saved.signatures[name](
