@@ -403,19 +403,8 @@ CASES = {
     "words by rule and segmenter": flag(
         CORPUS, "word_start_rule", "marker", word_segmenter="jieba"
     ),
-    # Numbers on the command line.
-    "batch below nothing": flag(RECORDS, "train_batch_size", -4),
+    # Options; numbers out of their range: test_option_ranges.py.
     "no batch": flag(RECORDS, "train_batch_size", 0),
-    "rate without end": flag(RECORDS, "learning_rate", "inf"),
-    "rate that is none": flag(RECORDS, "learning_rate", "nan"),
-    "n-grams of a million": flag(CORPUS, "ngram", 1_000_000),
-    "workers without end": flag(CORPUS, "num_workers", 100_000),
-    "workers below nothing": flag(CORPUS, "num_workers", -1),
-    "shards without end": flag(CORPUS, "num_shards", 10**15),
-    "steps below nothing": flag(RECORDS, "num_train_steps", -1),
-    "no length": flag(FEATURES, "max_seq_length", 0),
-    "threshold that is none": flag(SQUAD, "null_score_diff_threshold", "nan"),
-    "port out of range": flag("serve", "port", 70_000),
     "one run by two names": flag(
         "ensemble", "run_dirs", "{inputs}/rte,{inputs}/./rte", "1 folder(s)"
     ),
@@ -442,7 +431,6 @@ CASES = {
         65,
         "--max_seq_length=65 is longer than the 64 positions",
     ),
-    "budget below nothing": flag(RECORDS, "masked_lm_budget", -1),
     "n-grams of masked records": flag(
         RECORDS, "ngram", 2, "--ngram=2 says how training masks"
     ),
@@ -517,13 +505,11 @@ CASES = {
     ),
     "no question": squad(questions(question=None), "question"),
     "deep SQuAD": squad(DEEP, "train.json"),
-    "window without a step": squad(questions(), "--doc_stride=0", doc_stride=0),
     "answer that is no letter": race(article(answers=["E"]), "1.txt"),
     "three options": race(article(options=[["a", "b", "c"]]), "1.txt"),
     "deep RACE": race(DEEP, "1.txt"),
     # A user's own file.
     "row too short": own_table(b"text\ttext_pair\nA\n", "p.tsv, line 2"),
-    "a batch of nothing": own(GOOD, "--batch_size=0", batch_size=0),
     "nothing to answer": own(b"", "p.jsonl"),
     # Checkpoints.
     "tensors of nothing": tensors({}),

@@ -142,7 +142,6 @@ CASES = {
         TWO, "{here}/empty", do_eval=True, dev_file="{here}/empty"
     ),
     "no file to predict": vectors(TWO, "--do_predict", do_predict=True),
-    "temperature of nothing": vectors(TWO, "--temperature=0", temperature=0),
     "vectors without end": vectors(
         TWO, "--projection_size", projection_size=10**9
     ),
