@@ -113,9 +113,12 @@ def test_long_files_exist_and_come_first_and_alone():
     files = [str(path) for path in (ROOT / "tests").rglob("test_*.py")]
     for long in tool.LONG:
         assert any(path.endswith(f"/{long}") for path in files), long
-    most = tool.SHARING
+    most, few = tool.SHARING, tool.SHARING_OF_ALL
     short = [*map(str, range(most + 2))]
+    rest = [short[2 * few :]]
     long = f"tests/{tool.LONG[0]}"
     hostile = [f"{tool.TOGETHER}{name}" for name in "ab"]
-    found = tool.group([*short, long, *hostile])
-    assert found == [hostile, [long], short[:most], short[most:]]
+    files = [*short[:1], long, *short[1:], *hostile]
+    assert tool.group(files, False) == [hostile, files[:most], files[most:-2]]
+    found = tool.group(files, True)
+    assert found == [hostile, [long], short[:few], short[few : 2 * few], *rest]

@@ -4,10 +4,10 @@
 
 Compiled TensorFlow functions stay in memory until the process ends: the 222
 tests of tests/albert_tf/training alone take 3.2 GB in one process. Workers of
-pytest-xdist live until the end, so it is not used. Each long file has its own
-process, and short files share one: TensorFlow takes three seconds to import. A
-process that uses more than 3 GiB, or starts one that does, fails; MOST_MIB in
-the environment sets another limit.
+pytest-xdist live until the end, so it is not used. Many files share a process,
+because TensorFlow takes three seconds to import; with slow tests (-m) only a
+few do, and each long file has its own. A process that uses more than 3 GiB, or
+starts one that does, fails; MOST_MIB in the environment sets another limit.
 """
 
 import collections
@@ -22,12 +22,12 @@ import tempfile
 import time
 
 MOST_MIB = int(os.environ.get("MOST_MIB", 3 * 1024))  # Of one process.
-SHARING = 20  # Short files in a process.
+SHARING, SHARING_OF_ALL = 16, 8  # Short files in a process.
 # Their files share a process: they damage copies of files that take 17 seconds
 # to make.
 TOGETHER = "tests/hostile/"
-# They take long or much memory, and start first, so that no core waits for one
-# of them at the end.
+# Their slow tests take long or much memory. They start first, so that no core
+# waits for one of them at the end.
 LONG = (
     "end_to_end/test_passages.py",
     "parity/test_bert.py",
@@ -81,14 +81,14 @@ def find_files(arguments: list[str]) -> list[str]:
     return files
 
 
-def group(files: list[str]) -> list[list[str]]:
-    """Assign files to processes; long files come first."""
+def group(files: list[str], with_slow: bool) -> list[list[str]]:
+    """Assign files to processes; those that take long come first."""
     together = [path for path in files if path.startswith(TOGETHER)]
     others = [path for path in files if path not in together]
-    long = [[path] for path in others if path.endswith(LONG)]
+    long = [[path] for path in others if with_slow and path.endswith(LONG)]
     short = [path for path in others if [path] not in long]
-    firsts = range(0, len(short), SHARING)
-    shared = [short[i : i + SHARING] for i in firsts]
+    most = SHARING_OF_ALL if with_slow else SHARING
+    shared = [short[i : i + most] for i in range(0, len(short), most)]
     return [together] * bool(together) + long + shared
 
 
@@ -142,7 +142,7 @@ def main(arguments: list[str]) -> int:
     """Run all selected tests; return the exit status."""
     begun = time.monotonic()
     counts, reasons = collections.Counter(), collections.Counter()
-    groups = group(find_files(arguments))
+    groups = group(find_files(arguments), "-m" in arguments)
     with concurrent.futures.ThreadPoolExecutor(processes()) as pool:
         results = pool.map(lambda files: run_files(files, arguments), groups)
         for found, skips in results:

@@ -19,6 +19,17 @@ from tests.albert_tf.training import tiny_training
 
 
 @pytest.fixture
+def one_layer(small_config):
+    """What XLA compiles in a second."""
+    return dataclasses.replace(
+        small_config,
+        num_hidden_layers=1,
+        num_hidden_groups=1,
+        inner_group_num=1,
+    )
+
+
+@pytest.fixture
 def make_trainer(small_config, tmp_path):
     """Makes a trainer; the same arguments make the same one."""
 

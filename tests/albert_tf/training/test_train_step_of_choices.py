@@ -12,9 +12,9 @@ def test_compiled_as_a_whole_or_not_makes_no_difference(small_config, name):
     head_steps.assert_compiling_changes_nothing(small_config, name, parts=2)
 
 
-def test_every_step_draws_other_words(small_config):
+def test_every_step_draws_other_words(one_layer):
     """With the same weights, only the number of the step differs."""
-    make, batch = head_steps.make(small_config, "replaced_tokens", parts=1)
+    make, batch = head_steps.make(one_layer, "replaced_tokens", parts=1)
     step = make()
     before = [value.numpy() for value in step.model.variables]
     share = step.names.index("replaced_token_loss")

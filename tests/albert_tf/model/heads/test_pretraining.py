@@ -60,14 +60,11 @@ def test_new_heads_start_from_a_truncated_normal(small_config):
     initial_weights.assert_initial(passes.head_of(model), 0.05)
 
 
-@pytest.mark.parametrize("sentence_order", [False, True])
 @pytest.mark.parametrize("unknown", ["masked_lm_positions", "cls_positions"])
 def test_widths_may_be_unknown_when_the_graph_is_built(
-    small_config, batch, sentence_order, unknown
+    small_config, batch, unknown
 ):
-    model = pretraining.AlbertPretrainer(
-        AlbertModel(small_config), sentence_order
-    )
+    model = pretraining.AlbertPretrainer(AlbertModel(small_config))
     inputs = {
         name: tf.constant(batch[name])
         for name in ("input_ids", "masked_lm_positions")
