@@ -66,6 +66,7 @@ def test_unknown_name_is_an_attribute_error():
         albert_tf.AlbertModle  # noqa: B018
 
 
+@pytest.mark.slow
 def test_tensorflow_is_quiet_unless_asked():
     code = (
         "import albert_tf, os, tensorflow as tf;"

@@ -66,6 +66,7 @@ def losses(folder, name="vector_loss"):
     return [row[name] for row in rows]
 
 
+@pytest.mark.slow
 def test_student_gets_the_vectors_of_its_teacher(
     world, encoder, texts, tmp_path
 ):

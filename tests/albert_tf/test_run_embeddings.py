@@ -65,7 +65,13 @@ def trained(world, tmp_path_factory):
 
 @pytest.mark.parametrize(
     "kind",
-    ["scored", "pairs", pytest.param("triplets", marks=pytest.mark.slow)],
+    [
+        "scored",
+        *(
+            pytest.param(x, marks=pytest.mark.slow)
+            for x in ("pairs", "triplets")
+        ),
+    ],
 )
 def test_texts_of_one_topic_become_close(world, trained, tmp_path, kind):
     folder = trained if kind == "scored" else tmp_path / "run"
@@ -86,6 +92,7 @@ def test_texts_of_one_topic_become_close(world, trained, tmp_path, kind):
         assert first["prediction"] > second["prediction"] + 0.3
 
 
+@pytest.mark.slow
 def test_run_predicts_and_exports_the_same_vectors(
     trained, tmp_path, monkeypatch, capsys
 ):

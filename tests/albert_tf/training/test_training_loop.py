@@ -19,7 +19,7 @@ ONE_BATCH = {
 
 @pytest.mark.parametrize(
     ("objective", "optimizer"),
-    [("mlm", "lamb"), ("rtd", "muon")],
+    [("mlm", "lamb"), pytest.param("rtd", "muon", marks=pytest.mark.slow)],
 )
 def test_interrupted_run_equals_an_uninterrupted_one(
     make_trainer, objective, optimizer
@@ -124,7 +124,9 @@ def spoiled(*steps):
     return {**tiny_training.EXAMPLES, "masked_lm_weights": weights}
 
 
-@pytest.mark.parametrize("replicas", [1, 2])
+@pytest.mark.parametrize(
+    "replicas", [1, pytest.param(2, marks=pytest.mark.slow)]
+)
 def test_updates_that_are_not_finite_are_skipped(make_trainer, replicas):
     trainer = make_trainer(strategy=make_replicas(replicas))
     log = tiny_training.train(trainer, 2, examples=spoiled(2))
