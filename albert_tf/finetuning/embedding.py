@@ -168,6 +168,7 @@ class EmbeddingTask(base.Task):
         layout = self.layout(split)
         limit = packing.max_pieces((), self.max_seq_length)
         cut: list[str] = []
+        empty: list[str] = []
         for start in range(0, len(examples), _BATCH):
             part = examples[start : start + _BATCH]
             texts = [text for example in part for text in example.texts]
@@ -177,6 +178,11 @@ class EmbeddingTask(base.Task):
                 example.guid
                 for example, longest in zip(part, sizes.max(1), strict=True)
                 if longest > limit
+            ]
+            empty += [
+                example.guid
+                for example, shortest in zip(part, sizes.min(1), strict=True)
+                if not shortest
             ]
             packed = [
                 packing.pack(ids, (), self.tokenizer, self.max_seq_length)
@@ -199,6 +205,7 @@ class EmbeddingTask(base.Task):
             f"`max_seq_length={self.max_seq_length}`, which is cut.",
             cut,
         )
+        self.remark(base.EMPTY, empty)
 
     @property
     def sequences_at_once(self) -> int:

@@ -440,8 +440,8 @@ class TableTask(glue.TextTask):
             ]
         if not examples:
             raise errors.UserError(
-                f"{path} has no examples for {split}. Give a file that has "
-                "more."
+                f"{path} has no examples for {split}; equal texts stay "
+                "together. Give a file that has more."
             )
         if split == base.TRAIN:
             self._count(examples, path)
@@ -615,7 +615,14 @@ def _parsed(
         )
 
     found = text_files.read_own(path, wanted, parse, header=options.header)
-    return list(text_files.strictly(list(found)))
+    rows = list(text_files.strictly(list(found)))
+    if rows and not any(text.strip() for row in rows for text in row.texts):
+        raise errors.UserError(
+            f"is empty in all {len(rows)} rows of {path}. Name others.",
+            "text_columns",
+            options.text_columns,
+        )
+    return rows
 
 
 def _texts(

@@ -103,6 +103,9 @@ CASES = {
     "table, first row taken for a header": table(
         "a,1\nb,2\n", "line 1 has no 'text'", "give --header=False"
     ),
+    "table, an empty column": table(
+        "text,label\n,a\n ,b\n", "--text_columns=text is empty in all 2 rows"
+    ),
     "table, a name cut at its comma": table(
         'label,"text, long"\na,b\n',
         "line 1 has no 'text'; there are 'label', 'text, long'",

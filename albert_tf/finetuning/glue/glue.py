@@ -64,6 +64,7 @@ class TextTask(base.Task):
         A label that is not known becomes 0, as in the original.
         """
         cut: list[str] = []
+        empty: list[str] = []
         for start in range(0, len(examples), _BATCH):
             part = examples[start : start + _BATCH]
             pairs = list(
@@ -79,6 +80,11 @@ class TextTask(base.Task):
                 if sum(map(len, texts))
                 > packing.max_pieces(texts[1], self.max_seq_length)
             ]
+            empty += [
+                example.guid
+                for example, texts in zip(part, pairs, strict=True)
+                if not any(texts)
+            ]
             packed = [
                 packing.pack(first, second, self.tokenizer, self.max_seq_length)
                 for first, second in pairs
@@ -93,6 +99,7 @@ class TextTask(base.Task):
             "and cut.",
             cut,
         )
+        self.remark(base.EMPTY, empty)
 
     def label_ids(
         self, examples: Sequence[glue_data.TextExample]

@@ -49,6 +49,13 @@ def find(path: str, option: str = "init_checkpoint") -> str:
             return find(best, option)
         raise _ambiguous(prefix, f"`{option}={path}`")
     if not is_prefix(prefix):
+        if files.exists(path):
+            raise errors.UserError(
+                "is a file, but no checkpoint. Give the folder, or a prefix "
+                "such as FOLDER/model.ckpt-125000.",
+                option,
+                path,
+            )
         raise errors.UserError(
             f"is neither a folder nor a checkpoint: {prefix}.index does not "
             f"exist.{files.similar(path, configs.checkpoint_names())} Check "

@@ -51,6 +51,16 @@ def test_each_text_is_a_sequence_of_its_own(tiny_tokenizer):
     )
 
 
+def test_texts_of_nothing_are_told(tiny_tokenizer):
+    """A zero-width space is removed in cleaning."""
+    task = make(tiny_tokenizer, max_score=5.0)
+    task.remarks = {}
+    examples = [group("a", "b"), group("c", "\u200b"), group("d", "")]
+    records(task, examples, base.DEV)
+    assert list(task.remarks) == [base.EMPTY]
+    assert len(task.remarks[base.EMPTY]) == 2
+
+
 def test_splits_may_have_other_examples(tiny_tokenizer):
     task = make(
         tiny_tokenizer, train_examples="triplets", dev_examples="scored"

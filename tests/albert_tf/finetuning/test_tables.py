@@ -114,6 +114,14 @@ def test_a_file_without_header_is_read_with_noheader(tmp_path):
         task_of().read_own(str(path))  # `predict` has no such option.
 
 
+def test_texts_of_nothing_are_told(tiny_tokenizer, caplog):
+    texts = [("7", "", ""), ("8", "", "a"), ("9", "a", "")]
+    examples = [TextExample(*row, label=0) for row in texts]
+    task = tables.TableTask(tiny_tokenizer, 16, options(labels="a,b"))
+    list(task.featurize(examples, base.TRAIN))
+    assert f"1 {base.EMPTY} (7)" in caplog.text
+
+
 def test_columns_by_number(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text('1\t"good"\n0\tbad\n1\tnice\n')
