@@ -42,6 +42,40 @@ class Passage(NamedTuple):
             chosen.append(places.pop(place))
         return np.split(self.pieces, sorted(chosen))
 
+    def split_both(self, least: int) -> list[np.ndarray]:
+        """Cut the passage and its partner in two, with similar second parts.
+
+        These have `least` sentences or more, and each fits behind both first
+        parts. The same rule chooses both places, so neither lengths nor ends
+        tell which of the two second parts is shown.
+
+        Returns:
+            The passage's first and second part, and the partner's second part;
+            nothing if no two places fit.
+        """
+        ours, theirs = (
+            _later_sentences(pieces)[: 1 - least or None]
+            for pieces in (self.pieces, self.partner)
+        )
+        ours = ours[:, None]
+        true, other = len(self.pieces) - ours, len(self.partner) - theirs
+        fits = (ours + other <= self.room) & (theirs + true <= self.room)
+        far = self.room + 1
+        gaps = np.where(fits, np.abs(true - other), far)
+        nearest = gaps.min(0, initial=far), gaps.min(1, initial=far)
+        is_nearest = (gaps == nearest[0]) & (gaps == nearest[1][:, None])
+        pairs = np.argwhere(fits & is_nearest)
+        if not len(pairs):
+            return []
+        here, there = pairs[self.draws.randint(0, len(pairs) - 1)]
+        first, rest = np.split(self.pieces, ours[here])
+        return [first, rest, self.partner[theirs[there] :]]
+
+
+def count_sentences(pieces: np.ndarray) -> int:
+    """Count them; the first may be the rest of one."""
+    return len(_later_sentences(pieces)) + int(len(pieces) > 0)
+
 
 def _later_sentences(pieces: np.ndarray) -> np.ndarray:
     """Return where sentences begin but the first, int [sentences - 1]."""
@@ -67,6 +101,8 @@ class Arrangement:
     classes: int
     most_segments: int
     arrange: Callable[[Passage], Arranged]
+    # Of passages that take part in it; the others are no partners.
+    least_sentences: int = 1
     # Whether segment ids say who speaks; else they count the segments.
     by_speaker: bool = False
 
@@ -84,14 +120,15 @@ def sentence_order(passage: Passage) -> Arranged:
 def next_sentence(passage: Passage) -> Arranged:
     """Label 1: the second segment is from another document (BERT §3.1).
 
-    DIFFERS: the sentences that it replaces are not used in this epoch.
+    DIFFERS: the sentences that it replaces are not used in this epoch. The
+    random segment is as long as the true one, as far as sentences allow.
     """
-    parts = passage.split(2)
-    if len(parts) == 1 or not len(passage.partner):
-        return parts, layouts.NO_LABEL
-    if passage.draws.random() < 0.5:
-        return [parts[0], passage.partner[: len(parts[1])]], 1
-    return parts, 0
+    parts = passage.split_both(1)
+    if not parts:
+        return [passage.pieces], layouts.NO_LABEL
+    first, true, other = parts
+    label = int(passage.draws.random() < 0.5)
+    return [first, other if label else true], label
 
 
 def reordering(passage: Passage, most: int) -> Arranged:
@@ -118,16 +155,16 @@ def distance(passage: Passage) -> Arranged:
     """Label 0: adjacent; 1: of one document; 2: of different documents.
 
     Source: ERNIE 2.0, section 4.2.2. The second segment is the second or the
-    third of three parts, or as many pieces of another document, so that
-    lengths do not tell the label.
+    third of three parts, of the same document or another.
     """
-    parts = passage.split(3)
-    if len(parts) < 3 or not len(passage.partner):
+    parts = passage.split_both(2)
+    if not parts:
         return [passage.pieces], layouts.NO_LABEL
-    first, second, third = parts
+    first, rest, other = parts
     label = passage.draws.randint(0, 2)
-    others = second, third, passage.partner[: len(second)]
-    return [first, others[label]], label
+    which = label if label < 2 else passage.draws.randint(0, 1)
+    rest = other if label == 2 else rest
+    return [first, passage._replace(pieces=rest).split(2)[which]], label
 
 
 def dialogue(passage: Passage) -> Arranged:
@@ -147,14 +184,17 @@ def dialogue(passage: Passage) -> Arranged:
     first = places[passage.draws.randint(0, len(places) - 1)]
     chosen, which = turns[first : first + 3], passage.draws.randint(0, 2)
     speaker = _speaker(chosen[which])
-    others = [t for t in others if len(t) and _speaker(t) == speaker]
+    room = passage.room - sum(map(len, chosen)) + len(chosen[which])
+    others = [
+        turn
+        for turn in others
+        if 0 < len(turn) <= room and _speaker(turn) == speaker
+    ]
     if not others:
         return chosen, layouts.NO_LABEL
     if passage.draws.random() < 0.5:
         return chosen, 0
-    room = passage.room - sum(map(len, chosen)) + len(chosen[which])
-    other = others[passage.draws.randint(0, len(others) - 1)]
-    chosen[which] = other[:room]
+    chosen[which] = others[passage.draws.randint(0, len(others) - 1)]
     return chosen, 1
 
 
@@ -203,16 +243,16 @@ _MOST = 3
 
 ARRANGEMENTS = {
     "sop": Arrangement("sentence_order", 2, 2, sentence_order),
-    "nsp": Arrangement("next_sentence", 2, 2, next_sentence),
+    "nsp": Arrangement("next_sentence", 2, 2, next_sentence, 2),
     "reordering": Arrangement(
         "sentence_reordering",
         num_orders(_MOST),
         _MOST,
         lambda passage: reordering(passage, _MOST),
     ),
-    "distance": Arrangement("sentence_distance", 3, 2, distance),
+    "distance": Arrangement("sentence_distance", 3, 2, distance, 3),
     "discourse": Arrangement("discourse", 0, 2, discourse),
-    "dialogue": Arrangement("dialogue", 2, 3, dialogue, by_speaker=True),
+    "dialogue": Arrangement("dialogue", 2, 3, dialogue, 3, by_speaker=True),
 }
 # Tasks about pieces that start words, by the mark that is predicted.
 # Source: ERNIE 2.0, section 4.2.1.

@@ -68,7 +68,7 @@ class PassageDrawer:
         rows = [
             row[:length] for row, length in zip(whole, lengths, strict=True)
         ]
-        partners = find_partners(records["document"], lengths > 0)
+        partners = self._partners(rows, records["document"])
         size, length = len(rows), self.masks.max_seq_length
         pieces = np.zeros((size, length), np.int64)
         segments = np.zeros((size, length), np.int64)
@@ -77,14 +77,11 @@ class PassageDrawer:
         starts = self.starts or [0] * len(self.tasks)
         known = [n for n, s in enumerate(starts) if step is None or s <= step]
         for row in np.flatnonzero(lengths).tolist():
-            partner = (
-                rows[partners[row]] if partners[row] >= 0 else rows[row][:0]
-            )
             draws = random_streams.Stream(
                 random_streams.derive(int(keys[row]), _ARRANGE)
             )
             parts, ids, labels[row], numbers[row] = self._arrange(
-                arrangements.Passage(rows[row], partner, draws), known
+                rows[row], [found[row] for found in partners], draws, known
             )
             self._join(parts, ids, pieces[row], segments[row])
         if self.task_embeddings:
@@ -95,19 +92,35 @@ class PassageDrawer:
             "sentence_task": numbers,
         }
 
+    def _partners(
+        self, rows: Sequence[np.ndarray], documents: np.ndarray
+    ) -> list[list[np.ndarray]]:
+        """Return each passage's partner, or nothing, for each task."""
+        sentences = np.array([arrangements.count_sentences(r) for r in rows])
+        found = []
+        for name in self.tasks:
+            task = arrangements.ARRANGEMENTS[name]
+            is_fine = sentences >= task.least_sentences
+            places = find_partners(documents, is_fine)
+            found.append([rows[n] if n >= 0 else rows[0][:0] for n in places])
+        return found
+
     def _arrange(
-        self, passage: arrangements.Passage, known: Sequence[int]
+        self,
+        pieces: np.ndarray,
+        partners: Sequence[np.ndarray],
+        draws: random_streams.Stream,
+        known: Sequence[int],
     ) -> tuple[list[np.ndarray], list[int], int, int]:
         """Return segments, their ids, label and number of a known task."""
         if not known:
-            return [passage.pieces], [0], layouts.NO_LABEL, 0
-        number = known[passage.draws.randint(0, len(known) - 1)]
+            return [pieces], [0], layouts.NO_LABEL, 0
+        number = known[draws.randint(0, len(known) - 1)]
         task = arrangements.ARRANGEMENTS[self.tasks[number]]
         # Room for the [SEP] of each segment.
         room = self.masks.max_seq_length - 1 - task.most_segments
-        passage = passage._replace(
-            pieces=passage.pieces[:room], room=room, markers=self.markers
-        )
+        both = pieces[:room], partners[number][:room]
+        passage = arrangements.Passage(*both, draws, room, self.markers)
         parts, label = task.arrange(passage)
         ids = list(range(len(parts)))
         if task.by_speaker:
@@ -163,7 +176,7 @@ def find_partners(documents: np.ndarray, real: np.ndarray) -> np.ndarray:
 
     Args:
         documents: int [n].
-        real: bool [n]; the others only fill up a batch.
+        real: bool [n]; the others have no partner and are none.
 
     Returns:
         int64 [n]; -1 where there is none.

@@ -11,7 +11,8 @@ from albert_tf.data import arrangements, layouts, marks
 
 # Five sentences of one to five pieces; a piece tells its sentence and place.
 SENTENCES = [[10 * n + k for k in range(n)] for n in range(1, 6)]
-PARTNER = list(range(90, 99))
+PARTNER = [[100 + n for n in sentence] for sentence in SENTENCES]
+ROOM = 15
 ROUNDS = 3000
 
 
@@ -27,8 +28,9 @@ def pieces(sentences):
 def draw(arrange, seed, sentences=SENTENCES, partner=PARTNER):
     passage = arrangements.Passage(
         pieces(sentences),
-        np.array(partner, int) << marks.BITS,
+        pieces(partner),
         random_streams.Stream(random_streams.derive(5, seed)),
+        ROOM,
     )
     parts, label = arrange(passage)
     return [(part >> marks.BITS).tolist() for part in parts], label
@@ -90,12 +92,18 @@ def test_next_sentence_is_from_the_partner_half_of_the_time():
     for seed in range(ROUNDS):
         (first, second), label = draw(arrangements.next_sentence, seed)
         assert first == whole()[: len(first)]
-        true = whole()[len(first) :]
-        assert second == (PARTNER[: len(true)] if label else true)
+        source = whole(PARTNER) if label else whole()
+        assert second == source[len(first) :]
         labels.append(label)
     assert 0.45 < np.mean(labels) < 0.55
-    _, label = draw(arrangements.next_sentence, 1, partner=[])
-    assert label == layouts.NO_LABEL
+    for sentences, partner in (
+        (SENTENCES[:1], PARTNER),
+        (SENTENCES, PARTNER[:1]),
+        (SENTENCES, []),
+        ([[1] * 14, [2]], [[3] * 5, [4] * 5]),  # No two places fit.
+    ):
+        found = draw(arrangements.next_sentence, 1, sentences, partner)
+        assert found == ([whole(sentences)], layouts.NO_LABEL)
 
 
 def test_distance_is_that_of_three_parts():
@@ -106,19 +114,54 @@ def test_distance_is_that_of_three_parts():
         rest = whole()[len(first) :]
         adjacent = second == rest[: len(second)]
         last = second == rest[-len(second) :]
-        other = second == PARTNER[: len(second)]
         # The second part never reaches the end.
-        assert (adjacent, last, other) == (label == 0, label == 1, label == 2)
+        assert (adjacent, last) == (label == 0, label == 1)
+        assert (second[0] >= 100) == (label == 2)
         labels.append(label)
-    long = [PARTNER * 3] * 3  # Longer than what it stands for.
-    parts = [
-        draw(arrangements.distance, n, long, range(50))[0] for n in range(50)
-    ]
-    assert all(len(p[1]) <= len(long[0]) for p in parts)
     assert np.allclose(np.bincount(labels), ROUNDS / 3, rtol=0.1)
-    for sentences, partner in ((SENTENCES[:2], PARTNER), (SENTENCES, [])):
+    for sentences, partner in (
+        (SENTENCES[:2], PARTNER),
+        (SENTENCES, PARTNER[:2]),
+        (SENTENCES, []),
+    ):
         found = draw(arrangements.distance, 1, sentences, partner)
         assert found == ([whole(sentences)], layouts.NO_LABEL)
+
+
+def text(generator, first, end):
+    """Sentences of 2 to 20 pieces, as long as they fit; all have one end."""
+    sizes = generator.integers(2, 21, 40)
+    sizes = sizes[: np.searchsorted(sizes.cumsum(), 60, "right")]
+    return [[*[first] * (size - 1), end] for size in sizes]
+
+
+@pytest.mark.parametrize("name", ["nsp", "distance"])
+def test_lengths_and_ends_of_segments_do_not_tell_the_label(name):
+    generator, arrange = np.random.default_rng(2), arrangements.ARRANGEMENTS
+    lengths = collections.defaultdict(list)
+    for seed in range(2 * ROUNDS):
+        one, other = (text(generator, first, 7) for first in (1, 2))
+        passage = arrangements.Passage(
+            pieces(one),
+            pieces(other),
+            random_streams.Stream(random_streams.derive(8, seed)),
+            60,
+        )
+        parts, label = arrange[name].arrange(passage)
+        if label == layouts.NO_LABEL:
+            continue
+        for part in parts:
+            assert part[0] & marks.SENTENCE and part[-1] >> marks.BITS == 7
+        first, second = map(len, parts)
+        assert first + second <= 60
+        lengths[label].append((first, second, first + second))
+    assert sum(map(len, lengths.values())) > 1.2 * ROUNDS
+    expected = np.array(lengths.pop(0))
+    for found in lengths.values():
+        for a, b in zip(expected.T, np.array(found).T, strict=True):
+            # Long sentences do not fit at the end: there parts are shorter.
+            assert np.mean(b) == pytest.approx(np.mean(a), rel=0.06)
+            assert np.std(b) == pytest.approx(np.std(a), rel=0.08)
 
 
 @pytest.mark.parametrize(
@@ -197,12 +240,16 @@ def test_dialogues_without_three_turns_or_a_partner_have_no_label(one, other):
     assert labels == {layouts.NO_LABEL}
 
 
-def test_turns_of_another_dialogue_are_cut_to_the_room():
-    for seed in range(50):
+def test_turns_of_another_dialogue_are_whole():
+    labels = collections.Counter()
+    for seed in range(200):
         parts, label = talk(seed, "QRR", "QR", room=6)
         assert sum(map(len, parts)) <= 6
-        if label:
-            assert max(int(p.max()) for p in parts) >> marks.BITS >= 100
+        if label == 1:  # The other response has no room for the last one.
+            ids = [(part >> marks.BITS).tolist() for part in parts]
+            assert ids == [[100, 101], [10, 11, 12], [20]]
+        labels[label] += 1
+    assert labels.keys() == {0, 1, layouts.NO_LABEL}
 
 
 MARKERS = {(7, 8): 1, (7,): 0, (9,): 1}
