@@ -618,12 +618,6 @@ def _warn(
             settings.recipe.optimizer, settings.train_batch_size
         )
     recipe = settings.recipe
-    if recipe.sentence_objective == "none" and recipe.sentence_factor != 1:
-        logging.warning(
-            "--sentence_factor=%g has no effect: --sentence_objective=none "
-            "leaves out the loss that it multiplies.",
-            recipe.sentence_factor,
-        )
     if "capitalization" in recipe.token_objective and (
         settings.vocabulary.resolved().do_lower_case is False
     ):
@@ -652,6 +646,9 @@ def _warn(
         )
     for manifest in found:
         pretraining_data.warn_of_lost_masks(manifest)
+    for name in ("eval_input_file", "best_metric"):
+        if not settings.do_eval and getattr(settings, name) is not None:
+            logging.warning("--%s has no effect without --do_eval.", name)
     if settings.do_eval and settings.eval_input_file is None:
         logging.warning(
             "No --eval_input_file: evaluation measures on --input_file, which "

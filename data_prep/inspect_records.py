@@ -82,6 +82,9 @@ class InspectOptions:
     def __post_init__(self) -> None:
         if self.objective != "none":
             self.vocabulary.require()
+        else:
+            names = "sentence_objective", "markers_file"
+            options.refuse_foreign(self, names, "objective")
         _ = self.recipe
 
     @property

@@ -302,9 +302,13 @@ def _text(leaf: Flag, value: str) -> str:
 
 
 def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
-    """Refuse options that are only used with `other`, which is not given."""
+    """Refuse options that are only used with `other`, which is not given.
+
+    What is as by default counts as left out.
+    """
+    usual = {field.name: field.default for field in dataclasses.fields(settings)}
     for name in names:
-        if getattr(settings, name) is not None:
+        if getattr(settings, name) != usual[name]:
             raise errors.UserError(
                 f"is only used with `{other}`, which is not given. Leave it "
                 "out.",

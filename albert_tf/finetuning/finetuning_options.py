@@ -198,7 +198,7 @@ class FinetuningOptions:
                 "encoder_learning_rate",
                 self.encoder_learning_rate,
             )
-        if self.exit_heads and not self.exit_layers:
+        if not self.exit_layers:
             options.refuse_foreign(self, ["exit_heads"], "exit_layers")
         if self.new_head and not self.init.init_checkpoint:
             raise errors.UserError(

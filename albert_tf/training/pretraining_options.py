@@ -7,7 +7,7 @@ import dataclasses
 import functools
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, refuse_foreign
 from albert_tf.data import arrangements, masking_levels
 from albert_tf.model import model_options
 from albert_tf.training import training_options
@@ -144,6 +144,15 @@ class RecipeOptions:
         self._check_markers()
         self._check_word_embeddings()
         self._check_generator()
+        for factor, objective in (
+            ("sentence_factor", "sentence_objective"),
+            ("token_factor", "token_objective"),
+        ):
+            if getattr(self, objective) == "none":
+                refuse_foreign(self, [factor], objective)
+        if self.objective == "spans":
+            others = "objective=mlm`, `rtd` or `plm"
+            refuse_foreign(self, ["masked_lm_factor"], others)
 
     @property
     def starts(self) -> tuple[int, ...]:
@@ -230,14 +239,8 @@ class RecipeOptions:
     def _check_generator(self) -> None:
         """Refuse options of a generator when there is none."""
         names = "generator_size", "generator_sharing", "replaced_token_factor"
-        for name in names:
-            value, usual = getattr(self, name), getattr(RecipeOptions, name)
-            if self.objective != "rtd" and value != usual:
-                raise errors.UserError(
-                    "is for `objective=rtd`. Add that, or leave it out.",
-                    name,
-                    value,
-                )
+        if self.objective != "rtd":
+            refuse_foreign(self, names, "objective=rtd")
         size = self.generator_size
         allowed = 1, RecipeOptions.generator_size
         if self.generator_sharing == "all" and size not in allowed:

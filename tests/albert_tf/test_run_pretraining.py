@@ -139,8 +139,8 @@ def test_our_recipes_give_no_warning(warnings, path):
             "--token_objective=capitalization: pieces of this vocabulary have",
         ),
         (
-            {"sentence_factor": 2.0, "sentence_objective": "none"},
-            "--sentence_factor=2 has no effect",
+            {"best_metric": "loss"},
+            "--best_metric has no effect without --do_eval",
         ),
         (
             {"objective": "rtd", "masked_lm_factor": 0.0},

@@ -9,7 +9,7 @@ from albert_tf.data import drawing, layouts, marks, masking, passages
 
 CLS, SEP, MASK = 2, 3, 4
 LENGTH, PREDICTIONS = 16, 3
-DOCUMENTS = [4, 4, 6, 0]
+DOCUMENTS = [4, 5, 6, 0]
 # Of three, three, two and no sentences of four pieces; the last row is filling.
 SENTENCES = [3, 3, 2, 0]
 

@@ -51,11 +51,23 @@ RTD = {"objective": "rtd"}
         ),
         (
             {"generator_size": 0.5},
-            "`generator_size=0.5` is for `objective=rtd`",
+            "`generator_size=0.5` is only used with `objective=rtd`",
         ),
         (
             {"generator_sharing": "none"},
-            "`generator_sharing=none` is for `objective=rtd`",
+            "`generator_sharing=none` is only used with `objective=rtd`",
+        ),
+        (
+            {"sentence_objective": "none", "sentence_factor": 0.0},
+            "`sentence_factor=0.0` is only used with `sentence_objective`",
+        ),
+        (
+            {"token_factor": 2.0},
+            "`token_factor=2.0` is only used with `token_objective`",
+        ),
+        (
+            {"objective": "spans", "masked_lm_factor": 2.0},
+            "`masked_lm_factor=2.0` is only used with `objective=mlm`, `rtd`",
         ),
         (
             {**RTD, "generator_sharing": "all", "generator_size": 0.5},

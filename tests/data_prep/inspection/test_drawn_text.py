@@ -71,6 +71,18 @@ def test_markers_of_discourse_are_shown_without_them(base, tmp_path, capsys):
     assert len(labels) == 3 and set(labels) & {*"0123"}
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sentence_objective", "sop"), ("markers_file", "m.txt")],
+)
+def test_a_task_is_shown_with_an_objective_only(name, value):
+    with pytest.raises(
+        errors.UserError,
+        match=f"`{name}={value}` is only used with `objective`, which is not",
+    ):
+        inspect_records.InspectOptions("records", **{name: value})
+
+
 def test_only_passages_are_drawn_from(base):
     path = writing.run(base).output_file
     with pytest.raises(errors.UserError, match="`objective=mlm` is for pass"):
