@@ -188,11 +188,17 @@ ERNIE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "changes", [ERNIE, *({"objective": name} for name in SYSTEMS)]
+    "changes",
+    [ERNIE, *({"objective": name} for name in SYSTEMS), "dialogue", "discourse"],
 )
 def test_a_killed_run_ends_like_an_undisturbed_one(
-    make, tmp_path, monkeypatch, changes
+    make, tmp_path, monkeypatch, request, changes
 ):
+    if changes == "dialogue":
+        path = request.getfixturevalue("dialogues")
+        changes = {"input_file": path, "sentence_objective": "dialogue"}
+    elif changes == "discourse":
+        changes = request.getfixturevalue("markers")("it\nwe stay\nand\n")
     changes = {**changes, "save_checkpoints_steps": 1}
     whole, killed = (
         make(**changes),
