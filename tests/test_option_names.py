@@ -69,7 +69,7 @@ RACE = """
 OBJECTIVE = """
     optimizer=lamb learning_rate=0.00176
     objective=mlm sentence_objective=sop masked_lm_factor=1.0
-    sentence_factor=1.0 token_objective=none token_factor=1.0 task_starts
+    sentence_factor=1.0 token_objective=none token_factor=1.0 task_stages
     mask_levels markers_file task_embeddings
     generator_size=0.25 generator_sharing=embeddings
     replaced_token_factor=50.0 word_embeddings_file init_schedule=restart

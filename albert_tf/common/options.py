@@ -306,7 +306,9 @@ def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
 
     What is as by default counts as left out.
     """
-    usual = {field.name: field.default for field in dataclasses.fields(settings)}
+    usual = {
+        field.name: field.default for field in dataclasses.fields(settings)
+    }
     for name in names:
         if getattr(settings, name) != usual[name]:
             raise errors.UserError(

@@ -9,7 +9,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.common import random_streams
-from albert_tf.data import arrangements, drawing, layouts, marks, masking_levels
+from albert_tf.data import (
+    arrangements,
+    drawing,
+    layouts,
+    marks,
+    masking_levels,
+    stages,
+)
 
 # Purpose of the draws; those of the masker are below 10.
 _ARRANGE = 10
@@ -20,13 +27,13 @@ class PassageDrawer:
     """Makes an example of each passage.
 
     Attributes:
-        tasks: Names of `ARRANGEMENTS`; each example has one of them, all
-            equally often. None: the whole passage is one segment.
+        tasks: Names of `ARRANGEMENTS`; each example has one of them. None:
+            the whole passage is one segment.
         num_segments: Segment ids that an example may have; further segments
             have the last one.
-        starts: The step from which each task is drawn; evaluation has all.
-            Default: 0.
-        stages: What is hidden at once, by step. Default: words.
+        task_stages: How often each task is drawn, such as "1/3", by step.
+            Later tasks are not. Evaluation and default: all equally often.
+        mask_stages: What is hidden at once, by step. Default: words.
         markers: See `Passage`.
         task_embeddings: Whether each task has `num_segments` ids of its own,
             one task after the other.
@@ -35,8 +42,8 @@ class PassageDrawer:
     masks: drawing.Masks
     tasks: Sequence[str]
     num_segments: int
-    starts: Sequence[int] = ()
-    stages: Sequence[masking_levels.Stage] = ()
+    task_stages: Sequence[stages.Stage] = ()
+    mask_stages: Sequence[stages.Stage] = ()
     markers: arrangements.Markers = dataclasses.field(default_factory=dict)
     task_embeddings: bool = False
     drops: tuple[str, ...] = ("tokens", "document")
@@ -74,8 +81,7 @@ class PassageDrawer:
         segments = np.zeros((size, length), np.int64)
         labels = np.full((size, 1), layouts.NO_LABEL)
         numbers = np.zeros((size, 1), np.int64)
-        starts = self.starts or [0] * len(self.tasks)
-        known = [n for n, s in enumerate(starts) if step is None or s <= step]
+        known = self._known_tasks(step)
         for row in np.flatnonzero(lengths).tolist():
             draws = random_streams.Stream(
                 random_streams.derive(int(keys[row]), _ARRANGE)
@@ -91,6 +97,13 @@ class PassageDrawer:
             "next_sentence_labels": labels,
             "sentence_task": numbers,
         }
+
+    def _known_tasks(self, step: int | None) -> list[int]:
+        """Return the numbers of tasks, each as often as its share."""
+        if step is None or not self.task_stages:
+            return list(range(len(self.tasks)))
+        shares = stages.at(self.task_stages, step).split("/")
+        return [n for n, s in enumerate(shares) for _ in range(int(s))]
 
     def _partners(
         self, rows: Sequence[np.ndarray], documents: np.ndarray
@@ -153,8 +166,8 @@ class PassageDrawer:
         ids, found = pieces >> marks.BITS, pieces & (1 << marks.BITS) - 1
         special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)
         starts = units = special | (found & marks.WORD > 0)
-        if self.stages:
-            level = masking_levels.level_at(self.stages, step)
+        if self.mask_stages:
+            level = stages.at(self.mask_stages, step)
             units = special | masking_levels.unit_starts(level, found)
             units[:, 1:] |= special[:, :-1]
         real = (ids > 0).astype(np.int64)

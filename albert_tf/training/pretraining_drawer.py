@@ -67,7 +67,7 @@ def make(
         drawing.Masks(masker, max_seq_length),
         tasks,
         _segments_of_a_task(recipe, num_segments),
-        recipe.starts,
+        recipe.task_shares,
         recipe.levels,
         _encode_markers(recipe, tokenizer),
         recipe.task_embeddings,

@@ -5,10 +5,11 @@ Those of every trainer are in `training_options`.
 
 import dataclasses
 import functools
+import re
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option, refuse_foreign
-from albert_tf.data import arrangements, masking_levels
+from albert_tf.data import arrangements, masking_levels, stages
 from albert_tf.model import model_options
 from albert_tf.training import training_options
 
@@ -54,11 +55,12 @@ class RecipeOptions:
         "segments), distance and discourse (--markers_file), ERNIE 1.0's "
         "dialogue, or several with commas, one for each example.",
     )
-    task_starts: str | None = option(
+    task_stages: str | None = option(
         None,
-        "Steps from which the tasks of --sentence_objective are trained, with "
-        "commas, a number for each: ERNIE 2.0 adds one after the other and "
-        "keeps the earlier ones. Default: all from the start.",
+        "How often each task of --sentence_objective is drawn, in stages, "
+        "such as 1:9000,1/2:6000,1/1/3 for three: ERNIE 2.0 adds one after "
+        "the other and keeps the earlier ones. Each stage but the last has "
+        "its steps. Default: all equally often.",
     )
     task_embeddings: bool = option(
         False,
@@ -139,8 +141,8 @@ class RecipeOptions:
             )
         arrangements.parse(self.sentence_objective)
         arrangements.parse_tokens(self.token_objective)
-        self._check_starts()
         self._check_levels()
+        self._check_stages()
         self._check_markers()
         self._check_word_embeddings()
         self._check_generator()
@@ -155,30 +157,41 @@ class RecipeOptions:
             refuse_foreign(self, ["masked_lm_factor"], others)
 
     @property
-    def starts(self) -> tuple[int, ...]:
-        """The numbers of `task_starts`."""
-        if self.task_starts is None:
-            return ()
-        return tuple(int(start) for start in self.task_starts.split(","))
+    def task_shares(self) -> tuple[stages.Stage, ...]:
+        """The stages of `task_stages`."""
+        return stages.parse(self.task_stages)
 
-    def _check_starts(self) -> None:
+    def _check_stages(self) -> None:
+        """Refuse stages that are none, or never begin."""
+        shares = [stage.value.split("/") for stage in self.task_shares]
+        sizes = [len(found) for found in shares]
         tasks = arrangements.parse(self.sentence_objective)
-        try:
-            starts = self.starts
-        except ValueError:
-            starts = (-1,)
-        if self.task_starts is not None and not (
-            len(starts) == len(tasks)
-            and 0 in starts
-            and all(0 <= start < self.num_train_steps for start in starts)
+        if self.task_stages is not None and not (
+            sizes == sorted(sizes)
+            and sizes[-1:] == [len(tasks)]
+            and all(re.fullmatch("[1-9][0-9]?", s) for n in shares for s in n)
         ):
             raise errors.UserError(
-                "is not a step of the run, with commas, for each of "
-                f"`sentence_objective={self.sentence_objective}`, one of them "
-                "0. Write such as 0,5000.",
-                "task_starts",
-                self.task_starts,
+                "does not say how often each of "
+                f"`sentence_objective={self.sentence_objective}` is drawn. "
+                "Write shares from 1 to 99, for the first tasks and in the "
+                "last stage for all, such as 1:9000,1/2.",
+                "task_stages",
+                self.task_stages,
             )
+        for name, found in (
+            ("mask_levels", self.levels),
+            ("task_stages", self.task_shares),
+        ):
+            for start, value in found:
+                if start >= self.num_train_steps:
+                    raise errors.UserError(
+                        f"begins {value} after {start} steps, but the run has "
+                        f"`num_train_steps={self.num_train_steps}`. Give the "
+                        "stages before it fewer steps, or leave it out.",
+                        name,
+                        getattr(self, name),
+                    )
 
     @functools.cached_property
     def markers(self) -> tuple[tuple[str, ...], ...]:
@@ -197,12 +210,12 @@ class RecipeOptions:
             )
 
     @property
-    def levels(self) -> tuple[masking_levels.Stage, ...]:
+    def levels(self) -> tuple[stages.Stage, ...]:
         """The stages of `mask_levels`."""
         return masking_levels.parse(self.mask_levels)
 
     def _check_levels(self) -> None:
-        """Refuse stages that never begin, and those of no use."""
+        """Refuse stages of no use."""
         if self.mask_levels and self.objective not in ("mlm", "rtd"):
             raise errors.UserError(
                 f"is for masked words; `objective={self.objective}` has a rule "
@@ -210,15 +223,6 @@ class RecipeOptions:
                 "mask_levels",
                 self.mask_levels,
             )
-        for start, level in self.levels:
-            if start >= self.num_train_steps:
-                raise errors.UserError(
-                    f"begins {level} after {start} steps, but the run has "
-                    f"`num_train_steps={self.num_train_steps}`. Give the "
-                    "stages before it fewer steps, or leave it out.",
-                    "mask_levels",
-                    self.mask_levels,
-                )
 
     def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file

@@ -181,7 +181,7 @@ ERNIE = {
     "mask_levels": "basic:3,phrase",
     "ngram": 1,
     "sentence_objective": "reordering,distance",
-    "task_starts": "0,3",
+    "task_stages": "1:3,1/2",
     "task_embeddings": True,
 }
 
@@ -189,7 +189,12 @@ ERNIE = {
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "changes",
-    [ERNIE, *({"objective": name} for name in SYSTEMS), "dialogue", "discourse"],
+    [
+        ERNIE,
+        *({"objective": name} for name in SYSTEMS),
+        "dialogue",
+        "discourse",
+    ],
 )
 def test_a_killed_run_ends_like_an_undisturbed_one(
     make, tmp_path, monkeypatch, request, changes

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.data import drawing, layouts, marks, masking, passages
+from albert_tf.data import drawing, layouts, marks, masking, passages, stages
 
 CLS, SEP, MASK = 2, 3, 4
 LENGTH, PREDICTIONS = 16, 3
@@ -171,12 +171,13 @@ def test_each_task_may_have_segment_ids_of_its_own():
 
 def test_tasks_are_added_one_after_the_other():
     drawer = dataclasses.replace(
-        make_drawer(("sop", "distance", "nsp")), starts=(0, 20, 10)
+        make_drawer(("sop", "distance", "nsp")),
+        task_stages=stages.parse("1:10,1/3:10,1/1/1"),
     )
     for step, known in (
         (0, {0}),
         (9, {0}),
-        (10, {0, 2}),
+        (10, {0, 1}),
         (20, {0, 1, 2}),
         (None, {0, 1, 2}),
     ):
@@ -185,6 +186,8 @@ def test_tasks_are_added_one_after_the_other():
             for seed in range(30)
         ]
         assert set(np.ravel(seen).tolist()) == known
+        if step == 10:
+            assert np.mean(seen) == pytest.approx(3 / 4, abs=0.1)
 
 
 def test_what_is_drawn_follows_from_the_keys():

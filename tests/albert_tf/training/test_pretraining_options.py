@@ -27,10 +27,14 @@ RTD = {"objective": "rtd"}
         ),
         *(
             (
-                {"sentence_objective": "sop,distance", "task_starts": wrong},
-                f"`task_starts={wrong}` is not a step of the run",
+                {"sentence_objective": "sop,distance", "task_stages": wrong},
+                f"`task_stages={wrong}` does not say how often each of",
             )
-            for wrong in ("", "0", "5,5", "0,x", "0,-1", "0,125000", "0,1,2")
+            for wrong in ("", "1", "1,1/1", "1:5,1/0", "1/1:5,1", "1:5,1/100")
+        ),
+        (
+            {"sentence_objective": "sop", "task_stages": "1:125000,1"},
+            "begins 1 after 125000 steps, but the run has",
         ),
         (
             {
