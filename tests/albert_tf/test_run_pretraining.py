@@ -107,7 +107,7 @@ def test_rows_of_several_examples_have_their_first_tokens_only(
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_our_recipes_give_no_warning(warnings, path):
     places = ["--input_file=a", "--output_dir=b", "--eval_input_file=c"]
-    places.append("--vocab_file=d")
+    places += ["--vocab_file=d", "--do_eval"]
     settings = options.parse(
         run_pretraining.PretrainingOptions, [*places, f"--flagfile={path}"]
     )

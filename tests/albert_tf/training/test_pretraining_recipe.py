@@ -201,10 +201,17 @@ def test_a_plateau_is_a_mean_near_the_entropy(caplog, losses, others, warned):
 @pytest.mark.parametrize(
     ("values", "losses"),
     [
-        ({}, {"masked_lm_loss": 2.0, "sentence_order_loss": 3.0}),
+        (
+            {"sentence_factor": 3.0},
+            {"masked_lm_loss": 2.0, "sentence_order_loss": 3.0},
+        ),
         ({"sentence_objective": "none"}, {"masked_lm_loss": 2.0}),
         (
-            {"objective": "rtd", "replaced_token_factor": 5.0},
+            {
+                "objective": "rtd",
+                "sentence_factor": 3.0,
+                "replaced_token_factor": 5.0,
+            },
             {
                 "masked_lm_loss": 2.0,
                 "sentence_order_loss": 3.0,
@@ -214,9 +221,7 @@ def test_a_plateau_is_a_mean_near_the_entropy(caplog, losses, others, warned):
     ],
 )
 def test_factors_are_those_of_the_losses(small_config, values, losses):
-    recipe = pretraining_options.RecipeOptions(
-        masked_lm_factor=2.0, sentence_factor=3.0, **values
-    )
+    recipe = pretraining_options.RecipeOptions(masked_lm_factor=2.0, **values)
     assert dict(pretraining_recipe.make_objective(recipe).losses) == losses
     update = training_options.UpdateOptions()
     model = pretraining_recipe.make_model(recipe, small_config, update)
