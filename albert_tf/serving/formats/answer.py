@@ -17,6 +17,7 @@ may be the text itself. In Python, with the folder in `sys.path`:
 
 import argparse
 import contextlib
+import hashlib
 import itertools
 import json
 import os
@@ -62,15 +63,9 @@ class Model:
     def __init__(self, folder: str | pathlib.Path | None = None) -> None:
         """Load a folder; the default is that of this file."""
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
-        self._about = json.loads((folder / "model.json").read_bytes())
+        self._about = _read_description(folder)
         self._service = self._about["service"]
-        has_windows = "windows" in self._about["options"]
-        if self._service not in OUTPUTS or has_windows:
-            raise UsageError(
-                f"answer.py does not answer for a {self._service}"
-                f"{' with windows' if has_windows else ''}. Export this model "
-                "as a SavedModel, or make its inputs yourself: see model.json."
-            )
+        self._windows = self._about["options"].get("windows")
         self.names: list[str] = self._about["texts"] or ["text"]
         self._encode = _load_vocabulary(folder, self._about)
         self._run = _load_network(folder, self._about)
@@ -80,18 +75,35 @@ class Model:
     ) -> list[dict[str, Any]]:
         """Return the answers to objects with the texts of `names`."""
         packed = [
-            self._pack(*(self._encode(entry[name]) for name in self.names))
+            self._divide(*(self._encode(entry[name]) for name in self.names))
             for entry in entries
         ]
-        order = sorted(range(len(packed)), key=lambda i: len(packed[i].ids))
-        answers: dict[int, dict[str, Any]] = {}
+        rows = [*itertools.chain.from_iterable(packed)]
+        order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
+        found: dict[int, Arrays] = {}
         for start in range(0, len(order), BATCH_SIZE):
             some = order[start : start + BATCH_SIZE]
-            columns = sorted(self._answer([packed[i] for i in some]).items())
-            for row, i in enumerate(some):
-                answer = {k: np.asarray(v[row]).tolist() for k, v in columns}
-                answers[i] = {**answer, "truncated": packed[i].truncated}
-        return [answers[i] for i in range(len(packed))]
+            outputs = self._ask([rows[i] for i in some])
+            for place, i in enumerate(some):
+                found[i] = {k: v[place] for k, v in outputs.items()}
+        numbers = iter(range(len(rows)))
+        answers = []
+        for several in packed:
+            of_text = [found[next(numbers)] for _ in several]
+            answer = sorted(self._conclude(of_text).items())
+            values = {k: np.asarray(v).tolist() for k, v in answer}
+            answers.append({**values, "truncated": several[0].truncated})
+        return answers
+
+    def _divide(self, *pieces: list[int]) -> list[Packed]:
+        """Pack the texts; a long one may have several windows."""
+        if not self._windows:
+            return [self._pack(*pieces)]
+        (first,) = pieces
+        limit = self._about["max_seq_length"] - 2
+        step = min(limit, self._about["options"]["window_stride"])
+        starts = range(0, max(1, len(first) - limit + step), step)
+        return [self._pack(first[i : i + limit]) for i in starts]
 
     def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
         """Join pieces; of what does not fit, the end of the longer is cut."""
@@ -104,8 +116,8 @@ class Model:
         back = [*second, special["sep"]] if second else []
         return Packed(front + back, len(front), truncated)
 
-    def _answer(self, batch: Sequence[Packed]) -> dict[str, Any]:
-        """Return what is answered, by name, with a row for each text."""
+    def _ask(self, batch: Sequence[Packed]) -> Arrays:
+        """Return outputs with a row for each sequence."""
         width = max(len(row.ids) for row in batch)
         inputs = {
             name: np.zeros((len(batch), width), np.int32)
@@ -116,23 +128,55 @@ class Model:
             inputs["input_ids"][i, :size] = row.ids
             inputs["input_mask"][i, :size] = 1
             inputs["segment_ids"][i, row.front : size] = 1
-        found, labels = self._run(inputs), self._about["labels"]
-        if self._service == "RegressionService":
-            return {"score": found["logits"][:, 0]}
+        found = self._run(inputs)
         if "sequence_output" in found:
             mask = inputs["input_mask"][..., None].astype(np.float32)
             total = (found.pop("sequence_output") * mask).sum(1)
-            return {"mean_output": total / mask.sum(1), **found}
-        if "embedding" in found:
+            found["mean_output"] = total / mask.sum(1)
+        return found
+
+    def _conclude(self, several: Sequence[Arrays]) -> dict[str, Any]:
+        """Return what is answered, from the outputs for each window."""
+        (found, *_), labels = several, self._about["labels"]
+        if self._windows:
+            logits = np.stack([each["logits"] for each in several])
+            logits = logits.max(0) if self._windows == "max" else logits.mean(0)
+            found = {"logits": logits}
+            if self._service == "ClassifierService":
+                powers = np.exp(logits - logits.max())
+                found = {"probabilities": powers / powers.sum()}
+            elif self._service == "MultiLabelService":
+                # As 1 / (1 + exp(-x)), which overflows.
+                found = {"probabilities": np.tanh(logits / 2) / 2 + 0.5}
+        if self._service == "RegressionService":
+            return {"score": found["logits"][0]}
+        if "probabilities" not in found:
             return found
         chances = found["probabilities"]
-        shared = {"labels": [labels] * len(batch), "probabilities": chances}
+        shared = {"labels": labels, "probabilities": chances}
         if self._service == "ClassifierService":
-            return {"label": [labels[i] for i in chances.argmax(-1)], **shared}
+            return {"label": labels[chances.argmax()], **shared}
         limits = self._about["options"]["thresholds"]
         is_given = chances > np.array([limits[n] for n in labels], np.float32)
-        given = [[*itertools.compress(labels, row)] for row in is_given]
-        return {"predicted": given, **shared}
+        return {"predicted": [*itertools.compress(labels, is_given)], **shared}
+
+
+def _read_description(folder: pathlib.Path) -> dict[str, Any]:
+    """Return model.json; refuse files that are not those it describes."""
+    path = folder / "model.json"
+    try:
+        about = json.loads(path.read_bytes())
+        expected = {folder / k: v for k, v in about["sha256"].items()}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        expected = {path: ""}
+    for path, digest in expected.items():
+        with open(path, "rb") as stream:
+            if hashlib.file_digest(stream, "sha256").hexdigest() != digest:
+                raise UsageError(
+                    f"{path} is damaged, or not of this model. Copy the folder "
+                    "again, or export the model again."
+                )
+    return about
 
 
 def _load_vocabulary(
@@ -180,7 +224,10 @@ def _load_network(
 ) -> Callable[[Arrays], Arrays]:
     """Return a function from ids, mask and segments to the outputs needed."""
     function = about["functions"]["tokens"]
-    names = [n for n in OUTPUTS[about["service"]] if n in function["outputs"]]
+    names: Sequence[str] = OUTPUTS[about["service"]]
+    if "windows" in about["options"]:
+        names = ("logits",)
+    names = [name for name in names if name in function["outputs"]]
     if about["format"] != "onnx":
         from ai_edge_litert import interpreter
 

@@ -9,6 +9,7 @@ onnx_model.py each describe one format.
 
 import dataclasses
 import functools
+import hashlib
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -84,7 +85,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         (tokens); `texts` that a sequence is made of, where that varies;
         `labels`, in the order of the logits; `special_ids`;
         `vocabulary`, its file and how it is used, with `replaced_ids`, see
-        `tokenization.Tokenizer.digit_comma_ids`; `options`.
+        `tokenization.Tokenizer.digit_comma_ids`; `options`; `sha256` of the
+        network and the vocabulary.
     """
     form.require()
     functions = form.functions(what.service)
@@ -101,17 +103,36 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         for name, function in functions.items()
     }
     name = str(run_folder.copy_vocabulary(what.vocabulary, path))
+    _copy_program(path, name, description["service"])
+    description["sha256"] = {
+        each: hashlib.sha256(
+            files.read_bytes(os.path.join(path, each))
+        ).hexdigest()
+        for each in (form.file_name, name)
+    }
     text = strict_json.dumps(description, indent=2, sort_keys=True) + "\n"
     files.write_text(os.path.join(path, DESCRIPTION_NAME), text)
-    _copy_program(path, name)
     return description
 
 
-def _copy_program(folder: str, vocabulary: str) -> None:
-    """Copy answer.py and its rules; a vocab.txt gets one piece a line."""
+def _copy_program(folder: str, vocabulary: str, kind: str) -> None:
+    """Copy answer.py and its rules; a vocab.txt gets one piece a line.
+
+    Args:
+        kind: Of the service.
+    """
     is_wordpiece = vocabulary == run_folder.VOCABULARY_NAMES["vocab_file"]
     rules = wordpiece_rules.__file__ if is_wordpiece else cleaning.__file__
-    sources = map(str, (answer.__file__, rules))
+    sources = [str(rules)]
+    if kind in answer.OUTPUTS:
+        sources.append(answer.__file__)
+    else:
+        logging.warning(
+            "The folder takes ids only: answer.py does not answer for a %s. "
+            "Make the inputs as %s says, or export a SavedModel.",
+            kind,
+            DESCRIPTION_NAME,
+        )
     contents = {os.path.basename(s): files.read_bytes(s) for s in sources}
     if is_wordpiece:
         path = os.path.join(folder, vocabulary)

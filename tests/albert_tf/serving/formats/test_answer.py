@@ -1,5 +1,7 @@
 """answer.py in a process without TensorFlow, against the SavedModel."""
 
+import dataclasses
+import functools
 import io
 import json
 import re
@@ -8,7 +10,8 @@ import sys
 
 import pytest
 
-from albert_tf.finetuning import embedding
+from albert_tf.finetuning import embedding, windows
+from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.client import ask
@@ -19,12 +22,12 @@ from albert_tf.serving.formats import (
     onnx_model,
     saved_model,
 )
+from albert_tf.serving.services import text_service
 from albert_tf.text import (
     tokenization,
     tokenizer_check,
     tokenizer_json,
     wordpiece,
-    wordpiece_rules,
 )
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.text import hard_texts
@@ -58,6 +61,27 @@ BAD_LINES = (
     b'{"id": [1], "text": "a", "text_pair": "b"}\n'
     b'{"id": null, "text": "a"\n'
 )
+# Services that divide long texts.
+WINDOWS = {
+    "max of windows": (
+        functools.partial(
+            text_service.ClassifierService, labels=saved_services.LABELS
+        ),
+        windows.WindowOptions("max"),
+    ),
+    "mean of windows": (
+        functools.partial(
+            text_service.MultiLabelService,
+            labels=saved_services.LABELS,
+            thresholds=(0.3, 0.34, 0.4),
+        ),
+        windows.WindowOptions("mean", 30),
+    ),
+    "number of windows": (
+        text_service.RegressionService,
+        windows.WindowOptions("mean", 9),
+    ),
+}
 # Format, service, and the vocabulary with its options.
 CASES = [
     ("onnx", "pair", {"spm_model_file": "spm.model"}),
@@ -80,6 +104,7 @@ CASES = [
     ),
     ("onnx", "embedding", {"vocab_file": "vocab.txt", "keep_accents": True}),
     ("onnx", "pretraining", {"vocab_file": "tokenizer.json"}),
+    *(("onnx", kind, {"vocab_file": "vocab.txt"}) for kind in WINDOWS),
 ]
 FILES = ("spm_model_file", "vocab_file")
 FORMS = {form.name: form for form in (lite_model.FORMAT, onnx_model.FORMAT)}
@@ -109,6 +134,12 @@ def make_service(kind, tokenizer):
         options = embedding.EmbeddingOptions()
         task = embedding.EmbeddingTask(tokenizer, LENGTH, options)
         service = make.of_task(task, given[0])
+    elif kind in WINDOWS:
+        make_it, long = WINDOWS[kind]
+        model = classification.AlbertClassifier(given[0], 3)
+        if kind == "number of windows":
+            model = classification.AlbertClassifier(given[0], 1)
+        service = make_it(model, *given[1:], pairs=False, long=long)
     elif kind == "pretraining":
         service = make.of_pretraining(*given, sentence_order=True)
     else:
@@ -157,6 +188,13 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     service = make_service(kind, tokenization.load(vocabulary))
     folder = tmp_path / "export"
     model = id_model.IdModel(service, vocabulary)
+    if kind in WINDOWS:
+        long = WINDOWS[kind][1]
+        kept = {
+            "windows": long.windows,
+            "window_stride": long.stride(LENGTH),
+        }
+        model = dataclasses.replace(model, options=kept)
     id_model.save(model, str(folder), FORMS[form])
     saved_model.save(service, str(tmp_path / "saved"))
     signature = ask.load(str(tmp_path / "saved"), "serving_default")
@@ -170,7 +208,8 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     wanted = ask.answer_all(signature, items)
     assert len(found) == len(wanted) == len(TEXTS) + 6
     assert sum("error" in row for row in found) == 5
-    assert {row.get("truncated") for row in found} == {True, False, None}
+    cut = {False, None} if kind in WINDOWS else {True, False, None}
+    assert {row.get("truncated") for row in found} == cut
     for row, expected in zip(found, wanted, strict=True):
         assert list(row) == list(expected)
         for name, value in expected.items():
@@ -194,38 +233,46 @@ def test_texts_without_a_table_are_lines():
         list(answer.read([b"id\ttext\n"], ["text"]))
 
 
+def cut_file(name):
+    """A change of a folder: a file loses its second half."""
+
+    def change(folder):
+        content = (folder / name).read_bytes()
+        (folder / name).write_bytes(content[: len(content) // 2])
+
+    return change
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A folder for LiteRT."""
+    options = tokenization.VocabularyOptions(vocab_file=str(OWN / "vocab.txt"))
+    service = make_service("labels", tokenization.load(options))
+    folder = tmp_path_factory.mktemp("exported")
+    model = id_model.IdModel(service, options)
+    id_model.save(model, str(folder), lite_model.FORMAT)
+    return folder
+
+
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"service": "TagService"}, "does not answer for a TagService. Export"),
-        ({"options": {"windows": "max"}}, "a ClassifierService with windows."),
-        ({"format": "litert"}, "ai_edge_litert.*first lines of answer.py"),
+        (cut_file("model.tflite"), "model.tflite is damaged, or not of this"),
+        (cut_file("vocab.txt"), "vocab.txt is damaged.*Copy the folder"),
+        (cut_file("model.json"), "model.json is damaged"),
+        (lambda f: (f / "model.json").write_text("[]"), "model.json is damag"),
+        (lambda f: (f / "vocab.txt").unlink(), "No such file.*vocab.txt"),
+        (lambda f: None, "ai_edge_litert.*first lines of answer.py"),
     ],
 )
-def test_what_cannot_be_answered_is_said(change, message, tmp_path):
+def test_what_cannot_be_read_is_said(exported, change, message, tmp_path):
     folder = tmp_path / "export"
-    folder.mkdir()
-    for module in (answer, wordpiece_rules):
-        shutil.copy(module.__file__, folder)
-    (folder / "vocab.txt").write_text("a\n")
-    about = {
-        "service": "ClassifierService",
-        "options": {},
-        "texts": ["text"],
-        "special_ids": {"unk": 0},
-        "functions": {"tokens": {"outputs": {}}},
-        "vocabulary": {
-            "vocab_file": "vocab.txt",
-            "do_lower_case": True,
-            "keep_accents": False,
-        },
-        **change,
-    }
-    (folder / "model.json").write_text(json.dumps(about))
+    shutil.copytree(exported, folder)
+    change(folder)
     done = run(folder, b"It rains.\n", BLOCKED + " ai_edge_litert")
     assert done.returncode == 2
-    assert re.search(message, done.stderr.decode())
-    assert b"Traceback" not in done.stderr
+    assert re.search(message, done.stderr.decode(), re.S)
+    assert b"Traceback" not in done.stderr and not done.stdout
 
 
 def test_without_any_answer_the_status_is_2(monkeypatch, capfdbinary, tmp_path):

@@ -142,6 +142,8 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
         assert (path / "spm.model").read_bytes() == stream.read()
     description = json.loads((path / id_model.DESCRIPTION_NAME).read_text())
     assert description == returned
+    digests = description.pop("sha256")
+    assert digests.keys() == {form.file_name, "spm.model"}
     (function,) = description.pop("functions").values()
     far = function.pop("largest_difference")
     ids = {"dtype": "int32", "shape": [None, None]}
@@ -188,6 +190,14 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
         },
         "options": {"learned": "yes"},
     }
+
+
+def test_what_answer_py_cannot_do_is_said(tiny_vocab, tmp_path, caplog):
+    model = id_services.make_model("tagging", tiny_vocab)
+    id_model.save(model, str(tmp_path / "model"), lite_model.FORMAT)
+    assert "does not answer for a TagService. Make the inputs" in caplog.text
+    names = {file.name for file in (tmp_path / "model").iterdir()}
+    assert "answer.py" not in names and "model.json" in names
 
 
 def test_too_long_sequences_get_no_answer(form, saved):
