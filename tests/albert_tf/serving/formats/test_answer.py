@@ -35,11 +35,16 @@ from tests.conftest import FIXTURES, python, tiny_config
 
 OWN = FIXTURES / "own_text"
 LENGTH = 24
+MOST_MIB = 300
 # The same network, written by another compiler.
 FLOAT_ATOL = 1e-4
-# Runs the program; importing one of the packages fails.
+# Runs the program; importing one of the packages fails. The last line says the
+# most memory in KiB.
 ALONE = """
-import runpy, sys
+import atexit, pathlib, runpy, sys
+status = pathlib.Path("/proc/self/status")
+most = lambda: status.read_text().partition("VmHWM:")[2].split()[0]
+atexit.register(lambda: print(most(), file=sys.stderr))
 for name in sys.argv[2].split():
     sys.modules[name] = None
 path = sys.argv[1] + "/answer.py"
@@ -203,6 +208,7 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     blocked = BLOCKED + " sentencepiece" * ("vocab_file" in options)
     done = run(folder, content, blocked)
     assert not done.returncode, done.stderr
+    assert 10 < int(done.stderr.split()[-1]) / 1024 < MOST_MIB
     found = [json.loads(line) for line in done.stdout.splitlines()]
     items = list(ask.read(io.BytesIO(content), "-", signature.inputs))
     wanted = ask.answer_all(signature, items)
