@@ -10,6 +10,8 @@ from albert_tf.finetuning.squad import squad_data
 from tests import row_files
 from tests.albert_tf.finetuning.squad import question_files
 
+PARAGRAPH = ("data", 0, "paragraphs", 0)
+QUESTION = (*PARAGRAPH, "qas", 0)
 CONTEXT = "Rain falls on the hills. Rain feeds the river."
 
 
@@ -156,32 +158,32 @@ def test_white_space_at_the_ends_is_no_part_of_an_answer(text, start, learnt):
         (("data",), [], "f.json has no questions"),
         (("data", 0), {}, "f.json, article 1: the key 'paragraphs' is missing"),
         (
-            ("data", 0, "paragraphs", 0),
+            PARAGRAPH,
             {"qas": []},
             "article 1, paragraph 1: the key 'context' is missing",
         ),
         (
-            ("data", 0, "paragraphs", 0, "context"),
+            (*PARAGRAPH, "context"),
             " \n",
             r"paragraph 1: the context is empty, so its questions \(ids a\)",
         ),
         (
-            ("data", 0, "paragraphs", 0, "qas", 0),
+            QUESTION,
             {"question": "?"},
             "paragraph 1, question 1: the key 'id' is missing",
         ),
         (
-            ("data", 0, "paragraphs", 0, "qas", 0, "answers", 0),
+            (*QUESTION, "answers", 0),
             {"text": "Rain"},
             r"\(id a\): the key 'answer_start' is missing",
         ),
         (
-            ("data", 0, "paragraphs", 0, "qas", 0, "is_impossible"),
+            (*QUESTION, "is_impossible"),
             "no",
             r"\(id a\): 'is_impossible' is \"no\"; it must be true or false",
         ),
         (
-            ("data", 0, "paragraphs", 0, "qas", 0, "is_impossible"),
+            (*QUESTION, "is_impossible"),
             True,
             r"\(id a\): is_impossible is true, but there are answers",
         ),
@@ -274,13 +276,6 @@ def test_own_questions_as_a_table(tmp_path):
     path.write_text(f"id\tcontext\tquestion\nx\t{CONTEXT}\tWhat?\n")
     expected = [squad_data.Question("x", "What?", CONTEXT, None)]
     assert squad_data.read_own(str(path)) == expected
-
-
-def test_own_questions_in_the_official_layout(tmp_path):
-    path = tmp_path / "f.json"
-    path.write_text(json.dumps(file_of(entry("a"), entry("b"))))
-    found = squad_data.read_own(str(path))
-    assert [question.id for question in found] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
