@@ -110,7 +110,6 @@ def option(name: str, value: object) -> Callable[[bytes], bytes]:
 
 
 DEEP = b"[" * 100_000
-GOOD = b'{"text": "Ivo slept.", "text_pair": "Ivo slept."}\n'
 RTE = b"index\tsentence1\tsentence2\tlabel\n"
 VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"
 ELSEWHERE = b'model_checkpoint_path: "../../beside/precious.txt"\n'
