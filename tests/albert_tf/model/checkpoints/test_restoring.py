@@ -89,18 +89,11 @@ def test_every_variable_without_a_partner_is_listed(
     assert_same_values(other, before)
 
 
-@pytest.mark.parametrize(
-    ("names", "message"),
-    [
-        (
-            ["albert/pooler/b", "albert/pooler/w"],
-            "none of the model's variables, but albert/pooler/b, albert/pooler",
-        ),
-    ],
-)
-def test_other_layouts_are_named(small_config, names, message, tmp_path):
+def test_other_layouts_are_named(small_config, tmp_path):
+    names = ["albert/pooler/b", "albert/pooler/w"]
     values = dict.fromkeys(names, np.zeros(16, np.float32))
     prefix = tf1_checkpoints.write(tmp_path / "x.ckpt", values)
+    message = "none of the model's variables, but albert/pooler/b, albert/pool"
     with pytest.raises(errors.UserError, match=message):
         restoring.restore(AlbertModel(small_config), prefix)
 
