@@ -166,10 +166,7 @@ def _require_readable(path: str, *, is_text: bool = True) -> None:
     """Refuse what can be no input; a named pipe can."""
     is_device = pathlib.Path(path).is_char_device()
     if not files.exists(path) or os.path.isdir(path) or is_device:
-        raise errors.UserError(
-            f"--input_file={path} is not a file.{files.similar(path)} Check "
-            f"the path (the current folder is {os.getcwd()})."
-        )
+        files.require_file(path, "input_file")
     if is_text and os.path.isfile(path):
         with files.open_binary(path) as stream:
             if b"\0" in stream.read(_LOOKED_AT):

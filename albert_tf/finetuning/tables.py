@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import functools
 import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -582,7 +583,9 @@ def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
         label_mean=None,
         label_deviation=None,
     )
-    content = files.sha256(path) if files.exists(path) else ""
+    content = ""
+    if files.exists(path) and not os.path.isdir(path):
+        content = files.sha256(path)
     return _parsed(path, content, same, needs_label)
 
 
@@ -685,6 +688,6 @@ def _label(written: Any, name: str, where: str) -> tuple[str, ...]:
     if not text or set(text) & {*"\t\n\r"}:
         raise errors.UserError(
             f"{where}: the column {name!r} holds {written!r}, which is no "
-            "label: one line of text. Correct the row, or remove it."
+            "label. A label is one line of text. Correct the row, or remove it."
         )
     return (text,)

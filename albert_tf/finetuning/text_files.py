@@ -284,6 +284,7 @@ def _csv_entries(
         for *_, line in _numbered(lines, name)
     )
     first = list(itertools.islice(texts, 1))
+    decode("".join(first).encode(errors="surrogateescape"), f"{name}, line 1")
     excel = _EXCEL.fullmatch("".join(first))
     if excel:
         separator, first = excel[1], []

@@ -90,6 +90,9 @@ CASES = {
     ),
     "table of one label": table("text,label\na,1\nb,1\n", "these labels", "1"),
     "table, empty": table("", "has 0 examples"),
+    "table, a folder": table(
+        "", "cannot be read: Is a directory", train_file="{here}"
+    ),
     "table, empty label": table("text,label\na,1\nb,\n", "line 3", "no label"),
     "table, unseen label": table(
         "text,label\na,x\nb,y\n", "line 3", "'y'", labels="x,z"

@@ -82,6 +82,7 @@ def test_a_quote_that_is_never_closed_is_named(file):
         (b"id;m\na;1\n", "has no 'n'; there are 'id', 'm'"),
         (b"n,n\n", "the column 'n' is there 2 times"),
         (b"\xff,n\n1,1\n", "is not UTF-8: byte 1 of"),
+        ("n\r\n1\r\n".encode("utf-16"), "is not UTF-8: byte 1 of"),
         (b'"n\n1', "this row is not CSV"),
     ],
 )
