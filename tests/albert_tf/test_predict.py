@@ -86,8 +86,8 @@ def test_files_that_cannot_be_used_are_named_before_the_model(tmp_path):
     binary = tmp_path / "picture.jsonl"
     binary.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
     for name, output, message in (
-        (tmp_path / "missing.txt", "out", "--input_file=.* no.* file"),
-        (tmp_path, "out", "--input_file=.* no.* file"),
+        (tmp_path / "missing.txt", "out", "`input_file=.* is not a file. C"),
+        (tmp_path, "out", "`input_file=.* is not a file but a folder"),
         (path, path, "is one of the input files"),
         (binary, "out", "picture.jsonl is not text"),
     ):
