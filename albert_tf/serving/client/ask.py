@@ -27,10 +27,10 @@ _OTHERS = {
     **dict.fromkeys(
         ("run_options.json", "scores.json"),
         "It is the folder of a run: export it with albert_tf.export, or ask it "
-        "with albert_tf.predict --run_dir.",
+        "with albert_tf.predict and its `run_dir`.",
     ),
     "model.json": "It is an export for LiteRT or ONNX Runtime; export with "
-    "--format=saved_model.",
+    "`format=saved_model`.",
 }
 # What TensorFlow raises for a graph that it cannot read.
 _DAMAGED = (

@@ -196,9 +196,9 @@ def test_masks_of_a_text_do_not_depend_on_its_neighbours(pretrained):
 @pytest.mark.parametrize(
     "name, advice",
     [
-        (run_folder.OPTIONS_NAME, ".*albert_tf.predict --run_dir"),
-        (scores.FILE_NAME, ".*albert_tf.predict --run_dir"),
-        (id_model.DESCRIPTION_NAME, ".*--format=saved_model"),
+        (run_folder.OPTIONS_NAME, ".*albert_tf.predict and its `run_dir`"),
+        (scores.FILE_NAME, ".*albert_tf.predict and its `run_dir`"),
+        (id_model.DESCRIPTION_NAME, ".*`format=saved_model"),
         ("else", ".*Name what albert_tf.export wrote"),
     ],
 )
