@@ -85,6 +85,13 @@ class InspectOptions:
         else:
             names = "sentence_objective", "markers_file"
             options.refuse_foreign(self, names, "objective")
+        alone = self.objective in ("plm", "spans")
+        if alone and self.sentence_objective != "none":
+            raise errors.UserError(
+                "predicts nothing beside. Set `sentence_objective=none`.",
+                "objective",
+                self.objective,
+            )
         _ = self.recipe
 
     @property

@@ -112,9 +112,19 @@ class Plan(_Strict):
                 allowed = {"config", "budget", *self.steps}
                 where = f"key of axes.{axis}.{value}"
                 _known(where, change.model_extra, allowed)
+                _known(f"{where}.budget", change.budget, self.steps)
+        _known("key of budget", self.budget, self.steps)
         _known("axis", self.base, self.axes)
         for axis, value in self.base.items():
             _known(f"value of axes.{axis}", [value], self.axes[axis])
+        if (
+            len({*self.seeds}) < len(self.seeds)
+            or min(self.seeds, default=0) < 0
+        ):
+            raise errors.UserError(
+                f"seeds = {self.seeds} are not different numbers from 0 on. "
+                "Give each seed once."
+            )
         if not (self.seeds and self.axes and all(self.axes.values())):
             raise errors.UserError(
                 "The plan has no cells. Give at least one axis with a value, "

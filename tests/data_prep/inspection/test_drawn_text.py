@@ -83,6 +83,12 @@ def test_a_task_is_shown_with_an_objective_only(name, value):
         inspect_records.InspectOptions("records", **{name: value})
 
 
+@pytest.mark.parametrize("objective", ["plm", "spans"])
+def test_tasks_about_sentences_beside_other_orders_are_refused(base, objective):
+    with pytest.raises(errors.UserError, match=f"`objective={objective}` pred"):
+        inspect(base, objective=objective, sentence_objective="sop")
+
+
 def test_only_passages_are_drawn_from(base):
     path = writing.run(base).output_file
     with pytest.raises(errors.UserError, match="`objective=mlm` is for pass"):

@@ -47,6 +47,18 @@ def read(tmp_path, text, size="default"):
         ('key = "score"', 'kye = "score"', "columns.score.key: Field requ"),
         ("seeds = [1, 2]", 'seeds = "1"', "seeds: Input should be a valid"),
         ("seeds = [1, 2]", "seeds = []", "The plan has no cells"),
+        (
+            "seeds = [1, 2]",
+            "seeds = [1, 1]",
+            "seeds = .1, 1. are not different",
+        ),
+        ("seeds = [1, 2]", "seeds = [-1]", "seeds = .-1. are not different"),
+        (
+            "{ train = 2.5 }",
+            "{ trian = 2 }",
+            "'trian' is no key of axes.color.b",
+        ),
+        ("train = 10", "trian = 10", "'trian' is no key of budget"),
         ("[axes.color.red]\n", "[axes.size]\n[axes.color.red]\n", "no cells"),
         ('color = "red"', 'colour = "red"', "'colour' is no axis.*color"),
         ('color = "red"', 'color = "green"', "'green' is no value of axes"),
