@@ -40,6 +40,7 @@ OUTPUTS = {
     "EncoderService": ("sequence_output", "pooled_output"),
     "PretrainedService": ("sequence_output", "pooled_output"),
 }
+NO_TABLES = "The input is a table. Write one JSON object a line."
 LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
 Arrays = dict[str, np.ndarray]
@@ -266,9 +267,7 @@ def read(
             line = line.removeprefix(b"\xef\xbb\xbf")
             fields = line.decode(errors="replace").rstrip("\r\n").split("\t")
             if {*names} <= {*fields}:
-                raise UsageError(
-                    "The input is a table. Write one JSON object a line."
-                )
+                raise UsageError(NO_TABLES)
         if not line.decode(errors="replace").strip():
             continue
         key: dict[str, Any] = {}
@@ -316,6 +315,8 @@ def main() -> int:
     )
     parser.add_argument("file", nargs="?", help="Default: standard input.")
     path = parser.parse_args().file
+    if path and path.lower().endswith((".tsv", ".csv")):
+        parser.error(f"{path}: {NO_TABLES}")
     source = contextlib.nullcontext(sys.stdin.buffer)
     good = bad = 0
     try:

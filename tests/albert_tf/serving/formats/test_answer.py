@@ -239,6 +239,13 @@ def test_texts_without_a_table_are_lines():
         list(answer.read([b"id\ttext\n"], ["text"]))
 
 
+def test_files_of_tables_are_refused(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["answer.py", "reviews.CSV"])
+    with pytest.raises(SystemExit, match="2"):
+        answer.main()
+    assert "reviews.CSV: The input is a table." in capsys.readouterr().err
+
+
 def cut_file(name):
     """A change of a folder: a file loses its second half."""
 
