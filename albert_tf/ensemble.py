@@ -247,13 +247,19 @@ def _moved(
             f"--{wrong}={getattr(settings, wrong)} does not go with the task "
             f"{task.name}. Say with --{right} where its data are."
         )
-    if settings.data_dir is not None and hasattr(task, "sources"):
-        sources = task.sources(settings.data_dir)
+    named = getattr(settings, right)
+    if named is None:
+        return {}
+    paths = [named] if has_folder else named.split(",")
+    for path in paths:
+        if not files.exists(path):
+            raise errors.UserError(
+                f"does not exist.{files.similar(path)}", right, path
+            )
+    if has_folder:
+        sources = task.sources(named)
         return {split: [path] for split, path in sources.items()}
-    if settings.predict_file is not None:
-        splits = (*task.eval_splits, *task.test_splits)
-        return dict.fromkeys(splits, settings.predict_file.split(","))
-    return {}
+    return dict.fromkeys((*task.eval_splits, *task.test_splits), paths)
 
 
 def _find_source(

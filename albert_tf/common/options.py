@@ -374,13 +374,22 @@ def run_script(
 
 
 def _warn_of_repeats(options_class: type) -> None:
-    """Name options that the command line gives with several values."""
+    """Name options that the command line gives with several values.
+
+    A flag file before an option is there to be changed, one behind it is not.
+    """
     given: dict[str, set[str]] = {}
     once = [x.name for x in leaves(options_class) if not x.metadata["repeated"]]
+    parser = _FlagValues()
     for word in sys.argv[1:]:
-        name, is_set, value = word.lstrip("-").partition("=")
-        if word[:1] == "-" and is_set and name in once:
-            given.setdefault(name, set()).add(value)
+        lines = [word]
+        if "=" in word:
+            lines = parser.read_flags_from_files([word], force_gnu=False)
+        for line in lines:
+            name, is_set, value = line.lstrip("-").partition("=")
+            is_own = lines == [word] or name in given
+            if line[:1] == "-" and is_set and name in once and is_own:
+                given.setdefault(name, set()).add(value)
     for name, values in given.items():
         if len(values) > 1:
             logging.warning(

@@ -86,13 +86,13 @@ def _check_manifest(
     _check_lengths(path, found, expected, argument)
     needed = manifest.vocab_size + expected.sentinels
     if needed != expected.vocab_size:
-        more = ""
+        rule = "Both must be equal"
         if expected.sentinels:
-            more = f", but for {expected.sentinels} ids that stand for spans"
+            rule = f"It needs {expected.sentinels} more, which stand for spans"
         raise errors.UserError(
             "was written with a vocabulary of "
             f"{manifest.vocab_size} pieces; the model has {expected.vocab_size}"
-            f". Both must be equal{more}. Use a model "
+            f". {rule}. Use a model "
             f"config with vocab_size={needed}, or write the records again with "
             "the model's vocabulary.",
             argument,

@@ -147,6 +147,8 @@ def open_model(path: str) -> Any:
         for name, mend in _OTHERS.items():
             if files.exists(os.path.join(path, name)):
                 advice = mend
+        for name in glob.iglob("[0-9]*/saved_model.pb", root_dir=path):
+            advice = f"Name a version of it, such as {os.path.dirname(name)}."
         raise errors.UserError(
             f"is no SavedModel: it has no saved_model.pb. {advice}",
             "saved_model",

@@ -286,6 +286,18 @@ def test_only_options_that_are_not_repeated_warn_of_it(monkeypatch, caplog):
     assert "`paths` is given with 2 values" in caplog.text
 
 
+@pytest.mark.parametrize("is_file_last", [True, False])
+def test_flag_files_behind_an_option_warn_of_it(
+    is_file_last, monkeypatch, caplog, tmp_path
+):
+    (tmp_path / "recipe").write_text("--paths=a\n")
+    words = ["--paths=b", f"--flagfile={tmp_path}/recipe"]
+    words = words if is_file_last else words[::-1]
+    monkeypatch.setattr(sys, "argv", ["", *words])
+    options._warn_of_repeats(Viewer)
+    assert ("`paths` is given with 2 values" in caplog.text) == is_file_last
+
+
 def test_to_dict_is_flat_and_from_dict_undoes_it():
     outer = Outer("x", from_=3, inner=Inner(1, "square"))
     flat = options.to_dict(outer)

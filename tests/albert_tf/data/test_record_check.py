@@ -103,7 +103,7 @@ def test_check_compares_the_vocabulary_with_the_manifest(record_path):
     more = dataclasses.replace(EXPECTED, vocab_size=25, sentinels=5)
     assert record_check.check_records([record_path], more)
     with pytest.raises(
-        errors.UserError, match="but for 5 ids that .* with vocab_size=25"
+        errors.UserError, match="5 more, which .* with vocab_size=25"
     ):
         record_check.check_records(
             [record_path], dataclasses.replace(more, vocab_size=20)

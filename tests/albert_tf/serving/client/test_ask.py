@@ -200,9 +200,11 @@ def test_masks_of_a_text_do_not_depend_on_its_neighbours(pretrained):
         (scores.FILE_NAME, ".*albert_tf.predict and its `run_dir`"),
         (id_model.DESCRIPTION_NAME, ".*`format=saved_model"),
         ("else", ".*Name what albert_tf.export wrote"),
+        ("3/saved_model.pb", ".*Name a version of it, such as 3"),
     ],
 )
 def test_other_folders_are_told_apart(tmp_path, name, advice):
+    (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("{}")
     message = f"`saved_model=.*no SavedModel{advice}"
     with pytest.raises(errors.UserError, match=message):
