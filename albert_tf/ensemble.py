@@ -256,7 +256,7 @@ def _moved(
             raise errors.UserError(
                 f"does not exist.{files.similar(path)}", right, path
             )
-    if has_folder:
+    if hasattr(task, "sources"):
         sources = task.sources(named)
         return {split: [path] for split, path in sources.items()}
     return dict.fromkeys((*task.eval_splits, *task.test_splits), paths)
