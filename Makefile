@@ -47,7 +47,7 @@ PIP_INSTALL = "$(PY)" $(INSTALL)
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
 	@echo "make demo   from a text file to a SavedModel on a tiny model"
-	@echo "make test   run most tests (about ten minutes)"
+	@echo "make test   run most tests (about nine minutes)"
 	@echo "make test-all   and the slow ones"
 	@echo "make test-lab   the tests of lab/"
 	@echo "make test-jax, test-torch   the tests that need jax, or torch and"

@@ -251,8 +251,7 @@ class _Packer:
             return bounds[begin + self._draws.randint(1, end - begin - 1)]
         if self._cuts_single:
             return self._word_start_inside(bounds[begin], bounds[end])
-        policy = options.single_segment_policy
-        if options.objective == "sop" and policy == "drop":
+        if options.single_segment_policy == "drop":
             return None
         return bounds[end]
 
