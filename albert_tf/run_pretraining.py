@@ -609,6 +609,26 @@ def _find_data(
     return data
 
 
+def _warn_of_no_effect(settings: PretrainingOptions) -> None:
+    """Name options that mean nothing without another one."""
+    recipe, devices = settings.recipe, settings.devices
+    for part in ("sentence", "token"):
+        factor = getattr(recipe, f"{part}_factor")
+        if factor != 1 and getattr(recipe, f"{part}_objective") == "none":
+            logging.warning(
+                "--%s_factor=%g has no effect: --%s_objective=none leaves out "
+                "the loss that it multiplies.",
+                part,
+                factor,
+                part,
+            )
+    for name in ("eval_input_file", "best_metric"):
+        if not settings.do_eval and getattr(settings, name) is not None:
+            logging.warning("--%s has no effect without --do_eval.", name)
+    if devices.tpu_name and not devices.on_tpu:
+        logging.warning("--tpu_name has no effect without --use_tpu.")
+
+
 def _warn(
     settings: PretrainingOptions, found: Sequence[manifests.Manifest]
 ) -> None:
@@ -618,6 +638,7 @@ def _warn(
             settings.recipe.optimizer, settings.train_batch_size
         )
     recipe = settings.recipe
+    _warn_of_no_effect(settings)
     if "capitalization" in recipe.token_objective and (
         settings.vocabulary.resolved().do_lower_case is False
     ):
@@ -646,9 +667,6 @@ def _warn(
         )
     for manifest in found:
         pretraining_data.warn_of_lost_masks(manifest)
-    for name in ("eval_input_file", "best_metric"):
-        if not settings.do_eval and getattr(settings, name) is not None:
-            logging.warning("--%s has no effect without --do_eval.", name)
     if settings.do_eval and settings.eval_input_file is None:
         logging.warning(
             "No --eval_input_file: evaluation measures on --input_file, which "

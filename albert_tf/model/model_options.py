@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 
 # What is learned about the tokens; see `training.systems`.
 OBJECTIVES = ("mlm", "rtd", "plm", "spans")
@@ -125,8 +125,3 @@ class OptimizerOptions:
         "Whether the rate before --start_warmup_step is the original's, which "
         "continues the line of the warm-up below 0; for comparisons.",
     )
-
-    def __post_init__(self) -> None:
-        if not self.start_warmup_step:
-            names = ["original_start_warmup"]
-            refuse_foreign(self, names, "start_warmup_step")

@@ -146,12 +146,6 @@ class RecipeOptions:
         self._check_markers()
         self._check_word_embeddings()
         self._check_generator()
-        for factor, objective in (
-            ("sentence_factor", "sentence_objective"),
-            ("token_factor", "token_objective"),
-        ):
-            if getattr(self, objective) == "none":
-                refuse_foreign(self, [factor], objective)
         if self.objective == "spans":
             others = "objective=mlm`, `rtd` or `plm"
             refuse_foreign(self, ["masked_lm_factor"], others)

@@ -7,7 +7,7 @@ import dataclasses
 import re
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 from albert_tf.model import config
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -175,10 +175,7 @@ class DistributionOptions:
                 "task_index",
                 self.task_index,
             )
-        if not self.on_tpu:
-            names = "tpu_name", "tpu_zone", "gcp_project"
-            refuse_foreign(self, names, "distribution_strategy=tpu")
-        elif not self.tpu_name:
+        if self.on_tpu and not self.tpu_name:
             raise errors.UserError(
                 "needs `tpu_name`. On a TPU VM use `tpu_name=local`, "
                 "elsewhere the name of the TPU.",

@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from albert_tf.common import errors, random_streams, ranges, shared_options
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 
 # The shortest target length that the original draws.
@@ -73,9 +73,6 @@ class PairOptions:
                 f"{self.sentence_objective} contradict each other. The first "
                 "is the original's name of nsp; drop one of the two."
             )
-        if self.objective != "sop" and self.single_segment_policy == "drop":
-            names = ["single_segment_policy"]
-            refuse_foreign(self, names, "sentence_objective=sop")
         smallest = self.num_special + _MIN_TARGET
         if self.max_seq_length < smallest:
             raise errors.UserError(
@@ -251,7 +248,8 @@ class _Packer:
             return bounds[begin + self._draws.randint(1, end - begin - 1)]
         if self._cuts_single:
             return self._word_start_inside(bounds[begin], bounds[end])
-        if options.single_segment_policy == "drop":
+        policy = options.single_segment_policy
+        if options.objective == "sop" and policy == "drop":
             return None
         return bounds[end]
 

@@ -139,6 +139,12 @@ def test_our_recipes_give_no_warning(warnings, path):
             "--token_objective=capitalization: pieces of this vocabulary have",
         ),
         (
+            {"sentence_factor": 2.0, "sentence_objective": "none"},
+            "--sentence_factor=2 has no effect",
+        ),
+        ({"token_factor": 2.0}, "--token_factor=2 has no effect"),
+        ({"tpu_name": "a"}, "--tpu_name has no effect without --use_tpu"),
+        (
             {"best_metric": "loss"},
             "--best_metric has no effect without --do_eval",
         ),

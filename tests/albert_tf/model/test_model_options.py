@@ -6,11 +6,6 @@ from albert_tf.common import errors
 from albert_tf.model import model_options
 
 
-def test_the_warm_up_of_the_original_needs_its_step():
-    with pytest.raises(errors.UserError, match="only used with `start_warmup"):
-        model_options.OptimizerOptions(original_start_warmup=True)
-
-
 def test_options_about_a_checkpoint_need_one():
     for changes in (
         {"init_from_group0": True},

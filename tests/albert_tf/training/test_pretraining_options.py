@@ -62,14 +62,6 @@ RTD = {"objective": "rtd"}
             "`generator_sharing=none` is only used with `objective=rtd`",
         ),
         (
-            {"sentence_objective": "none", "sentence_factor": 0.0},
-            "`sentence_factor=0.0` is only used with `sentence_objective`",
-        ),
-        (
-            {"token_factor": 2.0},
-            "`token_factor=2.0` is only used with `token_objective`",
-        ),
-        (
             {"objective": "spans", "masked_lm_factor": 2.0},
             "`masked_lm_factor=2.0` is only used with `objective=mlm`, `rtd`",
         ),

@@ -95,7 +95,7 @@ def test_factors_that_leave_nothing_to_learn_are_refused(values, message):
             "next_sentence_accuracy",
         ),
         (
-            {"sentence_objective": "none"},
+            {"sentence_objective": "none", "sentence_factor": 0.0},
             "masked_lm_loss masked_lm_accuracy",
         ),
         (

@@ -20,7 +20,6 @@ NO_LIST = "not a list of different host:port"
         (TRAINER, {"profile_steps": "5,²"}, "not two steps"),
         (DEVICES, {"use_tpu": True}, "needs `tpu_name`"),
         (DEVICES, {"distribution_strategy": "tpu"}, "needs `tpu_name`"),
-        (DEVICES, {"tpu_name": "a"}, "with `distribution_strategy=tpu`"),
         (DEVICES, {"worker_hosts": "a,b"}, NO_LIST),
         (DEVICES, {"worker_hosts": "a:1,a:1"}, NO_LIST),
         (DEVICES, {"worker_hosts": "a:1, ,b:2"}, NO_LIST),

@@ -320,9 +320,8 @@ def test_single_sentence_of_one_word_and_with_drop_is_left_out():
     drop = segment_pairs.PairOptions(128, 0.0, single_segment_policy="drop")
     corpus = [[[3, 4, 6, 7]], [[8]]]
     assert list(make_pairs(corpus, 0, drop, rng)) == [None]
-    with pytest.raises(errors.UserError, match="sentence_objective=sop"):
-        dataclasses.replace(drop, sentence_objective="nsp")
-    nsp = segment_pairs.PairOptions(128, 0.0, "nsp")
+    # The policy is for the sentence order only.
+    nsp = dataclasses.replace(drop, sentence_objective="nsp")
     (pair,) = make_pairs(corpus, 0, nsp, rng)
     assert pair == Pair([3, 4, 6, 7], [8], 1, single_sentence=True)
 
