@@ -89,11 +89,10 @@ def _with_defaults(
     elif path:
         found = checkpoint_files.find(path)
         modules = checkpoint_reader.modules_beside(found)
-        if modules:
-            known = dataclasses.asdict(modules)
-        else:  # Of this project, such as albert_small_en.
-            size = checkpoint_reader.read(found).projection_size
-            known = {"projection_size": size}
+        known = {
+            "text_pooling": modules.text_pooling if modules else "mean",
+            "projection_size": checkpoint_reader.read(found).projection_size,
+        }
     given = settings.vectors
     usual = {"text_pooling": "mean", "projection_size": 0}
     values = {

@@ -164,8 +164,6 @@ def vectors_of(path: str) -> Vectors:
     if config is None:
         raise teacher.no_config(path)
     modules = checkpoint_reader.modules_beside(found)
-    if modules is None:
-        size, pooling = checkpoint_reader.read(found).projection_size, "mean"
-    else:
-        size, pooling = modules.projection_size, modules.text_pooling
+    pooling = modules.text_pooling if modules else "mean"
+    size = checkpoint_reader.read(found).projection_size
     return Vectors(size or config.hidden_size, pooling, size)
