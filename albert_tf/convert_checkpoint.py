@@ -199,7 +199,6 @@ def _find_vocabulary(
 
 
 def _check_target(settings: ConvertOptions) -> None:
-    """Refuse to write over something, before anything is read."""
     target = settings.to
     if settings.format == _BFLOAT16:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
@@ -233,7 +232,6 @@ def _check_target(settings: ConvertOptions) -> None:
 
 
 def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
-    """Refuse a folder whose config file is that of another model."""
     folder = os.path.dirname(settings.to)
     path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
     if settings.format not in _WRITERS or not files.exists(path):
@@ -278,7 +276,6 @@ def _read(settings: ConvertOptions) -> _Source:
 
 
 def _check_state(source: _Source, path: str) -> None:
-    """Refuse moments that do not fit the weights."""
     wanted = {
         f"{name}/{kind}": value.shape
         for name, value in source.weights().items()
@@ -373,7 +370,6 @@ def _write_prefix(
 def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    """Write a folder with weights in bfloat16, config and vocabulary."""
     files.make_folder(folder, "to")
     run_folder.copy_vocabulary(vocabulary, folder)
     weights = huggingface.bfloat16_file(source.weights())

@@ -174,7 +174,6 @@ def _combine(
 
 
 def find_folders(patterns: str) -> list[str]:
-    """Return the folders that patterns match, in order, each once."""
     found: list[str] = []
     for pattern in filter(None, map(str.strip, patterns.split(","))):
         found += files.match(pattern) or [pattern]
@@ -203,7 +202,6 @@ def _make_task(folders: list[str], task_module: str | None) -> base.Task:
 def check_alike(
     folders: list[str], saved: list[saved_outputs.SavedOutputs], split: str
 ) -> None:
-    """Refuse outputs that are not about the same records."""
     first = saved[0]
     for folder, one in zip(folders, saved, strict=True):
         contents = [x.facts[features.CONTENT] for x in (first, one)]
@@ -223,7 +221,6 @@ def check_alike(
 def check_records(
     folders: list[str], saved: list[saved_outputs.SavedOutputs], split: str
 ) -> None:
-    """Refuse outputs that are positions in other records."""
     for folder, one in zip(folders, saved, strict=True):
         lines = features.differences(saved[0].facts, one.facts)
         if lines:

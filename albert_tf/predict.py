@@ -177,7 +177,6 @@ def _require_readable(path: str, *, is_text: bool = True) -> None:
 
 
 def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
-    """Yield the answers of a run, group by group."""
     with imports.uncollected():
         from albert_tf.finetuning import predictions
 
@@ -198,7 +197,6 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
 
 
 def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
-    """Yield the answers of a SavedModel, batch by batch."""
     with imports.uncollected():
         from albert_tf.serving.client import ask
 
@@ -224,7 +222,6 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
 
 
 def _write(path: str, batches: Iterable[_Answers]) -> None:
-    """Write answers as they come, or a table of all of them."""
     is_table = text_files.is_table(path)
     table: _Answers = []
     count, failures = 0, []
@@ -263,7 +260,6 @@ def _write(path: str, batches: Iterable[_Answers]) -> None:
 
 @contextlib.contextmanager
 def _input(path: str) -> Iterator[Iterable[bytes]]:
-    """Open a file, or standard input, which stays open."""
     if path == STANDARD:
         yield _lines(sys.stdin.buffer, "standard input")
     else:

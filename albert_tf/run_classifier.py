@@ -108,7 +108,6 @@ class ClassifierOptions(finetuning_options.FileOptions):
 
     @property
     def is_table(self) -> bool:
-        """Whether the task is a table that options describe."""
         return bool(self.table.text_columns)
 
 
@@ -210,7 +209,6 @@ def _with_scale(
 def _check_held_out(
     settings: ClassifierOptions, table: tables.TableOptions
 ) -> None:
-    """Refuse another training file: some held-out rows would be learnt ones."""
     path = settings.train_file
     started = run_folder.first(settings.finetuning.output_dir)
     if not (path and files.exists(path) and started and table.dev_share):
@@ -230,7 +228,6 @@ def _check_held_out(
 
 
 def _sources(settings: ClassifierOptions, task: base.Task) -> dict[str, str]:
-    """Return the file of each split that has one."""
     if isinstance(task, tables.TableTask):
         paths = settings.sources
         if settings.train_file and settings.table.dev_share:

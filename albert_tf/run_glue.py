@@ -96,7 +96,6 @@ def run(settings: GlueOptions) -> None:
 
 
 def _run(settings: GlueOptions, names: list[str]) -> None:
-    """Run all tasks in a folder that no other suite writes to."""
     for name in names:
         command = [
             *(sys.executable, "-m", "albert_tf.run_classifier"),
@@ -125,7 +124,6 @@ def _run(settings: GlueOptions, names: list[str]) -> None:
 
 
 def choose_tasks(settings: GlueOptions) -> list[str]:
-    """Return the tasks in the order in which they are run."""
     given = [name.strip().lower() for name in settings.tasks.split(",")]
     files.refuse_file(settings.recipe_dir, "recipe_dir")
     files.refuse_file(settings.data_dir, "data_dir")
@@ -150,7 +148,6 @@ def _recipe(settings: GlueOptions, name: str) -> str:
 
 
 def flags_of(settings: GlueOptions, name: str) -> list[str]:
-    """Return the command line of one task, without the program."""
     flags = {
         "flagfile": _recipe(settings, name),
         "task_name": name,
@@ -171,7 +168,6 @@ def flags_of(settings: GlueOptions, name: str) -> list[str]:
 
 
 def _predictions(output_dir: str, task: str) -> dict[str, str]:
-    """Return name and path of a task's files for the leaderboard."""
     names = [
         split.submission for split in glue_tasks.TASKS[task].splits.values()
     ]
@@ -179,13 +175,11 @@ def _predictions(output_dir: str, task: str) -> dict[str, str]:
 
 
 def _is_table(path: str) -> bool:
-    """Tell whether a file is the table of an earlier start."""
     head = "\n".join(_TABLE_HEAD).encode()
     return files.exists(path) and files.read_bytes(path).startswith(head)
 
 
 def _is_submission(path: str) -> bool:
-    """Tell whether a file is a submission of an earlier start."""
     wanted = {n for task in _TRAINED for n in _predictions("", task)}
     try:
         with zipfile.ZipFile(path) as archive:
@@ -195,7 +189,6 @@ def _is_submission(path: str) -> bool:
 
 
 def check_submission(settings: GlueOptions, names: list[str]) -> None:
-    """Refuse a submission that would lack a task, before anything runs."""
     path = str(settings.submission_file)
     outputs.claim(
         settings, "submission_file", [path], is_own=_is_submission(path)

@@ -144,7 +144,6 @@ class PretrainingOptions:
             )
 
     def _check_drawer(self) -> None:
-        """Refuse options that mean nothing for a drawer of its own."""
         if not self.masked_lm_budget:
             raise errors.UserError(
                 "chooses in training what it asks for. Give records without "
@@ -178,7 +177,6 @@ class PretrainingOptions:
         self._check_sentinels()
 
     def _check_sentinels(self) -> None:
-        """Refuse more spans than there are ids for."""
         spans = span_corruption.count_spans(self.masked_lm_budget)
         if self.recipe.objective == "spans" and (
             spans > span_corruption.SENTINELS
@@ -191,7 +189,6 @@ class PretrainingOptions:
             )
 
     def _check_records(self) -> None:
-        """Refuse what one kind of records does not allow."""
         if self.records == "passages":
             if not self.masked_lm_budget:
                 raise errors.UserError(
@@ -232,7 +229,6 @@ class PretrainingOptions:
         return self.masked_lm_budget or self.masks.max_predictions_per_seq
 
     def _check_masking(self) -> None:
-        """Refuse options of masking for records that hold masks."""
         plain = masking.MaskingOptions(
             max_predictions_per_seq=self.masks.max_predictions_per_seq
         )
@@ -270,7 +266,6 @@ class PretrainingOptions:
         )
 
     def make_drawer(self, config: AlbertConfig) -> drawing.Drawer | None:
-        """Return what draws examples in training, if anything does."""
         if not self.masked_lm_budget:
             return None
         masks = dataclasses.replace(
@@ -347,7 +342,6 @@ def run(settings: PretrainingOptions) -> None:
 def _read_words(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> np.ndarray | None:
-    """Return the word embeddings that a new training starts from, if any."""
     path = settings.recipe.word_embeddings_file
     is_new = settings.do_train and not run_folder.is_trained(
         settings.output_dir
@@ -372,7 +366,6 @@ def _train_and_evaluate(
     data: pretraining_data.PretrainingData,
     words: np.ndarray | None,
 ) -> None:
-    """Train and evaluate in a folder that no other process writes to."""
     trainer = _make_trainer(settings, config, strategy, words)
     num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
@@ -438,7 +431,6 @@ def _make_trainer(
     strategy: tf.distribute.Strategy,
     words: np.ndarray | None,
 ) -> training_loop.Trainer:
-    """Return model and optimizer in a trainer, with their first weights."""
     recipe, trainer_options = settings.recipe, settings.trainer
     keras.utils.set_random_seed(trainer_options.seed)
     with strategy.scope():
@@ -467,7 +459,6 @@ def _make_trainer(
 def _check_steps_left(
     settings: PretrainingOptions, trainer: training_loop.Trainer
 ) -> None:
-    """Refuse a schedule of `--init_checkpoint` that has already ended."""
     recipe = settings.recipe
     if recipe.init_schedule != "continue" or trainer.resumed_from:
         return
@@ -504,7 +495,6 @@ def _open_log(
 def _write_results(
     settings: PretrainingOptions, step: int, numbers: dict[str, float]
 ) -> None:
-    """Write the last evaluation, if there was one, and the run's card."""
     # A training whose checkpoints were followed writes its own card first.
     with (
         folder_lock.hold(settings.output_dir, "output_dir", math.inf)
@@ -521,7 +511,6 @@ def _check_batches(
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Refuse batches that devices cannot share, or have no memory for."""
     trainer, predictions = settings.trainer, settings.num_predictions
     system = pretraining_recipe.system_of(settings.recipe)
     step = memory_check.Step(
@@ -560,7 +549,6 @@ def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
 def _find_data(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> pretraining_data.PretrainingData:
-    """Find the records and make sure that they are what the run expects."""
     _check_pooling(settings, config)
     fit.check_length(
         settings.max_seq_length, config, settings.albert_config_file
@@ -610,7 +598,6 @@ def _find_data(
 
 
 def _warn_of_no_effect(settings: PretrainingOptions) -> None:
-    """Name options that mean nothing without another one."""
     recipe, devices = settings.recipe, settings.devices
     for part in ("sentence", "token"):
         factor = getattr(recipe, f"{part}_factor")
@@ -632,7 +619,6 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
 def _warn(
     settings: PretrainingOptions, found: Sequence[manifests.Manifest]
 ) -> None:
-    """Warn of what is allowed but probably not meant."""
     if settings.do_train:
         pretraining_recipe.warn_of_learning_rate(
             settings.recipe.optimizer, settings.train_batch_size

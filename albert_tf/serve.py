@@ -76,7 +76,6 @@ class ServeOptions:
             )
 
     def folders(self) -> dict[str, tuple[str, str]]:
-        """Return version and folder of each model by its name."""
         found: dict[str, tuple[str, str]] = {}
         if not self.saved_model.strip(", "):
             raise errors.UserError("is empty. Name a model.", "saved_model")
@@ -133,7 +132,6 @@ def _name(path: str) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, port), family=family, backlog=1024)
@@ -150,7 +148,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def run(settings: ServeOptions) -> None:
-    """Serve until SIGTERM or Ctrl-C."""
     folders = settings.folders()
     packages.require(
         *("fastapi", "fastapi_offline", "prometheus_client", "uvicorn"),

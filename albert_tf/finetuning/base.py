@@ -215,7 +215,6 @@ def check_labels(
 
 
 def log_remarks(remarks: Remarks) -> None:
-    """Log remarks, each with the number of examples."""
     for what, names in remarks.items():
         shown = ", ".join(map(str, names[:3])) + ", ..." * (len(names) > 3)
         logging.warning("%d %s (%s)", len(names), what, shown)

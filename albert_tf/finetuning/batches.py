@@ -95,7 +95,6 @@ def ask(
 def _records(
     task: base.Task, examples: Sequence[base.Example], split: str
 ) -> Batch:
-    """Return all records of examples, by name [records, *shape]."""
     found = list(task.featurize(examples, split))
     return {
         name: np.concatenate([empty, *(part[name] for part in found)]).astype(
@@ -106,7 +105,6 @@ def _records(
 
 
 def _zeros(task: base.Task, batch_size: int, split: str) -> Batch:
-    """Return a batch of zeros, in full length."""
     kinds = {"int64": np.int32, "float32": np.float32}
     return {
         feature.name: np.zeros(

@@ -55,7 +55,6 @@ def read(
 
 
 def read_texts(path: str) -> list[TextGroup | text_files.BadLine]:
-    """Read single texts, each `text`."""
     return _read(path, ("text",), ["text"])
 
 
@@ -82,7 +81,6 @@ def _read(
 
 
 def _number(written: Any, where: str) -> float:
-    """Return a score, which may be written as text."""
     number = text_files.number(written)
     if not math.isfinite(number) or isinstance(written, bool):
         raise errors.UserError(

@@ -142,7 +142,6 @@ def encode(
 def _encode_block(
     examples: Sequence[base.Example],
 ) -> tuple[int, list[bytes], base.Remarks]:
-    """Return how many examples a block has, their framed records, remarks."""
     task, split, layout = parallel.context()
     framed: list[bytes] = []
     task.remarks = {}
@@ -163,7 +162,6 @@ def write(
     *,
     through_link: bool = False,
 ) -> FeatureFile:
-    """Write framed records to a file, and what they follow from beside it."""
     files.make_folder(os.path.dirname(path))
     num_records, described = 0, path + FACTS_ENDING
     with files.replace_atomically(described, through_link=False) as beside:
@@ -259,7 +257,6 @@ def _without_padding(
 
 
 def _place(folder: str, task_name: str, facts: Mapping[str, Any]) -> str:
-    """Return the path of features that follow from these facts."""
     key = hashlib.sha256(
         strict_json.dumps(facts, sort_keys=True).encode()
     ).hexdigest()

@@ -73,7 +73,6 @@ def run(
 def _options_of_runs(
     settings: finetuning_options.TaskOptions,
 ) -> list[finetuning_options.TaskOptions]:
-    """Return the options of each run: its folder and its seed."""
     shared = settings.finetuning
     if shared.num_runs == 1:
         return [settings]
@@ -98,7 +97,6 @@ def _options_of_runs(
 def _check_number_of_runs(
     settings: finetuning_options.FinetuningOptions,
 ) -> None:
-    """Refuse a folder that holds one run for several, or more than wanted."""
     folder, wanted = settings.output_dir, settings.num_runs
     more = f"run_{1 if wanted == 1 else wanted + 1}"
     held = None
@@ -122,7 +120,6 @@ def _check_number_of_runs(
 def _check_weights(
     runs: Sequence[finetuning_options.FinetuningOptions],
 ) -> None:
-    """Refuse to evaluate or predict without weights, before any work."""
     for one in runs:
         if one.do_train or one.init.init_checkpoint:
             continue
@@ -133,7 +130,6 @@ def _check_weights(
 def _check_exits(
     settings: finetuning_options.FinetuningOptions, task: base.Task
 ) -> None:
-    """Refuse depths that the model does not have, or the head cannot do."""
     for name in ("exit_layers", "exit_heads"):
         if getattr(settings, name) and name not in task.exit_options:
             raise errors.UserError(
@@ -174,7 +170,6 @@ def _finish_several(
     data: run_data.RunData,
     runs: Sequence[scores.Run],
 ) -> None:
-    """Sum up several runs, and write the predictions of the best one."""
     folder = settings.output_dir
     if settings.do_eval:
         summary = one_run.sum_up(data.task, folder, runs)

@@ -286,7 +286,6 @@ class FileOptions(TaskOptions):
 
     @property
     def sources(self) -> dict[str, str]:
-        """The file of each split that has one."""
         paths = {
             base.TRAIN: self.train_file,
             base.DEV: self.dev_file,

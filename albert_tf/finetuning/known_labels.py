@@ -10,7 +10,6 @@ from albert_tf.training import run_folder
 
 
 def _has_head(folder: str, head: str) -> bool:
-    """Tell whether a Hugging Face folder has a variable of a head."""
     if not huggingface.is_folder(folder):
         return False
     return head in checkpoint_reader.read(folder).shapes
@@ -49,7 +48,6 @@ class Names:
     head: str
 
     def of_model(self, model: str) -> Sequence[str]:
-        """Return those of a run, or of a Hugging Face folder; else none."""
         folder = run_folder.folder_of(model)
         if run_folder.is_run(folder):
             return self.parse(run_folder.read(folder).options.get(self.option))

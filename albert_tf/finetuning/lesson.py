@@ -98,7 +98,6 @@ class Lesson:
     def outputs(
         self, examples: Sequence[base.Example], folder: str
     ) -> teacher_outputs.StoredOutputs:
-        """Return the teacher's outputs; ask for what `folder` lacks."""
         if self._stored is None:
             assert self._teacher is not None, "`prepare` comes first."
             self._stored = teacher_outputs.store(
@@ -114,7 +113,6 @@ class Lesson:
         return getattr(self._teacher, "model", None)
 
     def start(self, model: keras.Model) -> None:
-        """Give a new student the teacher's word embeddings, if it gets them."""
         if self._words is not None:
             size = model.encoder.config.embedding_size
             table = word_embeddings.reduced(self._words, size)
@@ -124,7 +122,6 @@ class Lesson:
 def soft_labels(
     settings: finetuning_options.TeacherOptions,
 ) -> Lesson | None:
-    """Return the lesson of a finetuned teacher, if there is one."""
     if settings.teacher is None:
         return None
     weight = settings.teacher_weight

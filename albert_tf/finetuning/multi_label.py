@@ -28,7 +28,6 @@ class MultiLabelTask(tables.TableTask):
         self._thresholds: np.ndarray | None = None
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout, with a 0 or 1 for each label."""
         return layouts.with_labels(super().layout(split), len(self.labels))
 
     def label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
@@ -156,7 +155,6 @@ class MultiLabelTask(tables.TableTask):
     def confusion(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> confusion.Confusion:
-        """Return how often each label is given, and right."""
         rows = probabilities.sigmoid(outputs["logits"])
         is_given = rows > self._thresholds_for(rows, examples)
         right = self.label_ids(examples)
@@ -165,7 +163,6 @@ class MultiLabelTask(tables.TableTask):
     def answers(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the labels above their thresholds, and all probabilities."""
         rows = probabilities.sigmoid(outputs["logits"])
         is_given = rows > self._thresholds_for(rows, examples)
         for example, row, given in zip(examples, rows, is_given, strict=True):

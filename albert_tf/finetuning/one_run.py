@@ -39,7 +39,6 @@ def run_once(
     data: run_data.RunData,
     strategy: tf.distribute.Strategy,
 ) -> scores.Run:
-    """Train, evaluate and predict with one seed, in one folder."""
     shared, task = settings.finetuning, data.task
     training, folder = shared.trainer, shared.output_dir
     is_chief = distribution.is_chief(strategy)
@@ -96,7 +95,6 @@ def _prepare_folder(
     data: run_data.RunData,
     is_chief: bool,
 ) -> None:
-    """Make the features, and then the folder this run's."""
     shared = settings.finetuning
     config, folder = shared.read_config(), shared.output_dir
     run = (folder, program, settings, config, shared.vocabulary)
@@ -133,7 +131,6 @@ def _start_log(
 def _initial_weights(
     settings: finetuning_options.FinetuningOptions, model: keras.Model
 ) -> model_options.InitOptions:
-    """Return where the weights of a model come from."""
     init = settings.init
     if settings.do_train and not init.init_checkpoint:
         logging.warning(
@@ -150,7 +147,6 @@ def _initial_weights(
 def sum_up(
     task: base.Task, output_dir: str, runs: Sequence[scores.Run]
 ) -> scores.Summary:
-    """Write the scores of one or several runs and their statistics."""
     summary = scores.Summary(task.name, task.key_metric, tuple(runs))
     scores.write(output_dir, summary)
     return summary
@@ -269,7 +265,6 @@ class _TaskTrainer:
 def warn_of_one_answer(
     split: str, score: float, answers: Iterable[Mapping[str, Any]]
 ) -> None:
-    """Say so if all examples get the same answer, and not all are right."""
     found = [
         answer.get("prediction", answer.get("spans")) for answer in answers
     ]

@@ -108,7 +108,6 @@ class RunPredictor:
         self.group = _BATCHES * batch_size
 
     def read(self, path: str) -> list[Item]:
-        """Read a file of the user's; see `base.Task.read_own`."""
         items = self.task.read_own(path)
         text_files.require_some(items, path)
         if all(isinstance(item, text_files.BadLine) for item in items):
@@ -152,7 +151,6 @@ class RunPredictor:
         ]
 
     def log_remarks(self) -> None:
-        """Log what was cut or left out."""
         base.log_remarks(self.task.remarks or {})
 
     def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:

@@ -63,7 +63,6 @@ class RaceOptions:
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The wanted ones of `race_data.LEVELS`."""
         if self.middle_only:
             return race_data.LEVELS[:1]
         return race_data.LEVELS[1:] if self.high_only else race_data.LEVELS
@@ -212,7 +211,6 @@ class RaceTask(base.Task):
     def _encode(
         self, examples: Sequence[race_data.RaceQuestion]
     ) -> Iterator[tuple[list[int], list[list[int]]]]:
-        """Yield the ids of each question's article and choices."""
         articles = list(dict.fromkeys(e.article for e in examples))
         ids = dict(
             zip(articles, self.tokenizer.encode_batch(articles), strict=True)
@@ -256,7 +254,6 @@ class RaceTask(base.Task):
     def answers(
         self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]
     ) -> Iterator[dict[str, Any]]:
-        """Yield the chosen letter and the probability of each letter."""
         rows = probabilities.softmax(outputs["logits"])
         for example, row in zip(examples, rows, strict=True):
             columns = zip(

@@ -107,7 +107,6 @@ class Reader:
     def _read_files(
         self, paths: Sequence[tuple[str, str]]
     ) -> Iterator[RaceQuestion]:
-        """Yield the questions of files; report where there are none."""
         no_articles: list[str] = []
         no_questions: list[str] = []
         for level, path in paths:
@@ -125,7 +124,6 @@ class Reader:
         self.remark("articles have no questions.", no_questions)
 
     def _find(self, folder: str) -> Iterator[tuple[str, str]]:
-        """Yield level and path of each file of a split."""
         names = files.list_folder(folder)
         if "all.txt" in names and not set(LEVELS) & set(names):
             self._report_others(folder, names, ["all.txt"])
@@ -151,7 +149,6 @@ class Reader:
     def _report_others(
         self, folder: str, names: Sequence[str], chosen: Sequence[str]
     ) -> None:
-        """Report what is not read, hidden files aside."""
         known = set(chosen)
         others = [n for n in names if n not in known and not n.startswith(".")]
         self.remark(
@@ -237,7 +234,6 @@ def _check_article(
     answers: list[Any] | None,
     where: str,
 ) -> None:
-    """Make sure that there is a text, and as many options as questions."""
     if not text.strip():
         raise errors.UserError(
             f"{where}: the article is empty, so its questions cannot be "
@@ -259,7 +255,6 @@ def _no_questions(path: str) -> errors.UserError:
 
 
 def _check_text(value: Any, what: str) -> None:
-    """Make sure that a question or an option is a text."""
     if not isinstance(value, str):
         raise errors.UserError(
             f"{what} is {strict_json.shown(value)}; it must be a text. Write "
@@ -268,7 +263,6 @@ def _check_text(value: Any, what: str) -> None:
 
 
 def _label(answer: Any, options: Sequence[str], where: str) -> int:
-    """Return the index that a letter means."""
     pairs = zip(LETTERS, options, strict=False)
     letters = [letter for letter, option in pairs if option]
     if answer not in letters:
@@ -280,6 +274,5 @@ def _label(answer: Any, options: Sequence[str], where: str) -> int:
 
 
 def _level_of(article_id: str) -> str:
-    """Return the level that an id such as `high12.txt` begins with."""
     found = re.match("|".join(LEVELS), article_id)
     return found[0] if found else ""

@@ -36,7 +36,6 @@ class RankingTask(regression.RegressionTask):
 
     @property
     def is_pairwise(self) -> bool:
-        """Whether two texts of a query are compared in training."""
         return self.options.ranking_loss != tables.POINTWISE
 
     @property
@@ -81,7 +80,6 @@ class RankingTask(regression.RegressionTask):
         return pairs
 
     def layout(self, split: str) -> layouts.Layout:
-        """Return the layout of a number; of a pair that of two options."""
         if split == base.TRAIN and self.is_pairwise:
             return layouts.choice_layout(self.max_seq_length, 2)
         return super().layout(split)

@@ -53,7 +53,6 @@ class RegressionTask(tables.TableTask):
         return held_out.choose(keys, alike, share, self.options.split_seed)
 
     def scaled(self, path: str) -> tables.TableOptions:
-        """Return the options with mean and deviation of a training file."""
         numbers = [example.label for example in self.read(path, base.TRAIN)]
         return dataclasses.replace(
             self.options,
@@ -74,5 +73,4 @@ class RegressionTask(tables.TableTask):
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
-        """Return correlations, and errors in the column's units."""
         return glue.TextTask.score(self, outputs, examples)

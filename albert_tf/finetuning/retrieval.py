@@ -128,7 +128,6 @@ def places(row: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
 def answers(
     vectors: np.ndarray, entries: Sequence[Entry]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the ids of the nearest texts for each query, as `prediction`."""
     ids = _ids(entries)
     for entry, row in _cosines(vectors, entries):
         nearest = np.argsort(-row, kind="stable")[:_MOST_ANSWERS]
@@ -143,7 +142,6 @@ def _ids(entries: Sequence[Entry]) -> list[Any]:
 def _cosines(
     vectors: np.ndarray, entries: Sequence[Entry]
 ) -> Iterator[tuple[Entry, np.ndarray]]:
-    """Yield each query with the cosines of all texts."""
     is_query = np.array([bool(entry.relevant) for entry in entries])
     texts, queries = vectors[~is_query].T, vectors[is_query]
     asked = [entry for entry in entries if entry.relevant]

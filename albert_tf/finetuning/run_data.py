@@ -70,7 +70,6 @@ class RunData:
     def _available(
         self, wanted: bool, splits: Sequence[str], option_name: str
     ) -> tuple[str, ...]:
-        """Return those of the wanted splits that are there."""
         if not wanted:
             return ()
         found = tuple(s for s in splits if s in self.sources)
@@ -89,7 +88,6 @@ class RunData:
     def make_features(
         self, settings: finetuning_options.FinetuningOptions
     ) -> None:
-        """Make the feature files that are not there yet."""
         option = "cached_dir" if settings.cached_dir else "output_dir"
         folder = distribution.worker_folder(
             self._strategy, getattr(settings, option)
@@ -119,7 +117,6 @@ class RunData:
                 )
 
     def start(self, model: keras.Model) -> None:
-        """Give a new model what it has of a teacher from the start."""
         if self._lesson:
             self._lesson.start(model)
 
@@ -137,7 +134,6 @@ class RunData:
 
     @property
     def description(self) -> str:
-        """One sentence on the data, for the run card."""
         counts = (
             f"{file.num_records:,} {split}"
             for split, file in self._features.items()
@@ -197,7 +193,6 @@ class RunData:
     def naming_damage(
         self, split: str
     ) -> contextlib.AbstractContextManager[None]:
-        """Have errors about damaged records of a split name the file."""
         path = self._features[split].path
         return inputs.naming_damage(
             [path],

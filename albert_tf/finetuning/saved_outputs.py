@@ -42,7 +42,6 @@ class SavedOutputs:
 
 
 def path(folder: str, split: str) -> str:
-    """Return where a run keeps the outputs of a split."""
     return os.path.join(folder, f"{split}_outputs.npz")
 
 

@@ -240,7 +240,6 @@ class TableOptions:
 
     @property
     def is_number(self) -> bool:
-        """Whether the model's output is a number."""
         return self.kind in ("number", "relevance")
 
     @property
@@ -252,7 +251,6 @@ class TableOptions:
 
     @property
     def key_metric(self) -> str:
-        """The score that chooses the best checkpoint."""
         return self.best_score or _SCORES[self.kind][0]
 
     @property
@@ -388,7 +386,6 @@ class TableTask(glue.TextTask):
     def featurize(
         self, examples: Sequence[TextExample], split: str
     ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield one record for each example, or window of one."""
         if self.options.long.is_divided:
             return windows.featurize(self, examples)
         return super().featurize(examples, split)
@@ -468,7 +465,6 @@ class TableTask(glue.TextTask):
     def _choose(
         self, examples: Sequence[TextExample], share: float
     ) -> list[bool]:
-        """Choose the examples that are held out; see `held_out.choose`."""
         labels = [numbers_of(example) for example in examples]
         keys = [self._key(example) for example in examples]
         return held_out.choose(keys, labels, share, self.options.split_seed)
@@ -478,11 +474,9 @@ class TableTask(glue.TextTask):
         return example.text_a, example.text_b
 
     def _labels(self, rows: Sequence[_Row]) -> Sequence[Any]:
-        """Return the label of each row as an example has it."""
         return [numbers[0] for numbers in self._numbers(rows)]
 
     def _numbers(self, rows: Sequence[_Row]) -> list[tuple[int, ...]]:
-        """Return the numbers of the labels of each row, ascending."""
         number_of = {label: i for i, label in enumerate(self.labels)}
         wrong: dict[str, str] = {}  # Each with its first place.
         for row in rows:
@@ -538,7 +532,6 @@ class TableTask(glue.TextTask):
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
-        """Return accuracy, F1, correlation, area under the curve, `loss`."""
         expected = np.array([example.label for example in examples])
         rows = probabilities.softmax(outputs["logits"])
         found = self.confusion(outputs, examples)
@@ -551,7 +544,6 @@ class TableTask(glue.TextTask):
 
 
 def numbers_of(example: TextExample) -> tuple[int, ...]:
-    """Return the numbers of the labels of an example."""
     label = example.label
     return label if isinstance(label, tuple) else (int(label or 0),)
 
@@ -647,7 +639,6 @@ def _texts(
 def _several(
     separator: str, written: Any, name: str, where: str
 ) -> tuple[str, ...]:
-    """Return the labels of a text: of a list, or between separators."""
     if written is None or isinstance(written, str):
         text = (written or "").strip()
         written = text.split(separator) if text else []

@@ -278,7 +278,6 @@ class TaggingTask(base.Task):
     def score_tags(
         self, tags: Sequence[Sequence[str]], examples: Sequence[TaggedText]
     ) -> dict[str, float]:
-        """Do what `score` does, for the tags of each example."""
         from seqeval import metrics  # Loads scikit-learn, which is slow.
 
         expected = [list(example.tags or ()) for example in examples]
@@ -370,7 +369,6 @@ class TaggingTask(base.Task):
     def _tags(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]
     ) -> Iterator[list[_Word]]:
-        """Yield the tag of each word of each example."""
         row = 0
         for example in examples:
             laid = self._lay_out(example)
@@ -404,7 +402,6 @@ class TaggingTask(base.Task):
 
 
 def _spans(example: TaggedText, words: Sequence[_Word]) -> list[dict[str, Any]]:
-    """Return the spans of a text, as JSON."""
     tags = [tag for tag, _ in words]
     best = np.array([probability for _, probability in words])
     spans = []

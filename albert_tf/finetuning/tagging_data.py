@@ -283,7 +283,6 @@ def _columns(
 
 
 def _blocks(path: str) -> Iterator[list[_Row]]:
-    """Yield lines that stand together."""
     block: list[_Row] = []
     for number, (_, fields) in enumerate(text_files.read_rows(path), 1):
         if len(fields) == 1:
@@ -315,7 +314,6 @@ def _rows(block: Sequence[_Row], word_column: int) -> list[_Row]:
 
 
 def _column(name: str, wanted: int, width: int, place: str) -> int:
-    """Return the index of a column."""
     if not 0 < abs(wanted) <= width:
         raise errors.UserError(
             f"is not there: {place} has the columns 1 to {width}. Choose one "
@@ -447,7 +445,6 @@ def with_spans(
 def _checked_spans(
     spans: Any, text: str, where: str
 ) -> list[tuple[int, int, str]]:
-    """Return start, end and label of each span, in their order."""
     found = []
     for span in spans if isinstance(spans, list) else [spans]:
         values = span if isinstance(span, dict) else {}

@@ -80,7 +80,6 @@ class SavedTexts:
     """A SavedModel of ours that gives vectors of texts, or their labels."""
 
     def __init__(self, path: str, task: base.Task):
-        """Load it; refuse one that answers otherwise, or with other labels."""
         self.task = task
         self._path = path
         self._model = tf.saved_model.load(path)
@@ -194,7 +193,6 @@ def _of_checkpoint(
 
 
 def no_config(path: str) -> errors.UserError:
-    """Return the error of a checkpoint whose architecture is not known."""
     return errors.UserError(
         "has no config file beside it. Give it its config.json, or "
         "albert_config.json.",
@@ -204,7 +202,6 @@ def no_config(path: str) -> errors.UserError:
 
 
 def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
-    """Refuse a Hugging Face folder whose classes have other names."""
     wanted = getattr(task, "labels", None)
     if not wanted or not huggingface.is_folder(checkpoint):
         return
@@ -218,7 +215,6 @@ def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
 
 
 def _check_task(its: base.Task, task: base.Task, path: str) -> None:
-    """Refuse a teacher of another kind of task."""
     if type(its) is not type(task):
         raise errors.UserError(
             f"was finetuned for {its.name}, the student is for {task.name}. "

@@ -31,7 +31,6 @@ class StoredOutputs:
     """
 
     def __init__(self, folder: str):
-        """Open a folder that `store` has filled."""
         self._folder = folder
         self.facts: Mapping[str, Any] = _read_manifest(folder)["facts"]
         self.layout = _layout(next(self._parts()))
@@ -55,7 +54,6 @@ class StoredOutputs:
     def joined(
         self, framed: Iterable[Sequence[bytes]]
     ) -> Iterator[Sequence[bytes]]:
-        """Add the outputs to records, in order, framed for a TFRecord file."""
         added = self._messages()
         for batch in framed:
             # Two messages, one behind the other, are one with the features of
@@ -98,7 +96,6 @@ def facts_of(
 
 
 def require_same_tokens(asked: base.Task, task: base.Task) -> None:
-    """Refuse a teacher's task whose records are not those of the student."""
     if _records(asked) != _records(task):
         raise errors.UserError(
             "has another vocabulary or cuts texts in another way than the "
@@ -155,7 +152,6 @@ def _fill(
     examples: Sequence[base.Example],
     facts: Mapping[str, Any],
 ) -> None:
-    """Write all parts that are not there yet, and then the manifest."""
     files.make_folder(folder)
     asked.task.remarks = {}
     starts = range(0, len(examples), _PART)
@@ -194,7 +190,6 @@ def _part(folder: str, number: int) -> str:
 
 
 def is_stored(path: str) -> bool:
-    """Tell whether a folder holds the outputs of a teacher."""
     return files.exists(os.path.join(path, _MANIFEST))
 
 

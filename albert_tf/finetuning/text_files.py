@@ -55,14 +55,12 @@ class BadLine:
 
     @property
     def answer(self) -> dict[str, Any]:
-        """What is written instead of an answer."""
         return {**self.key, "error": self.message}
 
 
 def bad_line(
     key: dict[str, Any], values: Any, error: errors.UserError
 ) -> BadLine:
-    """Return what stands for a line; `values` is what was read of it."""
     if isinstance(values, dict) and "id" in values:
         key = {"id": values["id"], **key}
     return BadLine(key, str(error))
@@ -82,7 +80,6 @@ def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
 
 
 def and_others(places: Sequence[str]) -> str:
-    """Return what an error about one place says about others like it."""
     if not places:
         return ""
     more = ", ..." * (len(places) > _SHOWN)
@@ -91,7 +88,6 @@ def and_others(places: Sequence[str]) -> str:
 
 
 def require_some(found: Sequence[Any], path: str) -> None:
-    """Refuse a file without examples."""
     if not found:
         raise errors.UserError(
             f"{path} has no examples. Give a file that has some."
@@ -157,7 +153,6 @@ def read_own(
 
 
 def is_table(name: str) -> bool:
-    """Tell whether a file's name is that of a table, in any case."""
     return name.lower().endswith(".tsv")
 
 
@@ -237,7 +232,6 @@ def _warn_of_empty(name: str, lines: Sequence[int], empty_text: str) -> None:
 def _numbers(
     fields: Sequence[str], inputs: Sequence[str], where: str
 ) -> list[str]:
-    """Return the names of the columns of a table that has none."""
     names = [str(number) for number in range(1, len(fields) + 1)]
     demand = "Without a header, columns are their numbers from 1. It needs"
     require_names(names, inputs, where, demand)
@@ -401,7 +395,6 @@ def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _split(path: str) -> list[bytes]:
-    """Return the lines of a file, with their ends."""
     return io.BytesIO(_read(path).removeprefix(_BYTE_ORDER_MARK)).readlines()
 
 
@@ -428,7 +421,6 @@ def _numbered(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
 def _entry(
     where: str, key: dict[str, Any], parse: Callable[[], dict[str, Any]]
 ) -> Entry | BadLine:
-    """Return what `parse` makes of a line, or a bad line."""
     try:
         return where, key, parse()
     except errors.UserError as error:
@@ -543,7 +535,6 @@ def _checked_names(names: list[str], where: str) -> list[str]:
 
 
 def row(line: bytes, names: Sequence[str], where: str) -> dict[str, str]:
-    """Return the fields of a row by the names of their columns."""
     return _by_names(decode(line, where).split("\t"), names, where, "\t")
 
 

@@ -52,7 +52,6 @@ class WindowOptions:
 
     @property
     def is_divided(self) -> bool:
-        """Whether there may be several windows."""
         return self.windows != FIRST
 
     def stride(self, max_seq_length: int) -> int:
@@ -84,7 +83,6 @@ def divide(
 def featurize(
     task: Any, examples: Sequence[TextExample]
 ) -> Iterator[dict[str, np.ndarray]]:
-    """Yield a record for each window; see `divide`."""
     length = task.max_seq_length
     for start in range(0, len(examples), _BATCH):
         part = examples[start : start + _BATCH]

@@ -49,7 +49,6 @@ class Model:
         self.layers: list[int] = []
 
     def __call__(self, inputs: scoring.Inputs) -> Mapping[str, np.ndarray]:
-        """Ask it."""
         found = self.ask(inputs)
         self.requests.append(inputs)
         self.layers += list(found.get("layers", ()))
@@ -118,7 +117,6 @@ def to_markdown(points: Sequence[Point], metric: str) -> str:
 
 
 def write(folder: str, points: Sequence[Point], metric: str) -> None:
-    """Write the table and a plot of it into the folder of an export."""
     import matplotlib.figure  # Slow to import, and needed only here.
 
     table = to_markdown(points, metric)

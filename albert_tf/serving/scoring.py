@@ -87,7 +87,6 @@ def _score_vectors(
     task: embedding.EmbeddingTask,
     examples: Sequence[embedding_data.TextGroup],
 ) -> dict[str, float]:
-    """Return the metrics; `ask` takes examples of one text."""
     vectors = []
     for texts in zip(*(e.texts for e in examples), strict=True):
         alone = [embedding_data.TextGroup(text, (text,)) for text in texts]
@@ -98,8 +97,6 @@ def _score_vectors(
 def by_texts(
     ask: Ask, task: base.Task, examples: Sequence[base.Example]
 ) -> dict[str, float]:
-    """Return the task's metrics for what the signature of texts says."""
-
     def ask_all(some: Sequence[base.Example]) -> base.Outputs:
         parts = []
         for start in range(0, len(some), _BATCH_SIZE):
@@ -155,7 +152,6 @@ _READ = ("answer", "score", "probabilities", "embedding")
 
 
 def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
-    """Return the inputs of the signature of texts."""
     if isinstance(task, squad.SquadTask):
         return {
             "question": [example.text for example in examples],

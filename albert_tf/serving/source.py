@@ -64,12 +64,10 @@ class Source:
 
 
 def find(settings: source_options.SourceOptions) -> Source:
-    """Return what the options say."""
     return _of_run(settings) if settings.run_dir else _of_checkpoint(settings)
 
 
 def _of_run(settings: source_options.SourceOptions) -> Source:
-    """Return what the folder of a run says; given options come first."""
     assert settings.run_dir is not None
     run_ = run_folder.read(settings.run_dir)
     if not settings.task:  # An encoder alone needs no task.
@@ -120,7 +118,6 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
 
 
 def _check_checkpoint(settings: source_options.SourceOptions) -> None:
-    """Refuse a checkpoint of another vocabulary than the run's."""
     named = {"checkpoint": settings.checkpoint, "run_dir": settings.run_dir}
     manifests.check_vocabularies(
         {
@@ -131,7 +128,6 @@ def _check_checkpoint(settings: source_options.SourceOptions) -> None:
 
 
 def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
-    """Return what a checkpoint and the options say."""
     assert settings.init_checkpoint is not None
     for name, value in settings.given.items():
         if name in _FOR and settings.task not in _FOR[name]:
@@ -189,7 +185,6 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
 
 
 def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:
-    """Return the tags that a Hugging Face folder names."""
     names: Sequence[str] = ()
     if huggingface.is_folder(checkpoint.path):
         names = huggingface.read_details(checkpoint.path).labels
@@ -269,7 +264,6 @@ def choose_vocabulary(
 def make_service(
     source: Source, task: base.Task | None, precision: str = "float32"
 ) -> service.Service:
-    """Build a model, with new weights, and its signatures."""
     values = source.values
     encoder = AlbertModel(
         source.config,
@@ -298,7 +292,6 @@ def make_service(
 
 
 def trained_depths(source: Source) -> tuple[int, ...]:
-    """Return the depths at which the head was trained, in order."""
     return source.config.exits(source.values.get("exit_layers"))
 
 
@@ -378,7 +371,6 @@ def make_task(source: Source) -> base.Task | None:
 
 
 def _labels(values: Mapping[str, Any]) -> list[str]:
-    """Return the names of the classes of a bare checkpoint."""
     count = values["num_labels"]
     names = values.get("known_labels") or list(map(str, range(count)))
     if "labels" in values:

@@ -165,6 +165,5 @@ class SourceOptions:
 
     @property
     def given(self) -> dict[str, Any]:
-        """The options that were given, by name."""
         values = options.to_dict(self).items()
         return {name: value for name, value in values if value is not None}

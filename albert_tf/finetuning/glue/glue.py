@@ -123,7 +123,6 @@ class TextTask(base.Task):
     def confusion(
         self, outputs: base.Outputs, examples: Sequence[glue_data.TextExample]
     ) -> confusion.Confusion | None:
-        """Return how often each label is taken for which; not for numbers."""
         if self.is_regression:
             return None
         return confusion.Confusion.of(
@@ -170,7 +169,6 @@ class GlueTask(TextTask):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ):
-        """Look up a task by its name, in any case."""
         known = {task.lower(): spec for task, spec in glue_tasks.TASKS.items()}
         if name.lower() not in known:
             raise errors.UserError(

@@ -37,7 +37,6 @@ class TextExample:
 def read(
     spec: glue_tasks.TaskSpec, name: str, path: str, split: str
 ) -> Iterator[TextExample]:
-    """Yield the examples of an official file."""
     columns = spec.splits.get(split)
     if columns is None:
         raise errors.UserError(

@@ -154,12 +154,10 @@ class TaskSpec:
 
     @property
     def is_regression(self) -> bool:
-        """Whether a number is predicted rather than a label."""
         return not self.labels
 
     @property
     def has_pairs(self) -> bool:
-        """Whether an example has two texts."""
         return any(split.text_b is not None for split in self.splits.values())
 
 

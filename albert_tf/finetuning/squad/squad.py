@@ -139,13 +139,11 @@ class SquadTask(base.Task):
         }
 
     def remember(self, scores: Mapping[str, float]) -> None:
-        """Take the threshold for new questions from an earlier `score`."""
         if self._known_threshold is None:
             self._known_threshold = scores.get(_THRESHOLD)
 
     @property
     def has_null(self) -> bool:
-        """Whether questions may have no answer."""
         return self.options.squad_version == "2.0"
 
     # Text to records.

@@ -114,7 +114,6 @@ def n_best(
 def _distinct(
     context: str, spans: Spans, size: int, white_space: bool
 ) -> list[Candidate]:
-    """Turn ranked spans into entries with different texts."""
     found: dict[str, tuple[float, float]] = {}
     for start, end, *scores in zip(
         spans.start.tolist(),
@@ -354,7 +353,6 @@ class ThresholdRule:
     scoring: float | None = None
 
     def is_answered(self, null_score: float, threshold: float) -> bool:
-        """Tell whether a question gets its text."""
         if self.inclusive:
             return null_score <= threshold
         return null_score < threshold

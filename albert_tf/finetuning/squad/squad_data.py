@@ -106,7 +106,6 @@ class Report:
     repaired: tuple[str, ...] = ()
 
     def lines(self, path: str) -> list[str]:
-        """Return one line for each thing that a user should know."""
         lines = [
             f"{path}: {self.num_questions:,} questions about "
             f"{self.num_paragraphs:,} paragraphs"
@@ -204,7 +203,6 @@ def _own_question(
 
 
 def parse(content: Any, path: str) -> tuple[list[Question], Report]:
-    """Turn the content of a file into questions; see `read`."""
     questions: list[Question] = []
     not_found: list[str] = []
     partly_found: list[str] = []
@@ -235,7 +233,6 @@ def parse(content: Any, path: str) -> tuple[list[Question], Report]:
 def _paragraphs(
     content: Any, path: str
 ) -> Iterator[tuple[str, list[Any], str]]:
-    """Yield text, questions and place of each paragraph."""
     for article_number, article in enumerate(
         _get(content, "data", list, path), 1
     ):
@@ -320,7 +317,6 @@ def place_answer(context: str, text: str, start: int) -> Answer:
 def _get(
     entry: Any, key: str, kind: type | tuple[type, ...], where: str
 ) -> Any:
-    """Return the value of a key that must be there."""
     if not isinstance(entry, Mapping):
         raise errors.UserError(
             f"{where}: {strict_json.shown(entry)} stands where an object with "

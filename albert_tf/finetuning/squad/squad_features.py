@@ -49,7 +49,6 @@ class WindowOptions:
     )
 
     def check_length(self, max_seq_length: int) -> None:
-        """Refuse sequences that are too short for a question."""
         if max_seq_length <= self.max_query_length + NUM_SPECIAL:
             raise errors.UserError(
                 "leaves no tokens for the paragraph beside "
@@ -109,7 +108,6 @@ class Windows:
 
     @functools.cached_property
     def spans(self) -> list[slice]:
-        """For each question its windows."""
         edges = np.searchsorted(
             self.question, np.arange(len(self.queries) + 1)
         ).tolist()

@@ -91,7 +91,6 @@ def units_of(questions: Iterable[squad_data.Question]) -> str:
 
 
 def exact_match(gold: str, predicted: str, units: str = "words") -> int:
-    """Return 1 if two answers are equal after normalization, else 0."""
     return int(UNITS[units](gold) == UNITS[units](predicted))
 
 
@@ -218,7 +217,6 @@ def score_version_2(
 def _averages_by_kind(
     scores: Mapping[str, Mapping[str, float]], has_answer: Mapping[str, bool]
 ) -> dict[str, float]:
-    """Return the averages of all, of `HasAns` and of `NoAns` questions."""
     results = _averages(scores, scores["exact"])
     for prefix, wanted in (("HasAns", True), ("NoAns", False)):
         ids = [id_ for id_, has in has_answer.items() if has is wanted]

@@ -96,7 +96,6 @@ class Results:
         return {**results, "null_score_diff_threshold": threshold}
 
     def answers(self, threshold: float) -> Iterator[dict[str, Any]]:
-        """Yield what `squad.SquadTask.answers` yields."""
         texts = self.texts(threshold)
         for question in self.questions:
             id_ = question.id
@@ -110,7 +109,6 @@ class Results:
             yield answer
 
     def write(self, threshold: float, output_dir: str) -> None:
-        """Write the files of `squad.SquadTask.write_predictions`."""
         contents: dict[str, Any] = {
             "predictions": self.texts(threshold),
             "nbest_predictions": {

@@ -21,7 +21,6 @@ _NEEDS = {
 
 
 def read(path: str, split: str, *, has_null: bool) -> list[squad_data.Question]:
-    """Read the questions of a split; log what was repaired or left out."""
     questions, report = squad_data.read(path, _OPTION[split])
     for line in report.lines(path):
         logging.info("%s", line)
@@ -67,7 +66,6 @@ def _check_labels(
 def _trainable(
     questions: Sequence[squad_data.Question], path: str
 ) -> list[squad_data.Question]:
-    """Leave out what cannot be learnt, and say so."""
     several = sum(len(q.answers or ()) > 1 for q in questions)
     if several:
         logging.info(

@@ -169,7 +169,6 @@ def open_model(path: str) -> Any:
 
 
 def load(path: str, name: str) -> Signature:
-    """Load a SavedModel for one of its signatures."""
     model = open_model(path)
     usable = [
         key
@@ -194,7 +193,6 @@ def load(path: str, name: str) -> Signature:
 def answer_all(
     signature: Signature, items: Sequence[Request | text_files.BadLine]
 ) -> list[dict[str, Any]]:
-    """Return what is written for each item: an answer, or its error."""
     requests = [item for item in items if isinstance(item, Request)]
     found = iter(signature(requests) if requests else ())
     return [
@@ -247,7 +245,6 @@ def read(
 def _request(
     entry: Mapping[str, Any], place: dict[str, Any], inputs: Inputs, where: str
 ) -> Request:
-    """Return the inputs of the signature from an object."""
     text_files.require_names(entry, inputs, where, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():

@@ -26,7 +26,6 @@ class View:
 
 
 def show_masks(texts: Texts, answer: Answer) -> View:
-    """Fill the best piece into each mask, and chart what else there is."""
     first, *others = texts["text"].split(tokenization.MASK)
     if not others:
         raise errors.UserError(
@@ -71,7 +70,6 @@ def show_answer(texts: Texts, answer: Answer) -> View:
 
 
 def show_choice(texts: Texts, answer: Answer) -> View:
-    """Chart the options."""
     given = texts["options"]
     headline = f"{answer['label']}: {given[answer['choice']]}"
     charts = {"Options": _bars(given, answer["probabilities"])}
@@ -79,7 +77,6 @@ def show_choice(texts: Texts, answer: Answer) -> View:
 
 
 def show_spans(texts: Texts, answer: Answer) -> View:
-    """Highlight the spans, and chart how sure each is."""
     text, spans, passage, stop = texts["text"], answer["spans"], [], 0
     for span in spans:
         start, end = span["start"], span["end"]
@@ -96,20 +93,17 @@ def show_spans(texts: Texts, answer: Answer) -> View:
 
 
 def show_label(texts: Texts, answer: Answer) -> View:
-    """Chart the classes."""
     charts = {"Classes": _bars(answer["labels"], answer["probabilities"])}
     return View(answer["label"], (), charts, _notes(answer))
 
 
 def show_labels(texts: Texts, answer: Answer) -> View:
-    """List the labels that are given, and chart all."""
     headline = ", ".join(answer["predicted"]) or "No label"
     charts = {"Labels": _bars(answer["labels"], answer["probabilities"])}
     return View(headline, (), charts, _notes(answer))
 
 
 def show_score(texts: Texts, answer: Answer) -> View:
-    """Give the number of a regression."""
     return View(f"Score {answer['score']:.2f}", (), {}, _notes(answer))
 
 
@@ -124,7 +118,6 @@ def _bars(
 
 
 def _notes(answer: Answer) -> list[str]:
-    """Say what was cut."""
     notes = {
         "truncated": "The text is too long for the model: a part was left out.",
         "question_truncated": "The question is too long: its end was left out.",
@@ -210,7 +203,6 @@ class Form:
         }
 
     def check(self, texts: Texts) -> None:
-        """Refuse a form with empty fields."""
         for name in self.inputs:
             value = texts[name]
             if isinstance(value, str):

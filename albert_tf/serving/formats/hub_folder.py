@@ -64,7 +64,6 @@ class Model:
 
 
 def paths(folder: str) -> list[str]:
-    """Return all paths that `write` may write."""
     vocabularies = VOCABULARY_NAMES.values()
     names = [*NAMES, *map(normalization.path_beside, vocabularies)]
     return [os.path.join(folder, name) for name in names]
@@ -136,7 +135,6 @@ def _json(values: Mapping[str, Any]) -> str:
 
 
 def details_of(task: base.Task) -> huggingface_config.Details:
-    """Return what the outputs of a task's model mean."""
     labels: tuple[str, ...] = ()
     if isinstance(task, glue.TextTask | tagging.TaggingTask):
         labels = tuple(task.labels)
@@ -149,7 +147,6 @@ def details_of(task: base.Task) -> huggingface_config.Details:
 
 
 def _warn_of_numbers(tokenizer: tokenization.AnyTokenizer) -> None:
-    """Say that some numbers with commas get other ids."""
     table = getattr(tokenizer, "digit_comma_ids", {})
     pieces = [tokenizer.pieces[id_] for id_ in table]
     inner = [p for p in pieces if not p.startswith(tokenization.WORD_START)]

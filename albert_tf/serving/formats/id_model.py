@@ -226,7 +226,6 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
 
 
 def _signature(function: Any) -> dict[str, Any]:
-    """Return `inputs` and `outputs`, each with dtype and shape, by name."""
     specs = {spec.name: spec for spec in function.input_signature}
     outputs = function.get_concrete_function().structured_outputs
     return {

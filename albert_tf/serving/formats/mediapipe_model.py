@@ -64,7 +64,6 @@ def _functions(what: service.Service) -> id_model.Functions:
 def _convert(
     functions: id_model.Functions, what: id_model.IdModel, path: str
 ) -> None:
-    """Write the network with its metadata, and the files that they name."""
     rules = what.vocabulary.normalization
     if (
         not rules.do_lower_case

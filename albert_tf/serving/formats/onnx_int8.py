@@ -134,7 +134,6 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
 
 
 def open_session(path: str) -> Any:
-    """Open a file in ONNX Runtime, which is to log errors only."""
     import onnxruntime
 
     settings = onnxruntime.SessionOptions()
@@ -143,7 +142,6 @@ def open_session(path: str) -> Any:
 
 
 def _outputs(path: str, texts: Sequence[Arrays]) -> Iterator[list[np.ndarray]]:
-    """Yield the compared outputs for each text."""
     session = open_session(path)
     names = [
         output.name

@@ -40,7 +40,6 @@ NAMES = (
 
 
 def paths(folder: str) -> list[str]:
-    """Return all paths that `write` may write."""
     own = [os.path.join(folder, name) for name in NAMES]
     return [*hub_folder.paths(folder), *own]
 

@@ -154,7 +154,6 @@ _ERRORS: Sequence[type[Exception]] = (
 async def _on_error(
     request: fastapi.Request, error: Exception
 ) -> fastapi.Response:
-    """Answer with what was wrong."""
     if isinstance(error, exceptions.HTTPException):
         message = error.detail
         if message == http.HTTPStatus.NOT_FOUND.phrase:

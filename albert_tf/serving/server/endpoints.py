@@ -33,7 +33,6 @@ class Asked:
         self.type = pydantic.TypeAdapter(rows_type)
 
     async def __call__(self, rows: Any) -> ask.Arrays:
-        """Return the outputs for rows, which are checked."""
         checked = self.type.validate_python(rows)
         inputs = schema.arrays(checked, self.signature.specs)
         return await self.batcher.submit(inputs)
@@ -115,7 +114,6 @@ class Endpoints:
 
 
 async def read(request: fastapi.Request) -> Any:
-    """Return the JSON of a request, whatever type it claims to be."""
     try:
         return strict_json.loads(await request.body())
     except strict_json.JsonError as error:

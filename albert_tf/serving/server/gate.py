@@ -20,7 +20,6 @@ class Gate:
     def __init__(
         self, app: types.ASGIApp, max_bytes: int, hosts: Sequence[str]
     ) -> None:
-        """See `app.make`."""
         self._app, self._max_bytes, self._hosts = app, max_bytes, hosts
         self.is_ending = False
         self.registry = prometheus_client.CollectorRegistry()
@@ -49,7 +48,6 @@ class Gate:
     def watch(
         self, model: str, signature: str, batcher: batching.Batcher
     ) -> None:
-        """Measure the batches of a signature."""
         batcher.observe = self._batches.labels(model, signature).observe
         waiting = self._waiting.labels(model, signature)
         waiting.set_function(lambda: batcher.waiting)
@@ -57,7 +55,6 @@ class Gate:
     async def __call__(
         self, scope: types.Scope, receive: types.Receive, send: types.Send
     ) -> None:
-        """Answer a request."""
         status, size, begun = 500, 0, time.perf_counter()
 
         async def receive_some() -> types.Message:
@@ -109,5 +106,4 @@ class Gate:
 def refusal(
     status: int, message: str, headers: Mapping[str, str] | None = None
 ) -> responses.Response:
-    """Return an answer that says what is wrong."""
     return responses.JSONResponse({"error": message}, status, headers)

@@ -40,7 +40,6 @@ class Server(uvicorn.Server):
     async def shutdown(
         self, sockets: list[socket.socket] | None = None
     ) -> None:
-        """Take leave, and end."""
         self._app.is_ending = True
         if not self.force_exit:
             await asyncio.sleep(self.farewell_seconds)

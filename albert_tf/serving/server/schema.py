@@ -23,7 +23,6 @@ _TYPES: Mapping[tf.DType, Any] = {
 
 
 def can_be_asked(specs: Specs) -> bool:
-    """Tell whether all inputs can be given as JSON, row by row."""
     return bool(specs) and all(
         spec.dtype in _TYPES and spec.shape.rank and spec.shape[0] is None
         for spec in specs.values()

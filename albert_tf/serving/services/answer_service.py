@@ -88,7 +88,6 @@ class AnswerService(service.Service, abc.ABC):
     def _find(
         self, question: tf.Tensor, context: tf.Tensor
     ) -> tuple[Tensors, Tensors, answer_ops.WindowTensors]:
-        """Return what `answer` does, what `ask` said of windows, and these."""
         longest = self._options.windows.max_query_length
         asked = self.tokenizer.tokenize(question)
         queries = asked[:, :longest]
@@ -130,7 +129,6 @@ class AnswerService(service.Service, abc.ABC):
         pieces: tf.RaggedTensor,
         windows: answer_ops.WindowTensors,
     ) -> Tensors:
-        """Return the inputs of the model, as long as the longest window."""
         inputs, _ = self.pack(
             tf.gather(queries, windows.question),
             answer_ops.cut(windows, pieces),

@@ -48,7 +48,6 @@ class ChoiceService(service.Service):
         return self._outputs(dict(zip(service.IDS, ids, strict=True)))
 
     def _outputs(self, inputs: Tensors, *, unpad: bool = False) -> Tensors:
-        """Return what `tokens` does; see `Service.encode`."""
         inputs = service.of_one_shape(inputs)
         shape = tf.shape(self._checked(inputs["input_ids"]))
         flat = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}

@@ -171,7 +171,6 @@ class Service:
         return dict(self.signatures())
 
     def samples(self) -> dict[str, Tensors]:
-        """Return one small request for each signature, by its name."""
         return {
             name: {s.name: self._sample(s) for s in function.input_signature}
             for name, function in self.functions.items()
@@ -215,7 +214,6 @@ class Service:
         }
 
     def _checked(self, ids: tf.Tensor) -> tf.Tensor:
-        """Refuse ids whose last axis is empty or too long."""
         longest = self.encoder.config.max_position_embeddings
         length = tf.shape(ids)[-1]
         checks = [
@@ -252,7 +250,6 @@ class Service:
 
 
 def id_functions(what: Service) -> dict[str, Any]:
-    """Return the signatures that take nothing but integers."""
     found = what.functions
     return {
         name: function

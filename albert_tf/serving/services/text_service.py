@@ -95,7 +95,6 @@ class ClassifierService(TextService):
 
     @property
     def can_adapt(self) -> bool:
-        """Whether it can stop early; windows of a text are asked together."""
         return not self._long.is_divided
 
     def answer(self, *texts: tf.Tensor) -> Tensors:
