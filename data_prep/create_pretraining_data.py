@@ -298,11 +298,9 @@ def _check_units(
     for option, path in wanted.unit_files.items():
         if not counts.get(units.OPTIONS[option]):
             raise errors.UserError(
-                "matches nothing in the text: none of its lines occurs, as "
-                "whole words. Name a file for this text, with one phrase or "
-                "entity a line, or leave it out.",
-                option,
-                path,
+                f"`{option}={path}` matches nothing in the text: none of its "
+                "lines occurs, as whole words. Name a file for this text, with "
+                "one phrase or entity a line, or leave it out."
             )
 
 

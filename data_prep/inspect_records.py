@@ -88,9 +88,8 @@ class InspectOptions:
         alone = self.objective in ("plm", "spans")
         if alone and self.sentence_objective != "none":
             raise errors.UserError(
-                "predicts nothing beside. Set `sentence_objective=none`.",
-                "objective",
-                self.objective,
+                f"`objective={self.objective}` predicts nothing beside. Set "
+                "`sentence_objective=none`."
             )
         _ = self.recipe
 
@@ -232,10 +231,9 @@ class Inspector:
         wanted = self._wanted.objective
         if wanted != "none" and not passage_text.is_passage(example):
             raise errors.UserError(
-                f"is for passages, but `input_file={self._wanted.input_file}` "
-                "has other records. Leave it out.",
-                "objective",
-                wanted,
+                f"`objective={wanted}` is for passages, but "
+                f"`input_file={self._wanted.input_file}` has other records. "
+                "Leave it out."
             )
 
     def _print_record(self, row: int, path: str, lines: list[str]) -> None:

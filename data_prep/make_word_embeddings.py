@@ -116,10 +116,8 @@ def _layout(record: bytes, path: str) -> layouts.Layout:
     layout = record_batches.find_layout(example)
     if layout is None:
         raise errors.UserError(
-            "holds no records for pretraining. Give files of "
-            "create_pretraining_data.",
-            "input_file",
-            path,
+            f"`input_file={path}` holds no records for pretraining. Give files "
+            "of create_pretraining_data."
         )
     return layout
 
@@ -128,11 +126,9 @@ def _check_ids(pieces: np.ndarray, vocab_size: int, path: str) -> None:
     highest = int(pieces.max(initial=-1))
     if highest >= vocab_size:
         raise errors.UserError(
-            f"holds the id {highest}; the vocab_size of `albert_config_file` "
-            f"is {vocab_size}. Give the config of the model that is trained "
-            "on these records.",
-            "input_file",
-            path,
+            f"`input_file={path}` holds the id {highest}; the vocab_size of "
+            f"`albert_config_file` is {vocab_size}. Give the config of the "
+            "model that is trained on these records."
         )
 
 
@@ -148,10 +144,8 @@ def make_embeddings(
     information = cooccurrence.positive_information(counts)
     if not information.nnz:
         raise errors.UserError(
-            "holds too few different pieces. Give more text, or start from "
-            "random embeddings.",
-            "input_file",
-            settings.input_file,
+            f"`input_file={settings.input_file}` holds too few different "
+            "pieces. Give more text, or start from random embeddings."
         )
     logging.info("Computing embeddings from %d pairs of pieces.", counts.nnz)
     return cooccurrence.embeddings(
@@ -168,11 +162,10 @@ def run(settings: WordEmbeddingsOptions) -> None:
     most = model.vocab_size // 4
     if model.embedding_size > most:
         raise errors.UserError(
-            f"has an embedding_size of {model.embedding_size}; with its "
-            f"vocab_size of {model.vocab_size}, {most} are possible. Start "
-            "from random embeddings instead.",
-            "albert_config_file",
-            settings.albert_config_file,
+            f"`albert_config_file={settings.albert_config_file}` has an "
+            f"embedding_size of {model.embedding_size}; with its vocab_size of "
+            f"{model.vocab_size}, {most} are possible. Start from random "
+            "embeddings instead."
         )
     outputs.claim(settings, "output_file", [settings.output_file])
     files.make_folder(os.path.dirname(settings.output_file), "output_file")

@@ -76,17 +76,14 @@ class Options(text.TrainingOptions):
         super().__post_init__()
         if self.input_sentence_size != 0 and self.input_sentence_size <= 100:
             raise errors.UserError(
-                "is neither 0 nor above 100. Use 0 for all sentences.",
-                "input_sentence_size",
-                self.input_sentence_size,
+                f"`input_sentence_size={self.input_sentence_size}` is neither "
+                "0 nor above 100. Use 0 for all sentences."
             )
         smallest = SMALLEST_VOCAB + 256
         if self.byte_fallback and self.vocab_size < smallest:
             raise errors.UserError(
-                f"is too small for `byte_fallback`, which needs {smallest} at "
-                "least. Use more.",
-                "vocab_size",
-                self.vocab_size,
+                f"`vocab_size={self.vocab_size}` is too small for "
+                f"`byte_fallback`, which needs {smallest} at least. Use more."
             )
 
 
@@ -132,18 +129,16 @@ def _explain(
     if not sentences.count:
         dropped = [f"{n} {what}" for what, n in sentences.dropped.items()]
         return errors.UserError(
-            "holds no sentence to learn from; left out: "
-            f"{', '.join(dropped) or 'none'}. Give text with one sentence per "
-            "line.",
-            "input_file",
-            settings.input_file,
+            f"`input_file={settings.input_file}` holds no sentence to learn "
+            f"from; left out: {', '.join(dropped) or 'none'}. Give text with "
+            "one sentence per line."
         )
     if match := re.search(r"too high .* <= (\d+)", str(failure)):
-        message = (
-            "is more than this text gives. The largest possible value is "
-            f"{match[1]}. Use at most that, or more text."
+        return errors.UserError(
+            f"`vocab_size={settings.vocab_size}` is more than this text gives. "
+            f"The largest possible value is {match[1]}. Use at most that, or "
+            "more text."
         )
-        return errors.UserError(message, "vocab_size", settings.vocab_size)
     if match := re.search(r"required_chars\. \d+ vs (\d+)", str(failure)):
         return text.too_few_pieces(int(match[1]), settings.vocab_size)
     return failure

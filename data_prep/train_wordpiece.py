@@ -38,8 +38,7 @@ _import_tokenizers = functools.partial(
     "tokenizers.pre_tokenizers",
     "tokenizers.trainers",
     install="pip install tokenizers; or use `unit=character`",
-    argument="unit",
-    value="wordpiece",
+    argument="unit=wordpiece",
 )
 
 
@@ -145,10 +144,9 @@ def run(settings: Options) -> None:
     words, too_long = count_words(map(text.cleaner(found.rule), found.lines))
     if not words:
         raise errors.UserError(
-            f"holds no word of at most {wordpiece_rules.LONGEST_WORD} "
-            f"characters ({too_long} are longer). Give files with text.",
-            "input_file",
-            settings.input_file,
+            f"`input_file={settings.input_file}` holds no word of at most "
+            f"{wordpiece_rules.LONGEST_WORD} characters ({too_long} are "
+            "longer). Give files with text."
         )
     characters = choose_characters(words, found.coverage)
     known = set(characters)
@@ -160,10 +158,8 @@ def run(settings: Options) -> None:
         pieces = learn_pieces(usable, pieces, settings.vocab_size)
     if wordpiece.marked_pieces(pieces) < 0:
         raise errors.UserError(
-            'holds text that was cut into pieces such as "▁the". Give it as it '
-            "was before.",
-            "input_file",
-            settings.input_file,
+            f"`input_file={settings.input_file}` holds text that was cut into "
+            'pieces such as "▁the". Give it as it was before.'
         )
     vocab_file = f"{settings.output_prefix}.txt"
     lines = "".join(f"{piece}\n" for piece in pieces)

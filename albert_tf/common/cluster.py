@@ -38,8 +38,7 @@ def connect(address: str, folder: str) -> Iterator[Any]:
     distributed = packages.require(
         "distributed",
         install="pip install distributed==2026.8.0",
-        argument=OPTION,
-        value=address,
+        argument=f"{OPTION}={address}",
     )
     dask = importlib.import_module("dask")
     # A lost connection raises an error below; Dask would also log tracebacks
@@ -52,17 +51,15 @@ def connect(address: str, folder: str) -> Iterator[Any]:
         )
     except (OSError, ValueError) as error:
         raise errors.UserError(
-            f"cannot be reached: {error}. Give HOST:PORT of a running "
-            "scheduler (`dask scheduler`).",
-            OPTION,
-            address,
+            f"`{OPTION}={address}` cannot be reached: {error}. Give HOST:PORT "
+            "of a running scheduler (`dask scheduler`)."
         ) from None
     # An item is sent with its call, so that it outlives a worker.
     large = {"distributed.admin.large-graph-warning-threshold": _LARGEST_ITEM}
     with client, dask.config.set(large):
         complaint = _complaint(client, folder)
         if complaint:
-            raise errors.UserError(complaint, OPTION, address)
+            raise errors.UserError(f"`{OPTION}={address}` {complaint}")
         try:
             yield client
         except distributed.scheduler.KilledWorker as error:

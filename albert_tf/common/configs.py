@@ -65,8 +65,7 @@ def find_model(path: str) -> str:
     near = difflib.get_close_matches(path, names(), 1, 0.8)
     if near and not os.path.exists(found):
         raise errors.UserError(
-            f"is not a file. Did you mean {near[0]}?",
-            "albert_config_file",
-            path,
+            f"`albert_config_file={path}` is not a file. Did you mean "
+            f"{near[0]}?"
         )
     return found

@@ -124,9 +124,8 @@ def expand_patterns(
     wanted = [p.strip() for p in patterns.split(",") if p.strip()]
     if not wanted:
         raise errors.UserError(
-            "is empty. Give one or more files or glob patterns, separated by "
-            "commas.",
-            option,
+            f"`{option}` is empty. Give one or more files or glob patterns, "
+            "separated by commas."
         )
     for pattern in wanted:
         matches = [
@@ -136,7 +135,7 @@ def expand_patterns(
             if not path.endswith(without)
         ]
         if not matches:
-            raise errors.UserError(_no_match(pattern), option, pattern)
+            raise errors.UserError(f"`{option}={pattern}` {_no_match(pattern)}")
         found += matches
     return each_once(found)
 
@@ -209,10 +208,10 @@ def require_file(path: str, option: str) -> str:
     reason = f"Check the path (the current folder is {os.getcwd()})."
     if os.path.isdir(path):
         raise errors.UserError(
-            "is not a file but a folder. Name a file in it.", option, path
+            f"`{option}={path}` is not a file but a folder. Name a file in it."
         )
     raise errors.UserError(
-        f"is not a file.{similar(path)} {reason}", option, path
+        f"`{option}={path}` is not a file.{similar(path)} {reason}"
     )
 
 
@@ -265,7 +264,7 @@ def refuse_file(path: str, option: str) -> None:
     """Make sure that the path of a folder is not that of a file."""
     if not is_remote(path) and os.path.exists(path) and not os.path.isdir(path):
         raise errors.UserError(
-            "is a file. A folder is needed. Name the folder.", option, path
+            f"`{option}={path}` is a file. A folder is needed. Name the folder."
         )
 
 
@@ -302,10 +301,9 @@ def read_lines(path: str, option: str) -> list[str]:
         return content.decode("utf-8-sig").splitlines()
     except UnicodeDecodeError as error:
         raise errors.UserError(
-            f"is not UTF-8: {errors.bad_byte(content, 'the file')}. Convert "
-            "it first, for example with: iconv -f latin1 -t utf-8.",
-            option,
-            path,
+            f"`{option}={path}` is not UTF-8: "
+            f"{errors.bad_byte(content, 'the file')}. Convert it first, for "
+            "example with: iconv -f latin1 -t utf-8."
         ) from error
 
 

@@ -65,10 +65,9 @@ def hold(
 
     def refuse(holder: str) -> errors.UserError:
         return errors.UserError(
-            f"is in use by {holder}. A second program that writes there would "
-            "damage its work. Wait for it, end it, or choose another place.",
-            option,
-            folder,
+            f"`{option}={folder}` is in use by {holder}. A second program that "
+            "writes there would damage its work. Wait for it, end it, or "
+            "choose another place."
         )
 
     try:
@@ -83,7 +82,8 @@ def hold(
             if error.errno not in _NO_PLACE:
                 raise
             raise errors.UserError(
-                f"cannot be written: {error.strerror}. {advice}", option, folder
+                f"`{option}={folder}` cannot be written: {error.strerror}. "
+                f"{advice}"
             ) from error
         try:
             yield

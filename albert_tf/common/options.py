@@ -123,11 +123,11 @@ def _check(flag: Flag, value: Any) -> None:
         return
     if choices and value not in choices:
         raise errors.UserError(
-            f"is not allowed. Use {' or '.join(choices)}.", flag.name, value
+            f"`{flag.name}={value}` is not allowed. Use {' or '.join(choices)}."
         )
     whole = flag.type is int
     if within and (complaint := within.complaint(value, whole=whole)):
-        raise errors.UserError(complaint, flag.name, repr(value))
+        raise errors.UserError(f"`{flag.name}={value!r}` {complaint}")
 
 
 def _flag(field: dataclasses.Field[Any], hint: Any, default: Any) -> Flag:
@@ -292,7 +292,7 @@ def _explain(error: Exception, found: Iterable[Flag]) -> str:
 
 def _text(leaf: Flag, value: str) -> str:
     if not value and leaf.is_required:
-        raise errors.UserError("is empty. It needs a value.", leaf.name)
+        raise errors.UserError(f"`{leaf.name}` is empty. It needs a value.")
     if _NO_TEXT.search(value):
         raise errors.UserError(
             f"--{leaf.name}={value!a} contains a byte that is not UTF-8 text. "
@@ -312,10 +312,8 @@ def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
     for name in names:
         if getattr(settings, name) != usual[name]:
             raise errors.UserError(
-                f"is only used with `{other}`, which is not given. Leave it "
-                "out.",
-                name,
-                getattr(settings, name),
+                f"`{name}={getattr(settings, name)}` is only used with "
+                f"`{other}`, which is not given. Leave it out."
             )
 
 

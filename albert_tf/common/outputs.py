@@ -58,7 +58,7 @@ def claim(
     values, paths = options.to_dict(settings), list(paths)
     given = values.get(option)
     if given == "":
-        raise errors.UserError("is empty. Name a file.", option)
+        raise errors.UserError(f"`{option}` is empty. Name a file.")
     unfinished = {
         path
         for path in paths

@@ -6,9 +6,7 @@ from typing import Any
 from albert_tf.common import errors
 
 
-def require(
-    *modules: str, install: str, argument: str, value: Any = None
-) -> Any:
+def require(*modules: str, install: str, argument: str) -> Any:
     """Import modules that may not be installed, and return the first.
 
     Example:
@@ -19,17 +17,14 @@ def require(
     Args:
         modules: Their names, as in import statements.
         install: The command that installs them all.
-        argument: The option or argument that needs them.
-        value: Its value; None leaves it out.
+        argument: What needs them, such as format=onnx.
     """
     for name in modules:
         try:
             importlib.import_module(name)
         except ImportError as error:
             raise errors.UserError(
-                f"needs {name}, which cannot be imported: {error}. Install "
-                f"it: {install}",
-                argument,
-                value,
+                f"`{argument}` needs {name}, which cannot be imported: {error}."
+                f" Install it: {install}"
             ) from error
     return importlib.import_module(modules[0])

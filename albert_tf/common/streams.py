@@ -35,10 +35,8 @@ def require_input() -> None:
     """Refuse to read a standard input that is closed."""
     if sys.stdin is None:
         raise errors.UserError(
-            "is standard input, which is closed. Pipe text into it, or name "
-            "files.",
-            "input_file",
-            "-",
+            "`input_file=-` is standard input, which is closed. Pipe text into "
+            "it, or name files."
         )
 
 

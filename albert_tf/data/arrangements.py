@@ -273,10 +273,9 @@ def parse(sentence_objective: str) -> tuple[str, ...]:
     unknown = set(names) - ARRANGEMENTS.keys()
     if unknown or len(set(names)) < len(names) or {*OF_INSTANCES} <= {*names}:
         raise errors.UserError(
-            f"is not none, or some of {', '.join(ARRANGEMENTS)}, each once, "
-            "with commas; not both sop and nsp. Choose among these.",
-            "sentence_objective",
-            sentence_objective,
+            f"`sentence_objective={sentence_objective}` is not none, or some "
+            f"of {', '.join(ARRANGEMENTS)}, each once, with commas; not both "
+            "sop and nsp. Choose among these."
         )
     return names
 
@@ -288,10 +287,9 @@ def parse_tokens(token_objective: str) -> tuple[str, ...]:
     names = tuple(token_objective.split(","))
     if set(names) - TOKEN_TASKS.keys() or len(set(names)) < len(names):
         raise errors.UserError(
-            f"is not none, or some of {', '.join(TOKEN_TASKS)}, each once, "
-            "with commas. Choose among these.",
-            "token_objective",
-            token_objective,
+            f"`token_objective={token_objective}` is not none, or some of "
+            f"{', '.join(TOKEN_TASKS)}, each once, with commas. Choose among "
+            "these."
         )
     return names
 
@@ -303,10 +301,9 @@ def read_markers(path: str) -> tuple[tuple[str, ...], ...]:
     classes = tuple(filter(None, found))
     if len(classes) < 2:
         raise errors.UserError(
-            "has fewer than two lines. Write a discourse marker a line, such "
-            "as however; further forms of it follow after tabs.",
-            "markers_file",
-            path,
+            f"`markers_file={path}` has fewer than two lines. Write a "
+            "discourse marker a line, such as however; further forms of it "
+            "follow after tabs."
         )
     return classes
 

@@ -18,11 +18,9 @@ def parse(mask_levels: str | None) -> tuple[stages.Stage, ...]:
     is_known = found and {stage.value for stage in found} <= {*LEVELS}
     if mask_levels is not None and not is_known:
         raise errors.UserError(
-            f"is not some of {', '.join(LEVELS)}, with commas, each but the "
-            "last with its number of steps. Write such as "
-            "basic:9000,phrase:3000,entity.",
-            "mask_levels",
-            mask_levels,
+            f"`mask_levels={mask_levels}` is not some of {', '.join(LEVELS)}, "
+            "with commas, each but the last with its number of steps. Write "
+            "such as basic:9000,phrase:3000,entity."
         )
     return found
 

@@ -46,11 +46,9 @@ def check_records(
                 found.append(manifest)
         if not tfrecord.count_records(path):
             raise errors.UserError(
-                "holds no record. Training needs one in every file. Leave the "
-                "file out, or write the records again with fewer output files "
-                "or more text.",
-                argument,
-                path,
+                f"`{argument}={path}` holds no record. Training needs one in "
+                "every file. Leave the file out, or write the records again "
+                "with fewer output files or more text."
             )
         if manifest is None:
             first = next(tfrecord.read_records(path))
@@ -69,11 +67,9 @@ def _check_manifest(
     size = manifest.shard_bytes[manifest.shards.index(name)]
     if files.size(path) != size:
         raise errors.UserError(
-            f"has {files.size(path):,} bytes; its manifest says {size:,}. It "
-            "is cut short or was replaced. Copy it again, or write the records "
-            "again.",
-            argument,
-            path,
+            f"`{argument}={path}` has {files.size(path):,} bytes; its manifest "
+            f"says {size:,}. It is cut short or was replaced. Copy it again, "
+            "or write the records again."
         )
     found = Expected(
         manifest.max_seq_length,
@@ -90,13 +86,11 @@ def _check_manifest(
         if expected.sentinels:
             rule = f"It needs {expected.sentinels} more, which stand for spans"
         raise errors.UserError(
-            "was written with a vocabulary of "
-            f"{manifest.vocab_size} pieces; the model has {expected.vocab_size}"
-            f". {rule}. Use a model "
-            f"config with vocab_size={needed}, or write the records again with "
-            "the model's vocabulary.",
-            argument,
-            path,
+            f"`{argument}={path}` was written with a vocabulary of "
+            f"{manifest.vocab_size} pieces; the model has "
+            f"{expected.vocab_size}. {rule}. Use a model config with "
+            f"vocab_size={needed}, or write the records again with the model's "
+            "vocabulary."
         )
 
 
@@ -121,11 +115,9 @@ def _check_first_record(
     ]
     if missing:
         raise errors.UserError(
-            "does not hold pretraining records: its first record lacks "
-            f"{', '.join(missing)}. Give files written by "
-            "data_prep.create_pretraining_data.",
-            argument,
-            path,
+            f"`{argument}={path}` does not hold pretraining records: its first "
+            f"record lacks {', '.join(missing)}. Give files written by "
+            "data_prep.create_pretraining_data."
         )
     if expected.kind == "passages":
         return  # Their lengths say nothing of the longest.
@@ -144,11 +136,9 @@ def _check_kind(
     """Refuse records of another kind."""
     if kind != expected.kind:
         raise errors.UserError(
-            f"holds {kind}, but `records={expected.kind}` is asked for. Give "
-            f"`records={kind}`, or write the records again with "
-            f"`records={expected.kind}`.",
-            argument,
-            path,
+            f"`{argument}={path}` holds {kind}, but `records={expected.kind}` "
+            f"is asked for. Give `records={kind}`, or write the records again "
+            f"with `records={expected.kind}`."
         )
 
 
@@ -158,18 +148,15 @@ def _check_lengths(
     """Compare the masks and lengths of records with what training expects."""
     if found.has_masks and not expected.has_masks:
         raise errors.UserError(
-            f"is given, but the records `{argument}={path}` hold masks "
-            "already. Remove the option, or write records with "
-            "`masking_time=training`.",
-            "masked_lm_budget",
+            f"`masked_lm_budget` is given, but the records `{argument}={path}` "
+            "hold masks already. Remove the option, or write records with "
+            "`masking_time=training`."
         )
     if expected.has_masks and not found.has_masks:
         raise errors.UserError(
-            "holds no masks (`masking_time=training`). Give "
-            "`masked_lm_budget=20` to mask them in training, or write them "
-            "again.",
-            argument,
-            path,
+            f"`{argument}={path}` holds no masks (`masking_time=training`). "
+            "Give `masked_lm_budget=20` to mask them in training, or write "
+            "them again."
         )
     names = ["max_seq_length"]
     if expected.has_masks:
@@ -178,10 +165,9 @@ def _check_lengths(
         here, wanted = getattr(found, name), getattr(expected, name)
         if here != wanted:
             raise errors.UserError(
-                f"is given, but the records `{argument}={path}` were written "
-                f"with {name}={here}. Both must be equal (with "
-                "`do_permutation` the records hold twice the predictions). Use "
-                f"`{name}={here}`, or write the records again.",
-                name,
-                wanted,
+                f"`{name}={wanted}` is given, but the records "
+                f"`{argument}={path}` were written with {name}={here}. Both "
+                "must be equal (with `do_permutation` the records hold twice "
+                f"the predictions). Use `{name}={here}`, or write the records "
+                "again."
             )

@@ -266,10 +266,9 @@ class AlbertConfig:
         for word in words:
             if not word.strip().isdecimal() or not 1 <= int(word) <= depth:
                 raise errors.UserError(
-                    f"must be numbers from 1 to {depth}, the layers of the "
-                    "model, with commas between them.",
-                    "exit_layers",
-                    listed,
+                    f"`exit_layers={listed}` must be numbers from 1 to "
+                    f"{depth}, the layers of the model, with commas between "
+                    "them."
                 )
         return tuple(sorted({*map(int, words), depth}))
 

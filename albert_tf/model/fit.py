@@ -12,11 +12,9 @@ def check_length(
     """Make sure that there are positions for the length, in tokens."""
     if max_seq_length > config.max_position_embeddings:
         raise errors.UserError(
-            f"is longer than the {config.max_position_embeddings} positions of "
-            f"{config_file}. Use at most that, or a model with more "
-            "max_position_embeddings.",
-            "max_seq_length",
-            max_seq_length,
+            f"`max_seq_length={max_seq_length}` is longer than the "
+            f"{config.max_position_embeddings} positions of {config_file}. Use "
+            "at most that, or a model with more max_position_embeddings."
         )
 
 
@@ -41,10 +39,8 @@ def load_tokenizer(
     more = config.vocab_size - tokenizer.vocab_size
     if more not in (0, span_corruption.SENTINELS):
         raise errors.UserError(
-            f"has {tokenizer.vocab_size} pieces, but {config_file} has "
-            f"vocab_size {config.vocab_size}. Use the vocabulary that the "
-            "model was trained with.",
-            str(vocabulary.kind),
-            vocabulary.path,
+            f"`{vocabulary.kind}={vocabulary.path}` has {tokenizer.vocab_size} "
+            f"pieces, but {config_file} has vocab_size {config.vocab_size}. "
+            "Use the vocabulary that the model was trained with."
         )
     return tokenizer

@@ -44,9 +44,8 @@ class InitOptions:
     def __post_init__(self) -> None:
         if self.init_checkpoint is not None and not self.init_checkpoint:
             raise errors.UserError(
-                "is empty. Name a checkpoint, or leave it out to start from "
-                "random weights.",
-                "init_checkpoint",
+                "`init_checkpoint` is empty. Name a checkpoint, or leave it "
+                "out to start from random weights."
             )
         if self.init_from_group0 and self.init_shallower:
             raise errors.UserError(
@@ -58,9 +57,8 @@ class InitOptions:
         for name in ("init_from_group0", "init_shallower", "new_weights"):
             if getattr(self, name):
                 raise errors.UserError(
-                    "says how to use `init_checkpoint`, which is not given. "
-                    f"Add it, or leave out `{name}`.",
-                    name,
+                    f"`{name}` says how to use `init_checkpoint`, which is not "
+                    f"given. Add it, or leave out `{name}`."
                 )
 
     @property

@@ -96,9 +96,8 @@ def lines_of(content: bytes, path: str) -> bytes:
         ordered, is_whole = [], False
     if not is_whole:
         raise errors.UserError(
-            "is a tokenizer.json without a WordPiece vocabulary whose ids "
-            "count from 0. Give a vocab.txt with one piece a line.",
-            "vocab_file",
-            path,
+            f"`vocab_file={path}` is a tokenizer.json without a WordPiece "
+            "vocabulary whose ids count from 0. Give a vocab.txt with one "
+            "piece a line."
         )
     return "".join(f"{piece}\n" for piece in ordered).encode()

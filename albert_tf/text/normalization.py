@@ -152,12 +152,10 @@ def resolve(
         known = stored.settings[name]
         if value != known:
             raise errors.UserError(
-                f"contradicts {path_beside(vocabulary)}, which has "
-                f"{str(known).lower()}: text must be normalized as when the "
-                "vocabulary was trained. Leave the option out, or give "
-                "another vocabulary.",
-                name,
-                str(value).lower(),
+                f"`{name}={str(value).lower()}` contradicts "
+                f"{path_beside(vocabulary)}, which has {str(known).lower()}: "
+                "text must be normalized as when the vocabulary was trained. "
+                "Leave the option out, or give another vocabulary."
             )
     return stored
 

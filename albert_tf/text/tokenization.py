@@ -305,12 +305,10 @@ def _load_processor(
         processor.LoadFromSerializedProto(model_bytes)
     except RuntimeError as error:
         raise errors.UserError(
-            "is not a SentencePiece model. Give the binary file that ends in "
-            ".model (for example 30k-clean.model), not the readable list that "
-            "ends in .vocab. A WordPiece vocabulary, a list that ends in .txt, "
-            "is given as `vocab_file`.",
-            "spm_model_file",
-            path,
+            f"`spm_model_file={path}` is not a SentencePiece model. Give the "
+            "binary file that ends in .model (for example 30k-clean.model), "
+            "not the readable list that ends in .vocab. A WordPiece "
+            "vocabulary, a list that ends in .txt, is given as `vocab_file`."
         ) from error
     return processor
 
@@ -345,12 +343,11 @@ def _check_vocabulary(
         what = 'has pieces of WordPiece, such as "##s"'
     if what:
         raise errors.UserError(
-            f"{what}. ALBERT needs {' '.join(SPECIAL_PIECES)}, control symbols "
-            'but for <unk>, and "▁" before words. Train such a vocabulary: '
-            "python -m data_prep.train_sentencepiece --input_file=corpus.txt "
-            "--output_prefix=my-vocabulary",
-            "spm_model_file",
-            path,
+            f"`spm_model_file={path}` {what}. ALBERT needs "
+            f"{' '.join(SPECIAL_PIECES)}, control symbols but for <unk>, and "
+            '"▁" before words. Train such a vocabulary: python -m '
+            "data_prep.train_sentencepiece --input_file=corpus.txt "
+            "--output_prefix=my-vocabulary"
         )
 
 
@@ -445,12 +442,10 @@ class VocabularyOptions:
             _warn_of_both(self.spm_model_file, self.vocab_file)
         if self.kind == "vocab_file" and self.strip_spurious_marker:
             raise errors.UserError(
-                "is given with the WordPiece vocabulary "
-                f"`vocab_file={self.vocab_file}`. It changes how a "
+                "`strip_spurious_marker=true` is given with the WordPiece "
+                f"vocabulary `vocab_file={self.vocab_file}`. It changes how a "
                 "SentencePiece vocabulary is used. Remove "
-                "`strip_spurious_marker`, or give `spm_model_file`.",
-                "strip_spurious_marker",
-                "true",
+                "`strip_spurious_marker`, or give `spm_model_file`."
             )
 
     @property

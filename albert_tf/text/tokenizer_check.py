@@ -42,8 +42,7 @@ require_library = functools.partial(
     packages.require,
     "tokenizers",
     install="pip install tokenizers==0.23.3",
-    argument="format",
-    value="huggingface",
+    argument="format=huggingface",
 )
 
 

@@ -210,10 +210,8 @@ def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise errors.UserError(
-            "is not UTF-8 text with one piece a line. If this is a "
-            f"SentencePiece model, give it as `spm_model_file={path}`",
-            "vocab_file",
-            path,
+            f"`vocab_file={path}` is not UTF-8 text with one piece a line. If "
+            f"this is a SentencePiece model, give it as `spm_model_file={path}`"
         ) from error
     lines = text.removesuffix("\n").split("\n")
     pieces = tuple((line.split() or [" "])[0] for line in lines)
@@ -224,11 +222,9 @@ def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
         first = pieces.index(piece) + 1
         second = pieces.index(piece, first) + 1
         raise errors.UserError(
-            f"has the piece {piece!r} in line {first} and again in line "
-            f"{second}. Rename the later one, for example to [unused-{second}],"
-            " so that the others keep their ids.",
-            "vocab_file",
-            path,
+            f"`vocab_file={path}` has the piece {piece!r} in line {first} and "
+            f"again in line {second}. Rename the later one, for example to "
+            f"[unused-{second}], so that the others keep their ids."
         )
     return pieces
 
@@ -258,10 +254,8 @@ def _check_special_pieces(
     elif of_sentencepiece:
         what = "is a list of pieces of SentencePiece or BPE"
     raise errors.UserError(
-        f"{what}. A WordPiece vocabulary has one piece a line, "
-        f"{' '.join(SPECIAL_PIECES)} among them. Give the vocabulary that "
-        "belongs to the model. A SentencePiece one is a binary file that ends "
-        "in .model: `spm_model_file=30k-clean.model`",
-        "vocab_file",
-        path,
+        f"`vocab_file={path}` {what}. A WordPiece vocabulary has one piece a "
+        f"line, {' '.join(SPECIAL_PIECES)} among them. Give the vocabulary "
+        "that belongs to the model. A SentencePiece one is a binary file that "
+        "ends in .model: `spm_model_file=30k-clean.model`"
     )

@@ -30,10 +30,9 @@ def make_strategy(
             )
         elif "TF_CONFIG" not in os.environ:
             raise errors.UserError(
-                "needs `worker_hosts` and `task_index`, or TF_CONFIG in the "
-                "environment: without them every machine would train alone.",
-                "distribution_strategy",
-                "multi_worker_mirrored",
+                "`distribution_strategy=multi_worker_mirrored` needs "
+                "`worker_hosts` and `task_index`, or TF_CONFIG in the "
+                "environment: without them every machine would train alone."
             )
         return tf.distribute.MultiWorkerMirroredStrategy()
     device = "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
@@ -54,11 +53,9 @@ def _make_tpu_strategy(
         tf.tpu.experimental.initialize_tpu_system(resolver)
     except (tf.errors.OpError, ValueError) as error:
         raise errors.UserError(
-            f"cannot be reached: {error}. Check the name, `tpu_zone` and "
-            "`gcp_project`, and that tensorflow-tpu is installed; or leave out "
-            "`distribution_strategy=tpu`.",
-            "tpu_name",
-            options.tpu_name,
+            f"`tpu_name={options.tpu_name}` cannot be reached: {error}. Check "
+            "the name, `tpu_zone` and `gcp_project`, and that tensorflow-tpu "
+            "is installed; or leave out `distribution_strategy=tpu`."
         ) from None
     return tf.distribute.TPUStrategy(resolver)
 
@@ -76,10 +73,9 @@ def check_batch(
         if microbatches > 1:
             times = f" times `gradient_accumulation_steps={microbatches}`"
         raise errors.UserError(
-            f"is not a positive multiple of the {replicas} replica(s) of this "
-            f"run{times}. It counts examples over all of them.",
-            option_name,
-            batch_size,
+            f"`{option_name}={batch_size}` is not a positive multiple of the "
+            f"{replicas} replica(s) of this run{times}. It counts examples "
+            "over all of them."
         )
 
 

@@ -261,11 +261,9 @@ def check_marks(
             continue
         options = " or ".join(f"`{n}`" for n in needed)
         raise errors.UserError(
-            f"has {name}, but the records {path} were not written with "
-            f"{options}, or have no manifest that says so. Write them again "
-            "with it.",
-            option,
-            getattr(recipe, option),
+            f"`{option}={getattr(recipe, option)}` has {name}, but the records "
+            f"{path} were not written with {options}, or have no manifest that "
+            "says so. Write them again with it."
         )
 
 

@@ -85,12 +85,11 @@ def _segments_of_a_task(
     each, rest = divmod(num_segments, max(1, tasks))
     if tasks < 2 or each < 2 or rest:
         raise errors.UserError(
-            f"has {num_segments} rows of embeddings for segments and {tasks} "
-            "task(s). It is for several tasks of `sentence_objective`, each "
-            "with equally many rows, two or more. Give the config "
-            f"type_vocab_size={2 * max(2, tasks)}, or leave the option out.",
-            "task_embeddings",
-            True,
+            f"`task_embeddings=True` has {num_segments} rows of embeddings for "
+            f"segments and {tasks} task(s). It is for several tasks of "
+            "`sentence_objective`, each with equally many rows, two or more. "
+            f"Give the config type_vocab_size={2 * max(2, tasks)}, or leave "
+            "the option out."
         )
     return each
 
@@ -106,10 +105,9 @@ def _encode_markers(
             pieces = tuple(tokenizer.encode(name))
             if not pieces or found.setdefault(pieces, label) != label:
                 raise errors.UserError(
-                    f"has {name!r}, whose pieces are none or those of a marker "
-                    "of another class. Leave one of them out.",
-                    "markers_file",
-                    recipe.markers_file,
+                    f"`markers_file={recipe.markers_file}` has {name!r}, whose "
+                    "pieces are none or those of a marker of another class. "
+                    "Leave one of them out."
                 )
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
 
@@ -132,9 +130,7 @@ def check_markers(
             if arrangements.find_markers(pieces, drawer.markers):
                 return
     raise errors.UserError(
-        f"matches nothing in the first {_LOOKED_AT:,} passages of each file: "
-        "no second or later sentence begins with a marker and goes on. Name "
-        "markers of this text.",
-        "markers_file",
-        recipe.markers_file,
+        f"`markers_file={recipe.markers_file}` matches nothing in the first "
+        f"{_LOOKED_AT:,} passages of each file: no second or later sentence "
+        "begins with a marker and goes on. Name markers of this text."
     )

@@ -135,9 +135,8 @@ class RecipeOptions:
         )
         if self.init_schedule == "continue" and not self.init.init_checkpoint:
             raise errors.UserError(
-                "says how to use `init_checkpoint`, which is not given.",
-                "init_schedule",
-                "continue",
+                "`init_schedule=continue` says how to use `init_checkpoint`, "
+                "which is not given."
             )
         arrangements.parse(self.sentence_objective)
         arrangements.parse_tokens(self.token_objective)
@@ -166,12 +165,10 @@ class RecipeOptions:
             and all(re.fullmatch("[1-9][0-9]?", s) for n in shares for s in n)
         ):
             raise errors.UserError(
-                "does not say how often each of "
-                f"`sentence_objective={self.sentence_objective}` is drawn. "
+                f"`task_stages={self.task_stages}` does not say how often each "
+                f"of `sentence_objective={self.sentence_objective}` is drawn. "
                 "Write shares from 1 to 99, for the first tasks and in the "
-                "last stage for all, such as 1:9000,1/2.",
-                "task_stages",
-                self.task_stages,
+                "last stage for all, such as 1:9000,1/2."
             )
         for name, found in (
             ("mask_levels", self.levels),
@@ -180,11 +177,10 @@ class RecipeOptions:
             for start, value in found:
                 if start >= self.num_train_steps:
                     raise errors.UserError(
-                        f"begins {value} after {start} steps, but the run has "
+                        f"`{name}={getattr(self, name)}` begins {value} after "
+                        f"{start} steps, but the run has "
                         f"`num_train_steps={self.num_train_steps}`. Give the "
-                        "stages before it fewer steps, or leave it out.",
-                        name,
-                        getattr(self, name),
+                        "stages before it fewer steps, or leave it out."
                     )
 
     @functools.cached_property
@@ -196,11 +192,11 @@ class RecipeOptions:
     def _check_markers(self) -> None:
         tasks = arrangements.parse(self.sentence_objective)
         if ("discourse" in tasks) != (self.markers_file is not None):
+            given = f"={self.markers_file}" if self.markers_file else ""
             raise errors.UserError(
-                "goes with `sentence_objective=discourse`, and that with a "
-                "file of markers. Give both or neither.",
-                "markers_file",
-                self.markers_file,
+                f"`markers_file{given}` goes with "
+                "`sentence_objective=discourse`, and that with a file of "
+                "markers. Give both or neither."
             )
 
     @property
@@ -212,26 +208,24 @@ class RecipeOptions:
         """Refuse stages of no use."""
         if self.mask_levels and self.objective not in ("mlm", "rtd"):
             raise errors.UserError(
-                f"is for masked words; `objective={self.objective}` has a rule "
-                "of its own for what it asks for. Leave one of them out.",
-                "mask_levels",
-                self.mask_levels,
+                f"`mask_levels={self.mask_levels}` is for masked words; "
+                f"`objective={self.objective}` has a rule of its own for what "
+                "it asks for. Leave one of them out."
             )
 
     def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file
         if path is not None and not path:
             raise errors.UserError(
-                "is empty. Name a file of data_prep.make_word_embeddings, or "
-                "leave it out to start from random embeddings.",
-                "word_embeddings_file",
+                "`word_embeddings_file` is empty. Name a file of "
+                "data_prep.make_word_embeddings, or leave it out to start from "
+                "random embeddings."
             )
         if path and self.init.init_checkpoint:
             raise errors.UserError(
-                "does not go with `init_checkpoint`, which has word embeddings "
-                "of its own. Leave out one of the two.",
-                "word_embeddings_file",
-                path,
+                f"`word_embeddings_file={path}` does not go with "
+                "`init_checkpoint`, which has word embeddings of its own. "
+                "Leave out one of the two."
             )
 
     def _check_generator(self) -> None:
@@ -243,8 +237,7 @@ class RecipeOptions:
         allowed = 1, RecipeOptions.generator_size
         if self.generator_sharing == "all" and size not in allowed:
             raise errors.UserError(
-                "does not fit `generator_sharing=all`, where the encoder is "
-                "the generator. Leave out one of the two.",
-                "generator_size",
-                size,
+                f"`generator_size={size}` does not fit "
+                "`generator_sharing=all`, where the encoder is the generator. "
+                "Leave out one of the two."
             )

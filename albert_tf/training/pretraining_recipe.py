@@ -61,11 +61,10 @@ def best_metric(
         return system_of(recipe).BEST_METRIC
     if wanted not in names:
         raise errors.UserError(
-            f"is not measured. With `objective={recipe.objective}` and "
+            f"`best_metric={wanted}` is not measured. With "
+            f"`objective={recipe.objective}` and "
             f"`sentence_objective={recipe.sentence_objective}` there are "
-            f"{', '.join(names)}. Choose one of them.",
-            "best_metric",
-            wanted,
+            f"{', '.join(names)}. Choose one of them."
         )
     return wanted
 

@@ -310,12 +310,10 @@ def check_same(
         lines += _architecture_changes(previous.config, config, told)
         if lines:
             raise errors.UserError(
-                "belongs to another run:\n"
+                f"`output_dir={folder}` belongs to another run:\n"
                 + "\n".join(lines)
                 + "\nRepeat its options to continue it, or choose another "
-                "`output_dir`.",
-                "output_dir",
-                folder,
+                "`output_dir`."
             )
         manifests.check_vocabularies(
             {
@@ -326,11 +324,9 @@ def check_same(
         )
     elif trained:
         raise errors.UserError(
-            f"holds checkpoints but no {OPTIONS_NAME}, so it cannot be "
-            "continued safely. Choose another `output_dir`; to start from "
-            "those weights, name them as `init_checkpoint`.",
-            "output_dir",
-            folder,
+            f"`output_dir={folder}` holds checkpoints but no {OPTIONS_NAME}, "
+            "so it cannot be continued safely. Choose another `output_dir`; to "
+            "start from those weights, name them as `init_checkpoint`."
         )
 
 
@@ -346,12 +342,11 @@ def check_same_data(folder: str, training_data: str) -> None:
     known = [f["training_data"] for f in lines if "training_data" in f]
     if known and known[-1] != training_data:
         raise errors.UserError(
-            "holds a run that was trained on other records, or on the same "
-            "files in another order or without their manifests. Continue with "
-            "the same data; or start a new run from its weights, with "
-            f"`init_checkpoint={folder}` and another `output_dir`.",
-            "output_dir",
-            folder,
+            f"`output_dir={folder}` holds a run that was trained on other "
+            "records, or on the same files in another order or without their "
+            "manifests. Continue with the same data; or start a new run from "
+            f"its weights, with `init_checkpoint={folder}` and another "
+            "`output_dir`."
         )
 
 
@@ -388,11 +383,9 @@ def is_trained(folder: str) -> bool:
 def no_weights(folder: str) -> errors.UserError:
     """Return the error for a folder without weights to evaluate."""
     return errors.UserError(
-        "has no checkpoint to evaluate. Set `do_train`, name the folder of a "
-        "run, or give an `init_checkpoint` that holds all weights, heads "
-        "included.",
-        "output_dir",
-        folder,
+        f"`output_dir={folder}` has no checkpoint to evaluate. Set `do_train`, "
+        "name the folder of a run, or give an `init_checkpoint` that holds all "
+        "weights, heads included."
     )
 
 
@@ -426,12 +419,10 @@ def _check_normalization(
         there = known[name]
         if None not in (here, there) and here != there:
             raise errors.UserError(
-                f"is not what the run of `init_checkpoint={folder}` was "
-                f"trained with: its text was normalized with {name}="
-                f"{str(there).lower()}. Use that, or its copy of the "
-                "vocabulary, beside which a file says so.",
-                name,
-                str(here).lower(),
+                f"`{name}={str(here).lower()}` is not what the run of "
+                f"`init_checkpoint={folder}` was trained with: its text was "
+                f"normalized with {name}={str(there).lower()}. Use that, or "
+                "its copy of the vocabulary, beside which a file says so."
             )
 
 
@@ -444,11 +435,9 @@ def read(folder: str, option: str = "run_dir") -> Run:
         if best != folder:
             return read(best, option)
         raise errors.UserError(
-            f"is not the folder of a run: it has no {OPTIONS_NAME}. Name the "
-            "output folder of run_pretraining, run_classifier, run_squad, "
-            "run_race, run_embeddings or run_tagger.",
-            option,
-            folder,
+            f"`{option}={folder}` is not the folder of a run: it has no "
+            f"{OPTIONS_NAME}. Name the output folder of run_pretraining, "
+            "run_classifier, run_squad, run_race, run_embeddings or run_tagger."
         )
     try:
         content = strict_json.loads(files.read_bytes(path))

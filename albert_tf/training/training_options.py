@@ -86,10 +86,8 @@ class TrainerOptions(UpdateOptions):
     def __post_init__(self) -> None:
         if self.profile_steps and not self._is_profile(self.profile_steps):
             raise errors.UserError(
-                "is not two steps, the smaller first. Write, for example, "
-                "`profile_steps=10,20`.",
-                "profile_steps",
-                self.profile_steps,
+                f"`profile_steps={self.profile_steps}` is not two steps, the "
+                "smaller first. Write, for example, `profile_steps=10,20`."
             )
 
     def next_stop(self, step: int, num_train_steps: int) -> int:
@@ -157,30 +155,24 @@ class DistributionOptions:
             re.fullmatch(r"[^:\s]+:\d+", host) for host in hosts
         ):
             raise errors.UserError(
-                "is not a list of different host:port with commas, such as "
-                "host0:2222,host1:2222.",
-                "worker_hosts",
-                self.worker_hosts,
+                f"`worker_hosts={self.worker_hosts}` is not a list of "
+                "different host:port with commas, such as "
+                "host0:2222,host1:2222."
             )
         if hosts and self.distribution_strategy != "multi_worker_mirrored":
             raise errors.UserError(
-                "needs `distribution_strategy=multi_worker_mirrored`.",
-                "worker_hosts",
-                self.worker_hosts,
+                f"`worker_hosts={self.worker_hosts}` needs "
+                "`distribution_strategy=multi_worker_mirrored`."
             )
         if self.task_index >= max(len(hosts), 1):
             raise errors.UserError(
-                f"is not the number of one of the {len(hosts)} "
-                "`worker_hosts`. They count from 0.",
-                "task_index",
-                self.task_index,
+                f"`task_index={self.task_index}` is not the number of one of "
+                f"the {len(hosts)} `worker_hosts`. They count from 0."
             )
         if self.on_tpu and not self.tpu_name:
             raise errors.UserError(
-                "needs `tpu_name`. On a TPU VM use `tpu_name=local`, "
-                "elsewhere the name of the TPU.",
-                "distribution_strategy",
-                "tpu",
+                "`distribution_strategy=tpu` needs `tpu_name`. On a TPU VM use "
+                "`tpu_name=local`, elsewhere the name of the TPU."
             )
 
     @property
@@ -202,8 +194,7 @@ def check_warmup(
     """Make sure that a warm-up is not longer than the training."""
     if num_warmup_steps > num_train_steps:
         raise errors.UserError(
-            f"is more than the {num_train_steps} steps of the run. Use fewer; "
-            "a tenth to a fortieth of them is usual.",
-            name,
-            num_warmup_steps,
+            f"`{name}={num_warmup_steps}` is more than the {num_train_steps} "
+            "steps of the run. Use fewer; a tenth to a fortieth of them is "
+            "usual."
         )

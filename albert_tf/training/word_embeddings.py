@@ -27,11 +27,10 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
         wanted = config.vocab_size, config.embedding_size
         if shape != wanted or dtype.kind != "f":
             raise errors.UserError(
-                f"holds {dtype} {list(shape)}. The model needs a table of "
-                f"floating-point numbers, {list(wanted)}: vocab_size and "
-                f"embedding_size. {_ADVICE} and the config of the model.",
-                _OPTION,
-                path,
+                f"`{_OPTION}={path}` holds {dtype} {list(shape)}. The model "
+                f"needs a table of floating-point numbers, {list(wanted)}: "
+                f"vocab_size and embedding_size. {_ADVICE} and the config of "
+                "the model."
             )
         stream.seek(0)
         try:
@@ -41,16 +40,15 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
             raise _damaged(path) from error
     if not np.isfinite(table).all():
         raise errors.UserError(
-            f"holds numbers that are not finite. {_ADVICE}.", _OPTION, path
+            f"`{_OPTION}={path}` holds numbers that are not finite. {_ADVICE}."
         )
     largest = float(np.abs(table).max(initial=0))
     if largest > _LARGEST:
         raise errors.UserError(
-            f"holds the number {largest:.4g}. Above {_LARGEST:,.0f}, float32 "
-            "rounds updates of less than 0.001 away, so it could not be "
-            f"trained. {_ADVICE}, or divide all by a power of ten.",
-            _OPTION,
-            path,
+            f"`{_OPTION}={path}` holds the number {largest:.4g}. Above "
+            f"{_LARGEST:,.0f}, float32 rounds updates of less than 0.001 away, "
+            f"so it could not be trained. {_ADVICE}, or divide all by a power "
+            "of ten."
         )
     return table
 
@@ -69,7 +67,7 @@ def _read_header(
 
 def _damaged(path: str) -> errors.UserError:
     return errors.UserError(
-        f"is not a whole NumPy file. {_ADVICE}.", _OPTION, path
+        f"`{_OPTION}={path}` is not a whole NumPy file. {_ADVICE}."
     )
 
 
@@ -81,10 +79,9 @@ def reduced(table: np.ndarray, size: int) -> np.ndarray:
     """
     if size > table.shape[1]:
         raise errors.UserError(
-            f"has word embeddings of {table.shape[1]} numbers, the student's "
-            f"have {size}. Use an embedding_size of at most that, or "
-            "`word_embeddings=random`.",
-            "teacher",
+            f"`teacher` has word embeddings of {table.shape[1]} numbers, the "
+            f"student's have {size}. Use an embedding_size of at most that, or "
+            "`word_embeddings=random`."
         )
     if size == table.shape[1]:
         return table

@@ -23,10 +23,8 @@ def read_batches(path: str) -> Iterator[list[bytes]]:
         yield batch
     if is_empty:
         raise errors.UserError(
-            "holds no record. A TFRecord file with at least one is needed. "
-            "Leave the file out, or write it again.",
-            "input_file",
-            path,
+            f"`input_file={path}` holds no record. A TFRecord file with at "
+            "least one is needed. Leave the file out, or write it again."
         )
 
 
@@ -36,10 +34,9 @@ def parse_example(record: bytes, path: str) -> dict[str, Any]:
         return examples.decode(record)
     except ValueError as error:
         raise errors.UserError(
-            "holds a record that is not a tf.train.Example. Records of this "
-            "project and of the original are. Give other files.",
-            "input_file",
-            path,
+            f"`input_file={path}` holds a record that is not a "
+            "tf.train.Example. Records of this project and of the original "
+            "are. Give other files."
         ) from error
 
 
@@ -71,8 +68,7 @@ def parse_batch(
         return examples.decode_batch(layout, batch)
     except ValueError as error:
         raise errors.UserError(
-            f"has a record that cannot be used: {error}. All must have the "
-            "layout of the first one. Write the records again.",
-            "input_file",
-            path,
+            f"`input_file={path}` has a record that cannot be used: {error}. "
+            "All must have the layout of the first one. Write the records "
+            "again."
         ) from error

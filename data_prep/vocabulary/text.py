@@ -64,9 +64,8 @@ class TrainingOptions:
     def __post_init__(self) -> None:
         if not self.output_prefix:
             raise errors.UserError(
-                "is empty. Give a path without ending, for example "
-                "vocabulary/30k-clean.",
-                "output_prefix",
+                "`output_prefix` is empty. Give a path without ending, for "
+                "example vocabulary/30k-clean."
             )
 
 
@@ -88,11 +87,9 @@ class Text:
 def too_few_pieces(needed: int, vocab_size: int) -> errors.UserError:
     """Return the error that a text has too many characters."""
     return errors.UserError(
-        "is less than the characters of this text need. The smallest possible "
-        f"value is {needed}. Use at least that, or a lower "
-        "`character_coverage`.",
-        "vocab_size",
-        vocab_size,
+        f"`vocab_size={vocab_size}` is less than the characters of this text "
+        f"need. The smallest possible value is {needed}. Use at least that, or "
+        "a lower `character_coverage`."
     )
 
 

@@ -117,10 +117,9 @@ class CorpusOptions:
 
         if self.language and not self.split_sentences:
             raise errors.UserError(
-                "is given without `split_sentences`. It chooses the rules that "
-                "find sentences. Add --split_sentences, or remove it.",
-                "language",
-                self.language,
+                f"`language={self.language}` is given without "
+                "`split_sentences`. It chooses the rules that find sentences. "
+                "Add --split_sentences, or remove it."
             )
 
     @property

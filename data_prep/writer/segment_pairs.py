@@ -89,13 +89,6 @@ class PairOptions:
         return "nsp" if self.random_next_sentence else "sop"
 
     @property
-    def needs_documents(self) -> tuple[str, str]:
-        """The option, and its value, by which segments are random."""
-        if self.objective == "nsp":
-            return "sentence_objective", "nsp"
-        return "single_segment_policy", self.single_segment_policy
-
-    @property
     def num_special(self) -> int:
         """The number of [CLS], and [SEP] after each segment."""
         return 2 if self.objective == "none" else 3
@@ -289,11 +282,14 @@ class _Packer:
         document is refused. The original uses the current document.
         """
         if len(self._corpus) == 1:
+            policy = self._options.single_segment_policy
+            cause = f"single_segment_policy={policy}"
+            if self._options.objective == "nsp":
+                cause = "sentence_objective=nsp"
             raise errors.UserError(
-                "takes second segments from other documents, but the text is "
-                "one document. An empty line ends a document. Divide the text, "
-                "or choose another value.",
-                *self._options.needs_documents,
+                f"`{cause}` takes second segments from other documents, but "
+                "the text is one document. An empty line ends a document. "
+                "Divide the text, or choose another value."
             )
         for _ in range(_DOCUMENT_DRAWS):
             other = self._draws.randint(0, len(self._corpus) - 1)

@@ -50,8 +50,7 @@ def load(name: str) -> Cut:
         library = packages.require(
             *(p.replace("-", "_") for p in _PACKAGES[name]),
             install=f"pip install {' '.join(_PACKAGES[name])}",
-            argument="word_segmenter",
-            value=name,
+            argument=f"word_segmenter={name}",
         )
     return {"jieba": _load_jieba, "mecab": _load_mecab}[name](library)
 

@@ -33,8 +33,7 @@ def _import_pyarrow(kind: str) -> Any:
         "pyarrow",
         "pyarrow.parquet",
         install="pip install pyarrow",
-        argument="input_format",
-        value=kind,
+        argument=f"input_format={kind}",
     )
 
 
@@ -75,21 +74,18 @@ def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
         times = names.count(column)
         if times != 1:
             raise errors.UserError(
-                f"names {times} columns of {path}; one is needed. The columns "
-                f"are: {', '.join(names[:20])}. "
-                "Name the one that holds the text.",
-                "text_column",
-                column,
+                f"`text_column={column}` names {times} columns of {path}; one "
+                f"is needed. The columns are: {', '.join(names[:20])}. Name "
+                "the one that holds the text."
             )
         found = schema.field(column).type
         if pyarrow.types.is_dictionary(found):
             found = found.value_type
         if str(found) not in _BYTES:
             raise errors.UserError(
-                f"of {path} holds {found}, not text. The columns are: "
-                f"{', '.join(names[:20])}. Name the one that holds the text.",
-                "text_column",
-                column,
+                f"`text_column={column}` of {path} holds {found}, not text. "
+                f"The columns are: {', '.join(names[:20])}. Name the one that "
+                "holds the text."
             )
 
 
@@ -164,8 +160,7 @@ def _reading(path: str, kind: str) -> Iterator[None]:
             raise
         reason = str(error).splitlines()[0] if str(error) else repr(error)
         raise errors.UserError(
-            f"cannot be read with `input_format={kind}`: {reason}. It must be "
-            "a whole file of that format. Copy or write it again.",
-            "input_file",
-            path,
+            f"`input_file={path}` cannot be read with `input_format={kind}`: "
+            f"{reason}. It must be a whole file of that format. Copy or write "
+            "it again."
         ) from error

@@ -59,7 +59,8 @@ def read(path: str, option: str) -> Units:
     known = frozenset(map(tuple, words)) - {()}
     if not known:
         raise errors.UserError(
-            "names nothing. Write one phrase or entity a line.", option, path
+            f"`{option}={path}` names nothing. Write one phrase or entity a "
+            "line."
         )
     lengths: dict[str, set[int]] = {}
     for unit in known:

@@ -118,24 +118,20 @@ class CreatePretrainingDataOptions:
         self._check_records()
         if self.dask_scheduler == "":
             raise errors.UserError(
-                "is empty. Give HOST:PORT, or leave the option out to work on "
-                "this machine.",
-                "dask_scheduler",
-                "",
+                "`dask_scheduler=` is empty. Give HOST:PORT, or leave the "
+                "option out to work on this machine."
             )
         if self.dask_scheduler and self.num_workers:
             raise errors.UserError(
-                "and `dask_scheduler` are both given. The cluster decides how "
-                "many processes there are: leave out one of them.",
-                "num_workers",
-                self.num_workers,
+                f"`num_workers={self.num_workers}` and `dask_scheduler` are "
+                "both given. The cluster decides how many processes there are: "
+                "leave out one of them."
             )
         if self.word_start_rule and self.word_segmenter != segmenters.NONE:
             raise errors.UserError(
-                f"is given with `word_segmenter={self.word_segmenter}`, which "
-                "also decides where words start. Leave one of them out.",
-                "word_start_rule",
-                self.word_start_rule,
+                f"`word_start_rule={self.word_start_rule}` is given with "
+                f"`word_segmenter={self.word_segmenter}`, which also decides "
+                "where words start. Leave one of them out."
             )
 
     def _check_records(self) -> None:
@@ -150,9 +146,8 @@ class CreatePretrainingDataOptions:
             for option, given in of_passages.items():
                 if given:
                     raise errors.UserError(
-                        "is for `records=passages`. Add that, or leave it out.",
-                        option,
-                        given,
+                        f"`{option}={given}` is for `records=passages`. Add "
+                        "that, or leave it out."
                     )
             return
         values = options.to_dict(self)
@@ -164,11 +159,9 @@ class CreatePretrainingDataOptions:
         for name, value in usual.items():
             if values[name] != value:
                 raise errors.UserError(
-                    "is for `records=instances`: of passages all but the text "
-                    "is drawn in training. Leave it out; run_pretraining has "
-                    "options for it.",
-                    name,
-                    values[name],
+                    f"`{name}={values[name]}` is for `records=instances`: of "
+                    "passages all but the text is drawn in training. Leave it "
+                    "out; run_pretraining has options for it."
                 )
 
     @property

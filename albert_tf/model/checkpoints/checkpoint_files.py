@@ -51,17 +51,14 @@ def find(path: str, option: str = "init_checkpoint") -> str:
     if not is_prefix(prefix):
         if files.exists(path):
             raise errors.UserError(
-                "is a file, but no checkpoint. Give the folder, or a prefix "
-                "such as FOLDER/model.ckpt-125000.",
-                option,
-                path,
+                f"`{option}={path}` is a file, but no checkpoint. Give the "
+                "folder, or a prefix such as FOLDER/model.ckpt-125000."
             )
         raise errors.UserError(
-            f"is neither a folder nor a checkpoint: {prefix}.index does not "
+            f"`{option}={path}` is neither a folder nor a checkpoint: "
+            f"{prefix}.index does not "
             f"exist.{files.similar(path, configs.checkpoint_names())} Check "
-            "the path, and give it up to, not including, '.index'.",
-            option,
-            path,
+            "the path, and give it up to, not including, '.index'."
         )
     return prefix
 
@@ -113,10 +110,9 @@ def _hugging_face_folder_of(path: str, option: str) -> str:
     known = name == huggingface.WEIGHTS_NAME and files.exists(path)
     if not (known and huggingface.is_folder(folder)):
         raise errors.UserError(
-            f"is not the {huggingface.WEIGHTS_NAME} of a Hugging Face "
-            "folder with its config.json. Name a folder that holds both.",
-            option,
-            path,
+            f"`{option}={path}` is not the {huggingface.WEIGHTS_NAME} of a "
+            "Hugging Face folder with its config.json. Name a folder that "
+            "holds both."
         )
     return folder
 

@@ -144,9 +144,8 @@ def _new_variables(
         if not any(is_in(name, scope) for name in names):
             known = {"/".join(name.split("/")[:2]) for name in names}
             raise errors.UserError(
-                f"names {scope!r}, but no variable of the model is called so. "
-                f"Its scopes are {', '.join(sorted(known))}.",
-                "new_weights",
+                f"`new_weights` names {scope!r}, but no variable of the model "
+                f"is called so. Its scopes are {', '.join(sorted(known))}."
             )
     return lambda name: (
         checkpoint_reader.part_of(name) in parts
@@ -435,29 +434,24 @@ def restore_optimizer(
     missing = {"global_step", *wanted} - set(checkpoint.state)
     if missing:
         raise errors.UserError(
-            f"lacks {len(missing)} values of the optimizer state, such as "
-            f"{min(missing)}. Released checkpoints often have none: start a "
-            "new schedule from them (`init_schedule=restart`).",
-            option,
-            path,
+            f"`{option}={path}` lacks {len(missing)} values of the optimizer "
+            f"state, such as {min(missing)}. Released checkpoints often have "
+            "none: start a new schedule from them (`init_schedule=restart`)."
         )
     values = checkpoint.load(["global_step", *wanted])
     if not isinstance(optimizer, optimization.Muon) and _are_of_muon(values):
         # Their zeros would make AdamW's steps huge.
         raise errors.UserError(
-            "holds the moments of Muon, which other optimizers cannot use. Set "
-            "`optimizer=muon`, or start a new schedule "
-            "(`init_schedule=restart`).",
-            option,
-            path,
+            f"`{option}={path}` holds the moments of Muon, which other "
+            "optimizers cannot use. Set `optimizer=muon`, or start a new "
+            "schedule (`init_schedule=restart`)."
         )
     for name, variable in wanted.items():
         if list(values[name].shape) != list(variable.shape):
             raise errors.UserError(
-                f"holds {name} as {values[name].shape}, the model needs "
-                f"{tuple(variable.shape)}. Use `init_schedule=restart`.",
-                option,
-                path,
+                f"`{option}={path}` holds {name} as {values[name].shape}, the "
+                f"model needs {tuple(variable.shape)}. Use "
+                "`init_schedule=restart`."
             )
     for name, variable in wanted.items():
         variable.assign(values[name])

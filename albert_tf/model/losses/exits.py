@@ -34,10 +34,9 @@ def at_depths(
         outputs, batch = one.forward(model, batch, dropout_seed)
         if dropout_seed is not None and "exits" not in outputs:
             raise errors.UserError(
-                f"is not for the head {type(model).__name__}, whose `call` "
-                "does not end with `with_exits`. Leave it out.",
-                "exit_layers",
-                ",".join(map(str, depths)),
+                f"`exit_layers={','.join(map(str, depths))}` is not for the "
+                f"head {type(model).__name__}, whose `call` does not end with "
+                "`with_exits`. Leave it out."
             )
         return outputs, batch
 

@@ -147,10 +147,8 @@ class AlbertModel(base.BuiltModel):
         )
         if loop_layers and len(set(self.transformer_layers)) > 1:
             raise errors.UserError(
-                "is for models whose layers share all weights. This one has "
-                f"{config.sharing}; do not set it.",
-                "loop_layers",
-                True,
+                "`loop_layers=True` is for models whose layers share all "
+                f"weights. This one has {config.sharing}; do not set it."
             )
         self.pooler = None
         if with_pooler:

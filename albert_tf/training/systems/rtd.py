@@ -49,12 +49,11 @@ def generator_config(
     shared = recipe.generator_sharing == "embeddings"
     if shared and found.embedding_width != config.embedding_width:
         raise errors.UserError(
-            "does not fit an architecture with project_words_first, whose "
-            f"embeddings are {config.embedding_width} wide, and a generator of "
+            f"`generator_sharing={recipe.generator_sharing}` does not fit an "
+            "architecture with project_words_first, whose embeddings are "
+            f"{config.embedding_width} wide, and a generator of "
             f"{found.embedding_width}. Use `generator_sharing=none` or all, or "
-            "`generator_size=1`.",
-            "generator_sharing",
-            recipe.generator_sharing,
+            "`generator_size=1`."
         )
     return found
 

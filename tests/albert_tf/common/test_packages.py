@@ -17,23 +17,17 @@ def test_the_first_module_is_returned():
     assert found is json
 
 
-@pytest.mark.parametrize(
-    "value, subject", [(None, "`format`"), ("onnx", "`format=onnx`")]
-)
-def test_what_is_missing_is_named_with_its_option_and_installation(
-    value, subject
-):
+def test_what_is_missing_is_named_with_its_option_and_installation():
     expected = (
-        f"{subject} needs no_such.package, which cannot be imported: No module "
-        "named 'no_such'. Install it: pip install one two"
+        "`format=onnx` needs no_such.package, which cannot be imported: No "
+        "module 'no_such'. Install it: pip install one two"
     )
     with pytest.raises(errors.UserError, match=f"^{re.escape(expected)}$"):
         packages.require(
             "json",
             "no_such.package",
             install="pip install one two",
-            argument="format",
-            value=value,
+            argument="format=onnx",
         )
 
 
