@@ -20,7 +20,7 @@ def test_the_first_module_is_returned():
 def test_what_is_missing_is_named_with_its_option_and_installation():
     expected = (
         "`format=onnx` needs no_such.package, which cannot be imported: No "
-        "module 'no_such'. Install it: pip install one two"
+        "module named 'no_such'. Install it: pip install one two"
     )
     with pytest.raises(errors.UserError, match=f"^{re.escape(expected)}$"):
         packages.require(
