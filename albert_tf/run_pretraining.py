@@ -420,7 +420,7 @@ def _find_facts(
     found = dataclasses.replace(found, **data.baselines)
     logging.info("%s", run_card.summary(config, found))
     system = pretraining_recipe.system_of(settings.recipe)
-    if described := system.describe(settings.recipe, config):
+    if described := system.describe(config):
         logging.info("%s", described)
     return found
 

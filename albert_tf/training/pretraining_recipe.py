@@ -24,25 +24,24 @@ _TOO_HIGH = 2.5
 # the mean of 500 small batches varies by chance.
 _LEARNED = 0.1
 
-
-_SYSTEMS: dict[str, system.System] = {
-    "mlm": mlm,
-    "plm": plm,
-    "rtd": rtd,
-    "spans": spans,
+_SYSTEMS: dict[str, type[system.System]] = {
+    "mlm": mlm.MaskedWords,
+    "plm": plm.Permutations,
+    "rtd": rtd.ReplacedTokens,
+    "spans": spans.Spans,
 }
 
 
 def system_of(recipe: pretraining_options.RecipeOptions) -> system.System:
     """Return the system that `objective` names."""
-    return _SYSTEMS[recipe.objective]
+    return _SYSTEMS[recipe.objective](recipe)
 
 
 def make_objective(
     recipe: pretraining_options.RecipeOptions,
 ) -> objectives.Objective:
     """Return what is trained for; refuse factors that are all 0."""
-    found = system_of(recipe).make_objective(recipe)
+    found = system_of(recipe).make_objective()
     if not any(found.losses.values()):
         raise errors.UserError(
             f"The factors of {' and '.join(found.losses)} are 0: nothing would "
@@ -58,7 +57,7 @@ def best_metric(
     measured = ("loss", *make_objective(recipe).names)
     names = [name for name in measured if not name.endswith("share")]
     if wanted is None:
-        return system_of(recipe).BEST_METRIC
+        return system_of(recipe).best_metric
     if wanted not in names:
         raise errors.UserError(
             f"`best_metric={wanted}` is not measured. With "
@@ -83,7 +82,7 @@ def make_model(
         recompute=update.recompute,
         loop_layers=loop_layers,
     )
-    return system_of(recipe).make_model(recipe, encoder)
+    return system_of(recipe).make_model(encoder)
 
 
 def forward_flops(
@@ -100,9 +99,7 @@ def forward_flops(
             token of each and at the predictions; None: at all positions.
     """
     outputs = None if instances is None else instances + predictions
-    return system_of(recipe).forward_flops(
-        recipe, config, length, predictions, outputs
-    )
+    return system_of(recipe).forward_flops(config, length, predictions, outputs)
 
 
 def make_optimizer(

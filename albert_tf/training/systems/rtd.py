@@ -6,88 +6,75 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import replaced_tokens
 from albert_tf.model.losses import objectives, replaced_tokens_objective
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.training import pretraining_options
-
-# A generator that gets better makes the encoder's accuracy worse.
-BEST_METRIC = "loss"
+from albert_tf.training.systems import system
 
 
-def make_objective(
-    recipe: pretraining_options.RecipeOptions,
-) -> objectives.Objective:
-    """See `System`."""
-    return replaced_tokens_objective.make(
-        recipe.sentence_objective,
-        recipe.masked_lm_factor,
-        recipe.sentence_factor,
-        recipe.replaced_token_factor,
-        recipe.token_objective,
-        recipe.token_factor,
-    )
+class ReplacedTokens(system.System):
+    """A small generator, and an encoder that finds its words."""
 
+    # A generator that gets better makes the encoder's accuracy worse.
+    best_metric = "loss"
 
-def make_model(
-    recipe: pretraining_options.RecipeOptions, encoder: AlbertModel
-) -> replaced_tokens.ReplacedTokenDetector:
-    """See `System`."""
-    return replaced_tokens.ReplacedTokenDetector(
-        encoder,
-        generator_config(recipe, encoder.config),
-        recipe.generator_sharing,
-        *arrangements.heads(recipe.sentence_objective, len(recipe.markers)),
-        arrangements.parse_tokens(recipe.token_objective),
-    )
-
-
-def generator_config(
-    recipe: pretraining_options.RecipeOptions, config: AlbertConfig
-) -> AlbertConfig:
-    """Return the architecture of the generator."""
-    if recipe.generator_sharing == "all":
-        return config
-    found = replaced_tokens.shrink(config, recipe.generator_size)
-    shared = recipe.generator_sharing == "embeddings"
-    if shared and found.embedding_width != config.embedding_width:
-        raise errors.UserError(
-            f"`generator_sharing={recipe.generator_sharing}` does not fit an "
-            "architecture with project_words_first, whose embeddings are "
-            f"{config.embedding_width} wide, and a generator of "
-            f"{found.embedding_width}. Use `generator_sharing=none` or all, or "
-            "`generator_size=1`."
+    def make_objective(self) -> objectives.Objective:
+        return replaced_tokens_objective.make(
+            self.recipe.sentence_objective,
+            self.recipe.masked_lm_factor,
+            self.recipe.sentence_factor,
+            self.recipe.replaced_token_factor,
+            self.recipe.token_objective,
+            self.recipe.token_factor,
         )
-    return found
 
+    def make_model(
+        self, encoder: AlbertModel
+    ) -> replaced_tokens.ReplacedTokenDetector:
+        return replaced_tokens.ReplacedTokenDetector(
+            encoder,
+            self.generator_config(encoder.config),
+            self.recipe.generator_sharing,
+            *arrangements.heads(
+                self.recipe.sentence_objective, len(self.recipe.markers)
+            ),
+            arrangements.parse_tokens(self.recipe.token_objective),
+        )
 
-def forward_flops(
-    recipe: pretraining_options.RecipeOptions,
-    config: AlbertConfig,
-    length: int,
-    predictions: int,
-    outputs: int | None,
-) -> float:
-    """See `System`."""
-    generator = generator_config(recipe, config)
-    head = 2 * length * config.hidden_size * (config.hidden_size + 1)
-    return (
-        generator.forward_flops(length, predictions, outputs)
-        + config.forward_flops(length, 0)
-        + head
-    )
+    def generator_config(self, config: AlbertConfig) -> AlbertConfig:
+        """Return the architecture of the generator."""
+        sharing = self.recipe.generator_sharing
+        if sharing == "all":
+            return config
+        found = replaced_tokens.shrink(config, self.recipe.generator_size)
+        width = found.embedding_width
+        if sharing == "embeddings" and width != config.embedding_width:
+            raise errors.UserError(
+                "`generator_sharing=embeddings` does not fit an architecture "
+                "with project_words_first, whose embeddings are "
+                f"{config.embedding_width} wide, and a generator of {width}. "
+                "Use `generator_sharing=none` or all, or `generator_size=1`."
+            )
+        return found
 
+    def forward_flops(
+        self,
+        config: AlbertConfig,
+        length: int,
+        predictions: int,
+        outputs: int | None,
+    ) -> float:
+        generator = self.generator_config(config)
+        head = 2 * length * config.hidden_size * (config.hidden_size + 1)
+        return (
+            generator.forward_flops(length, predictions, outputs)
+            + config.forward_flops(length, 0)
+            + head
+        )
 
-def count_others(predictions: int) -> int:
-    """See `System`."""
-    return 0
-
-
-def describe(
-    recipe: pretraining_options.RecipeOptions, config: AlbertConfig
-) -> str:
-    """See `System`."""
-    generator = generator_config(recipe, config)
-    return (
-        f"Generator: {generator.num_attention_heads} heads, hidden size "
-        f"{generator.hidden_size}, intermediate size "
-        f"{generator.intermediate_size}; it shares with the encoder: "
-        f"{recipe.generator_sharing}. The number of parameters includes it."
-    )
+    def describe(self, config: AlbertConfig) -> str:
+        generator = self.generator_config(config)
+        return (
+            f"Generator: {generator.num_attention_heads} heads, hidden size "
+            f"{generator.hidden_size}, intermediate size "
+            f"{generator.intermediate_size}; it shares with the encoder: "
+            f"{self.recipe.generator_sharing}. The number of parameters "
+            "includes it."
+        )

@@ -1,6 +1,6 @@
-"""What every pretraining system has; its file in this folder is one."""
+"""What every pretraining system has; each other file of this folder is one."""
 
-from typing import Protocol
+import abc
 
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import model_with_head
@@ -9,25 +9,26 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import pretraining_options
 
 
-class System(Protocol):
+class System(abc.ABC):
     """A way to pretrain an encoder."""
 
     # The number that chooses the best checkpoint where no option does.
-    BEST_METRIC: str
+    best_metric = "masked_lm_accuracy"
 
-    def make_objective(
-        self, recipe: pretraining_options.RecipeOptions
-    ) -> objectives.Objective:
+    def __init__(self, recipe: pretraining_options.RecipeOptions):
+        self.recipe = recipe
+
+    @abc.abstractmethod
+    def make_objective(self) -> objectives.Objective:
         """Return what is trained for."""
 
-    def make_model(
-        self, recipe: pretraining_options.RecipeOptions, encoder: AlbertModel
-    ) -> model_with_head.ModelWithHead:
+    @abc.abstractmethod
+    def make_model(self, encoder: AlbertModel) -> model_with_head.ModelWithHead:
         """Add to an encoder what only pretraining needs."""
 
+    @abc.abstractmethod
     def forward_flops(
         self,
-        recipe: pretraining_options.RecipeOptions,
         config: AlbertConfig,
         length: int,
         predictions: int,
@@ -41,8 +42,8 @@ class System(Protocol):
 
     def count_others(self, predictions: int) -> int:
         """Return the tokens that layers compute beside those of the text."""
+        return 0
 
-    def describe(
-        self, recipe: pretraining_options.RecipeOptions, config: AlbertConfig
-    ) -> str | None:
-        """Return one line for the log on what else is trained."""
+    def describe(self, config: AlbertConfig) -> str:
+        """Return a line for the log on what else is trained, if anything is."""
+        return ""

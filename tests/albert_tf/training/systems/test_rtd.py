@@ -18,11 +18,11 @@ def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
     with pytest.raises(
         errors.UserError, match="=embeddings` does not fit .*=1"
     ):
-        rtd.generator_config(recipe, config)
+        rtd.ReplacedTokens(recipe).generator_config(config)
     recipe = dataclasses.replace(recipe, generator_sharing="none")
-    generator = rtd.generator_config(recipe, config)
+    generator = rtd.ReplacedTokens(recipe).generator_config(config)
     assert generator.hidden_size == config.hidden_size // 2
-    line = rtd.describe(recipe, config)
+    line = rtd.ReplacedTokens(recipe).describe(config)
     assert f"hidden size {generator.hidden_size}, " in line
     assert line.endswith(
         "with the encoder: none. The number of parameters includes it."
