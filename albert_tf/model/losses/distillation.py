@@ -14,6 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.model.losses import objectives, token_states
+from albert_tf.model.losses.objectives import Batch, Tensors
 
 PREFIX = "teacher_"
 VECTOR = "embedding"
@@ -45,9 +46,7 @@ def soft_labels(
             gradients keep their size. A regression has none.
     """
 
-    def of_outputs(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         found = hard.of_outputs(outputs, batch)
         losses = [
             _difference(name, outputs[name], batch, temperature)
@@ -55,7 +54,7 @@ def soft_labels(
         ]
         return {**found, _LOSS: tf.add_n(losses) / len(losses)}
 
-    def weights(batch: objectives.Batch) -> objectives.Tensors:
+    def weights(batch: Batch) -> Tensors:
         real = objectives.real_examples(batch)
         return {**hard.sample_weights(batch), _LOSS: real}
 
@@ -70,20 +69,20 @@ def soft_labels(
 
 
 def _ask(
-    model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
-) -> tuple[objectives.Tensors, objectives.Batch]:
+    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+) -> tuple[Tensors, Batch]:
     """Run a model; it does not know what the teacher said."""
     own = without_teacher(batch)
     return objectives.outputs(model, own, dropout_seed), batch
 
 
-def without_teacher(batch: objectives.Batch) -> dict[str, tf.Tensor]:
+def without_teacher(batch: Batch) -> dict[str, tf.Tensor]:
     """Return what a batch has beside the teacher's outputs."""
     return {k: v for k, v in batch.items() if not k.startswith(PREFIX)}
 
 
 def _difference(
-    name: str, student: tf.Tensor, batch: objectives.Batch, temperature: float
+    name: str, student: tf.Tensor, batch: Batch, temperature: float
 ) -> tf.Tensor:
     """Return how far a student is from the teacher, float32 [B]."""
     teacher = batch[f"{PREFIX}{name}"]
@@ -126,8 +125,8 @@ def vectors(
     states = state_weights or {}
 
     def forward(
-        model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
-    ) -> tuple[objectives.Tensors, objectives.Batch]:
+        model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+    ) -> tuple[Tensors, Batch]:
         own = without_teacher(batch)
         encoded = model.encode(own, dropout_seed is not None, dropout_seed)
         mask = own["input_mask"]
@@ -147,9 +146,7 @@ def vectors(
             },
         }, batch
 
-    def of_outputs(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         student, teacher = outputs[VECTOR], batch[f"{PREFIX}{VECTOR}"]
         real = objectives.real_examples(batch)
         difference = tf.matmul(student, student, transpose_b=True)
@@ -162,12 +159,6 @@ def vectors(
 
     losses = dict(zip(names, (1.0, similarity_weight), strict=True))
     losses |= states
-    return objectives.Objective(
-        losses=losses,
-        metrics=(),
-        sample_weights=lambda batch: dict.fromkeys(
-            losses, objectives.real_examples(batch)
-        ),
-        of_outputs=of_outputs,
-        forward=forward if states else _ask,
+    return objectives.of_examples(
+        losses, of_outputs, forward=forward if states else _ask
     )

@@ -3,28 +3,20 @@
 import tensorflow as tf
 
 from albert_tf.model.losses import cross_entropy, objectives
+from albert_tf.model.losses.objectives import Batch, Tensors
 
 # The logit of a text that only fills up the batch.
 _PADDING_LOGIT = -1e9
 
 
-def _squared_error(
-    outputs: objectives.Tensors, batch: objectives.Batch
-) -> objectives.Tensors:
+def _squared_error(outputs: Tensors, batch: Batch) -> Tensors:
     vectors = outputs["embedding"]
     cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], -1)
     return {"cosine_loss": tf.square(cosines - batch["label_ids"])}
 
 
 # `label_ids` are float32 [B], from -1 to 1.
-COSINE = objectives.Objective(
-    losses={"cosine_loss": 1.0},
-    metrics=(),
-    sample_weights=lambda batch: {
-        "cosine_loss": objectives.real_examples(batch)
-    },
-    of_outputs=_squared_error,
-)
+COSINE = objectives.of_examples({"cosine_loss": 1.0}, _squared_error)
 
 
 def ranking(temperature: float) -> objectives.Objective:
@@ -39,9 +31,7 @@ def ranking(temperature: float) -> objectives.Objective:
         temperature: What cosines are divided by before the softmax.
     """
 
-    def of_outputs(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         vectors = outputs["embedding"]
         first, second = vectors[:, 0], vectors[:, 1]
         padding = (1.0 - objectives.real_examples(batch)) * _PADDING_LOGIT
@@ -56,18 +46,10 @@ def ranking(temperature: float) -> objectives.Objective:
             "accuracy": cross_entropy.correct(logits, labels),
         }
 
-    return objectives.Objective(
-        losses={"ranking_loss": 1.0},
-        metrics=("accuracy",),
-        sample_weights=_ranking_weights,
-        of_outputs=of_outputs,
+    return objectives.of_examples(
+        {"ranking_loss": 1.0}, of_outputs, ("accuracy",)
     )
 
 
 def _logits(one: tf.Tensor, other: tf.Tensor, temperature: float) -> tf.Tensor:
     return tf.matmul(one, other, transpose_b=True) / temperature
-
-
-def _ranking_weights(batch: objectives.Batch) -> objectives.Tensors:
-    real = objectives.real_examples(batch)
-    return {"ranking_loss": real, "accuracy": real}

@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model.losses import objectives
+from albert_tf.model.losses.objectives import Batch, Tensors
 
 
 def at_depths(
@@ -29,8 +30,8 @@ def at_depths(
     shares = [depth / sum(depths) for depth in depths]
 
     def forward(
-        model: Any, batch: objectives.Batch, dropout_seed: tf.Tensor | None
-    ) -> tuple[objectives.Tensors, objectives.Batch]:
+        model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+    ) -> tuple[Tensors, Batch]:
         outputs, batch = one.forward(model, batch, dropout_seed)
         if dropout_seed is not None and "exits" not in outputs:
             raise errors.UserError(
@@ -40,7 +41,7 @@ def at_depths(
             )
         return outputs, batch
 
-    def of_outputs(outputs: Any, batch: objectives.Batch) -> objectives.Tensors:
+    def of_outputs(outputs: Any, batch: Batch) -> Tensors:
         every = *outputs.get("exits", ()), outputs
         found = [one.of_outputs(out, batch) for out in every]
         if len(found) == 1:  # Evaluation.

@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from albert_tf.model.losses import cross_entropy, objectives
+from albert_tf.model.losses.objectives import Batch, Tensors
 
 
 def _of_classes(
-    labels: Callable[[objectives.Batch], tf.Tensor],
-    weights: Callable[[objectives.Batch], tf.Tensor],
+    labels: Callable[[Batch], tf.Tensor],
+    weights: Callable[[Batch], tf.Tensor],
     class_weights: Sequence[float] | None = None,
 ) -> objectives.Objective:
     """Return the objective of `logits` [..., classes].
@@ -20,16 +21,14 @@ def _of_classes(
         class_weights: What labels of each class count in the loss.
     """
 
-    def of_outputs(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         logits, wanted = outputs["logits"], labels(batch)
         return {
             "classification_loss": cross_entropy.compute(logits, wanted),
             "accuracy": cross_entropy.correct(logits, wanted),
         }
 
-    def sample_weights(batch: objectives.Batch) -> objectives.Tensors:
+    def sample_weights(batch: Batch) -> Tensors:
         found = dict.fromkeys(
             ("classification_loss", "accuracy"), weights(batch)
         )
@@ -72,9 +71,7 @@ def multi_label(
         class_weights: What 0 and 1 count of each label, [labels][2].
     """
 
-    def of_outputs(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         labels = tf.cast(batch["label_ids"], tf.float32)
         return {
             "classification_loss": tf.nn.sigmoid_cross_entropy_with_logits(
@@ -82,7 +79,7 @@ def multi_label(
             )
         }
 
-    def sample_weights(batch: objectives.Batch) -> objectives.Tensors:
+    def sample_weights(batch: Batch) -> Tensors:
         labels = batch["label_ids"]
         found = tf.ones(tf.shape(labels))
         if class_weights is not None:
@@ -99,7 +96,7 @@ def multi_label(
     )
 
 
-def _token_weights(batch: objectives.Batch) -> tf.Tensor:
+def _token_weights(batch: Batch) -> tf.Tensor:
     labels = tf.cast(batch["label_ids"] > 0, tf.float32)
     return labels * objectives.real_examples(batch)[:, None]
 
@@ -117,21 +114,12 @@ def regression(deviation: float = 1.0) -> objectives.Objective:
         deviation: What errors are divided by before they are squared.
     """
 
-    def of_outputs(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         number = tf.cast(outputs["logits"][:, 0], tf.float32)
         error = (number - batch["label_ids"]) / deviation
         return {"regression_loss": tf.square(error)}
 
-    return objectives.Objective(
-        losses={"regression_loss": 1.0},
-        metrics=(),
-        sample_weights=lambda batch: {
-            "regression_loss": objectives.real_examples(batch)
-        },
-        of_outputs=of_outputs,
-    )
+    return objectives.of_examples({"regression_loss": 1.0}, of_outputs)
 
 
 # The numbers are on their own scale.

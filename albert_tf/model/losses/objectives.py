@@ -122,6 +122,23 @@ class Objective:
         )
 
 
+def of_examples(
+    losses: Mapping[str, float],
+    of_outputs: Callable[[Tensors, Batch], Tensors],
+    metrics: tuple[str, ...] = (),
+    forward: Forward = ask,
+) -> Objective:
+    """Return an objective with one value for each example, all of weight 1."""
+    names = (*losses, *metrics)
+    return Objective(
+        losses,
+        metrics,
+        lambda batch: dict.fromkeys(names, real_examples(batch)),
+        of_outputs,
+        forward,
+    )
+
+
 @dataclasses.dataclass(frozen=True)
 class Part:
     """One of several things that are learned from the same outputs.

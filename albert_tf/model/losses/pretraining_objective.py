@@ -9,6 +9,7 @@ import tensorflow as tf
 from albert_tf.data import arrangements, layouts, marks
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import cross_entropy, objectives
+from albert_tf.model.losses.objectives import Batch, Tensors
 
 
 def make(
@@ -25,15 +26,24 @@ def make(
             (masked LM only).
         token_objective: The same for tasks about tokens.
     """
-    parts = make_parts(sentence_objective, masked_lm_factor, sentence_factor)
-    parts += make_token_parts(token_objective, token_factor)
+    parts = make_parts(
+        sentence_objective,
+        masked_lm_factor,
+        sentence_factor,
+        token_objective,
+        token_factor,
+    )
     return objectives.combine(parts, _forward)
 
 
 def make_parts(
-    sentence_objective: str, masked_lm_factor: float, sentence_factor: float
+    sentence_objective: str,
+    masked_lm_factor: float,
+    sentence_factor: float,
+    token_objective: str,
+    token_factor: float,
 ) -> list[objectives.Part]:
-    """Return masked words, and the tasks of the sentence objective."""
+    """Return masked words, and the tasks about segments and about tokens."""
     masked_words = objectives.Part(
         "masked_lm",
         masked_lm_factor,
@@ -48,37 +58,28 @@ def make_parts(
         epsilon=1e-5,
     )
     tasks = arrangements.parse(sentence_objective)
+    token_tasks = arrangements.parse_tokens(token_objective)
     return [
         masked_words,
         *(
             _sentence_part(task, sentence_factor, number)
             for number, task in enumerate(tasks)
         ),
-    ]
-
-
-def make_token_parts(
-    token_objective: str, factor: float
-) -> list[objectives.Part]:
-    """Return the tasks about tokens: pieces that start words, not hidden."""
-    return [
-        _token_part(name, factor)
-        for name in arrangements.parse_tokens(token_objective)
+        *(_token_part(task, token_factor) for task in token_tasks),
     ]
 
 
 def _token_part(name: str, factor: float) -> objectives.Part:
+    """Return what is learned of pieces that start words and are not hidden."""
 
-    def has_mark(batch: objectives.Batch, mark: int) -> tf.Tensor:
+    def has_mark(batch: Batch, mark: int) -> tf.Tensor:
         return tf.bitwise.bitwise_and(batch["marks"], mark) > 0  # [B, S]
 
-    def weights(batch: objectives.Batch) -> tf.Tensor:
+    def weights(batch: Batch) -> tf.Tensor:
         real = objectives.real_examples(batch)[:, None]
         return real * tf.cast(has_mark(batch, marks.WORD), tf.float32)
 
-    def values(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def values(outputs: Tensors, batch: Batch) -> Tensors:
         labels = has_mark(batch, arrangements.TOKEN_TASKS[name])
         return cross_entropy.loss_and_accuracy(
             name, outputs[f"{name}_logits"], tf.cast(labels, tf.int32)
@@ -96,7 +97,7 @@ def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
     task = arrangements.ARRANGEMENTS[key]
     head = "sentence_order" if key in arrangements.OF_INSTANCES else task.name
 
-    def weights(batch: objectives.Batch) -> tf.Tensor:
+    def weights(batch: Batch) -> tf.Tensor:
         # [B, 1], or [B, K] for rows of several instances.
         has_label = batch["next_sentence_labels"] != layouts.NO_LABEL
         if "sentence_task" in batch:
@@ -104,9 +105,7 @@ def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
         real = objectives.real_examples(batch)[:, None]
         return real * tf.cast(has_label, tf.float32)
 
-    def values(
-        outputs: objectives.Tensors, batch: objectives.Batch
-    ) -> objectives.Tensors:
+    def values(outputs: Tensors, batch: Batch) -> Tensors:
         # The records keep BERT's name, whatever the labels mean.
         labels = batch["next_sentence_labels"]
         # Any class will do where there is no label: its weight is 0.
@@ -120,14 +119,14 @@ def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
 
 def _forward(
     model: pretraining.AlbertPretrainer,
-    batch: objectives.Batch,
+    batch: Batch,
     dropout_seed: tf.Tensor | None,
-) -> tuple[objectives.Tensors, objectives.Batch]:
+) -> tuple[Tensors, Batch]:
     batch = with_attention_mask(batch)
     return objectives.outputs(model, batch, dropout_seed), batch
 
 
-def with_attention_mask(batch: objectives.Batch) -> objectives.Batch:
+def with_attention_mask(batch: Batch) -> Batch:
     """Return a batch whose `input_mask` says what each token may attend to.
 
     In rows of several instances each attends only to itself: the mask is int32

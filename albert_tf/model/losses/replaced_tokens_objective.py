@@ -12,6 +12,7 @@ from albert_tf.model.losses import (
     pretraining_objective,
     token_replacement,
 )
+from albert_tf.model.losses.objectives import Batch, Tensors
 
 # Separates the generator's dropout from the rest.
 _GENERATOR_STREAM = 2**29
@@ -37,10 +38,11 @@ def make(
         replaced_token_factor: λ of ELECTRA, appendix A.
     """
     parts = pretraining_objective.make_parts(
-        sentence_objective, masked_lm_factor, sentence_factor
-    )
-    parts += pretraining_objective.make_token_parts(
-        token_objective, token_factor
+        sentence_objective,
+        masked_lm_factor,
+        sentence_factor,
+        token_objective,
+        token_factor,
     )
     replaced = objectives.Part(
         "replaced_token",
@@ -52,7 +54,7 @@ def make(
     return objectives.combine([*parts, replaced], _forward)
 
 
-def _real_tokens(batch: objectives.Batch) -> tf.Tensor:
+def _real_tokens(batch: Batch) -> tf.Tensor:
     """Return 1 for real tokens, float32 [B, S]."""
     # Rows of several instances have their numbers, 0 for padding.
     tokens = batch.get("instance_ids", batch.get("input_mask")) > 0
@@ -61,9 +63,7 @@ def _real_tokens(batch: objectives.Batch) -> tf.Tensor:
     )
 
 
-def _values(
-    outputs: objectives.Tensors, batch: objectives.Batch
-) -> objectives.Tensors:
+def _values(outputs: Tensors, batch: Batch) -> Tensors:
     replaced = batch["replaced"]
     labels = tf.cast(replaced, tf.float32)
     logits = outputs["replaced_token_logits"]  # [B, S]
@@ -80,9 +80,9 @@ def _values(
 
 def _forward(
     model: replaced_tokens.ReplacedTokenDetector,
-    batch: objectives.Batch,
+    batch: Batch,
     dropout_seed: tf.Tensor | None,
-) -> tuple[objectives.Tensors, objectives.Batch]:
+) -> tuple[Tensors, Batch]:
     """Run the generator, put its words into the text, and run the encoder.
 
     Returns:

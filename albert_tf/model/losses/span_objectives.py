@@ -4,11 +4,10 @@ Source: in the original, squad_utils.v1_model_fn_builder and
 squad_utils.v2_model_fn_builder.
 """
 
-from collections.abc import Callable
-
 import tensorflow as tf
 
 from albert_tf.model.losses import cross_entropy, objectives
+from albert_tf.model.losses.objectives import Batch, Tensors
 
 
 def _at(log_probs: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -16,9 +15,7 @@ def _at(log_probs: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
     return -tf.gather(log_probs, positions, batch_dims=1)
 
 
-def _v1_values(
-    outputs: objectives.Tensors, batch: objectives.Batch
-) -> objectives.Tensors:
+def _v1_values(outputs: Tensors, batch: Batch) -> Tensors:
     return {
         f"{edge}_loss": cross_entropy.compute(
             outputs[f"{edge}_logits"], batch[f"{edge}_positions"]
@@ -27,9 +24,7 @@ def _v1_values(
     }
 
 
-def _v2_values(
-    outputs: objectives.Tensors, batch: objectives.Batch
-) -> objectives.Tensors:
+def _v2_values(outputs: Tensors, batch: Batch) -> Tensors:
     return {
         "start_loss": _at(outputs["start_log_probs"], batch["start_positions"]),
         "end_loss": _at(outputs["end_log_probs"], batch["end_positions"]),
@@ -40,21 +35,7 @@ def _v2_values(
     }
 
 
-def _make(
-    names: tuple[str, ...],
-    values: Callable[
-        [objectives.Tensors, objectives.Batch], objectives.Tensors
-    ],
-) -> objectives.Objective:
-    return objectives.Objective(
-        losses=dict.fromkeys(names, 0.5),
-        metrics=(),
-        sample_weights=lambda b: dict.fromkeys(
-            names, objectives.real_examples(b)
-        ),
-        of_outputs=values,
-    )
-
-
-V1 = _make(("start_loss", "end_loss"), _v1_values)
-V2 = _make(("start_loss", "end_loss", "answer_loss"), _v2_values)
+V1 = objectives.of_examples({"start_loss": 0.5, "end_loss": 0.5}, _v1_values)
+V2 = objectives.of_examples(
+    {"start_loss": 0.5, "end_loss": 0.5, "answer_loss": 0.5}, _v2_values
+)

@@ -5,12 +5,10 @@ import functools
 import tensorflow as tf
 
 from albert_tf.model import model_inputs
-from albert_tf.model.losses import objectives
+from albert_tf.model.losses.objectives import Batch
 
 
-def replace(
-    batch: objectives.Batch, logits: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
+def replace(batch: Batch, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Put the generator's pieces, from logits [B, P, V], into a masked text.
 
     No gradient flows through this choice (ELECTRA §2). In evaluation it follows
