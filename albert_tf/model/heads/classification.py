@@ -78,8 +78,7 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         self, pooled_output: tf.Tensor, depth: int | None = None
     ) -> tf.Tensor:
         """Return float [B, num_labels] for the pooled output [B, H]."""
-        weights, bias = self.output_of(depth)
-        logits = tf.matmul(pooled_output, weights, transpose_b=True) + bias
+        logits = model_with_head.logits(pooled_output, *self.output_of(depth))
         if (self.mean, self.deviation) == (0.0, 1.0):
             return logits
         return tf.cast(logits, tf.float32) * self.deviation + self.mean

@@ -21,6 +21,13 @@ EXIT = "exit_"
 Outputs = dict[str, Any]
 
 
+def logits(
+    pooled_output: tf.Tensor, weights: tf.Variable, bias: tf.Variable
+) -> tf.Tensor:
+    """Return float [..., units] for the pooled output [..., H]."""
+    return tf.matmul(pooled_output, weights, transpose_b=True) + bias
+
+
 class ModelWithHead(base.BuiltModel):
     """A model that computes something from an encoder's outputs.
 
@@ -45,11 +52,13 @@ class ModelWithHead(base.BuiltModel):
         """
         self.output_weights, self.output_bias = self._linear(scope, units)
 
-    def _linear(self, scope: str, units: int) -> tuple[tf.Variable, ...]:
+    def _linear(
+        self, scope: str, units: int, stddev: float = _INITIALIZER_RANGE
+    ) -> tuple[tf.Variable, ...]:
         weights = self.add_weight(
             name=f"{scope}output_weights",
             shape=[units, self.encoder.config.hidden_size],
-            initializer=layers.truncated_normal(_INITIALIZER_RANGE),
+            initializer=layers.truncated_normal(stddev),
         )
         bias = self.add_weight(
             name=f"{scope}output_bias", shape=[units], initializer="zeros"

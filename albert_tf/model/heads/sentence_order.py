@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 
 from albert_tf.model.heads import model_with_head
-from albert_tf.model.network import layers
 
 # Scope of the heads of other tasks.
 TASKS = "cls/tasks"
@@ -42,19 +41,9 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
             scope = "cls/seq_relationship"
             self.order_weights, self.order_bias = self._add_head(scope, 2)
 
-    def _add_head(
-        self, scope: str, classes: int
-    ) -> tuple[tf.Variable, tf.Variable]:
-        config = self.encoder.config
-        weights = self.add_weight(
-            name=f"{scope}/output_weights",
-            shape=[classes, config.hidden_size],
-            initializer=layers.truncated_normal(config.initializer_range),
-        )
-        bias = self.add_weight(
-            name=f"{scope}/output_bias", shape=[classes], initializer="zeros"
-        )
-        return weights, bias
+    def _add_head(self, scope: str, classes: int) -> tuple[tf.Variable, ...]:
+        stddev = self.encoder.config.initializer_range
+        return self._linear(f"{scope}/", classes, stddev)
 
     def _token_outputs(
         self, sequence_output: tf.Tensor
@@ -72,8 +61,8 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
         Index 1 means that the segments were swapped (with
         `sentence_objective=nsp`: that they are of two documents).
         """
-        logits = tf.matmul(pooled_output, self.order_weights, transpose_b=True)
-        return logits + self.order_bias
+        head = self.order_weights, self.order_bias
+        return model_with_head.logits(pooled_output, *head)
 
     def _sentence_outputs(
         self, pooled_output: tf.Tensor, cls_vectors: tf.Tensor | None
@@ -92,11 +81,8 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
             assert self.encoder.pooler is not None
             pooled_output = self.encoder.pooler(cls_vectors)
         found = {
-            f"{name}_logits": tf.matmul(
-                pooled_output, weights, transpose_b=True
-            )
-            + bias
-            for name, (weights, bias) in self.task_heads.items()
+            f"{name}_logits": model_with_head.logits(pooled_output, *head)
+            for name, head in self.task_heads.items()
         }
         if self.sentence_order:
             logits = self.sentence_order_logits(pooled_output)
