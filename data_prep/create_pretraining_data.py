@@ -460,7 +460,6 @@ def _unit_facts(
 def write_records(
     job: Job, text: TokenizedText, stored: StoredInstances
 ) -> record_manifest.Written:
-    """Turn the instances into record files."""
     outputs = job.found.outputs
     assembler, parts = _plan_parts(job, stored)
     total = sum(part.num_records for part in parts)

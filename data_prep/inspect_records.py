@@ -95,7 +95,6 @@ class InspectOptions:
 
     @property
     def recipe(self) -> pretraining_options.RecipeOptions:
-        """What training draws for."""
         name = self.objective if self.objective != "none" else "mlm"
         return pretraining_options.RecipeOptions(
             objective=name,
@@ -254,7 +253,6 @@ class Inspector:
             )
 
     def print_statistics(self) -> None:
-        """Print what was counted."""
         if self._passages:
             print(*passage_text.lines(self._passages), sep="\n")
             return

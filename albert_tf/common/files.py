@@ -426,7 +426,6 @@ def write_together(contents: Mapping[str, bytes]) -> None:
 
 
 def sync(path: str) -> None:
-    """Sync a local file to the disk."""
     with name_full_disk(path), open(path, "rb") as stream:
         os.fsync(stream.fileno())
 

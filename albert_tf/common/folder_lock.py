@@ -188,7 +188,6 @@ def _lock(descriptor: int, path: str) -> bool:
 
 
 def _holder(descriptor: int) -> str:
-    """Describe the process that holds a lock."""
     content = os.pread(descriptor, 1000, 0).decode(errors="replace")
     is_known = content.startswith(_MARK)  # Else it is just being written.
     return content.removeprefix(_MARK) if is_known else "another process"

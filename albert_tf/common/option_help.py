@@ -85,7 +85,6 @@ class Flag:
 
     @property
     def is_required(self) -> bool:
-        """Whether there is no default."""
         return self.default is dataclasses.MISSING
 
 

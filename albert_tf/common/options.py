@@ -244,7 +244,6 @@ class _FlagValues(flags.FlagValues):
 
 
 def _values(found: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
-    """Return the values of the options that are given."""
     parser = _FlagValues()
     for module in ("absl.app", "absl.logging"):
         for flag in flags.FLAGS.flags_by_module_dict()[module]:

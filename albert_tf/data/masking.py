@@ -90,7 +90,6 @@ class MaskingOptions:
 
     @property
     def record_predictions(self) -> int:
-        """Length of the prediction lists in a record."""
         return self.max_predictions_per_seq * (2 if self.do_permutation else 1)
 
 
@@ -585,7 +584,6 @@ class _RunChoice:
     def _take(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> None:
-        """Choose the words of the runs."""
         for offset in range(len(self._cumulative)):
             inside = start + offset < end
             place = rows[inside], start[inside] + offset

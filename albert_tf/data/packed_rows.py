@@ -190,7 +190,6 @@ class _Places(NamedTuple):
 
 
 def _join(batch: Batch, places: _Places) -> Batch:
-    """Join instances; see `join`."""
     hidden = batch["masked_lm_weights"] > 0
     real = batch["input_mask"] > 0
     used = places.by_place(tf.reduce_sum(batch["input_mask"], 1))

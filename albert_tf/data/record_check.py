@@ -133,7 +133,6 @@ def _check_first_record(
 def _check_kind(
     path: str, kind: str, expected: Expected, argument: str
 ) -> None:
-    """Refuse records of another kind."""
     if kind != expected.kind:
         raise errors.UserError(
             f"`{argument}={path}` holds {kind}, but `records={expected.kind}` "

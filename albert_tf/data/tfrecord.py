@@ -109,7 +109,6 @@ def _encode_block(
 
 
 def _check(layout: layouts.Layout, values: Mapping[str, np.ndarray]) -> None:
-    """Refuse values that are not the layout's."""
     if not layout:
         raise ValueError("The layout has no feature.")
     unknown = values.keys() - {feature.name for feature in layout}

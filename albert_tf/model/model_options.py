@@ -75,7 +75,6 @@ class InitOptions:
 
     @property
     def new_scopes(self) -> tuple[str, ...]:
-        """The scopes of `new_weights`."""
         scopes = (self.new_weights or "").split(",")
         return tuple(s.strip().strip("/") for s in scopes if s.strip())
 

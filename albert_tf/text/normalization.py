@@ -68,11 +68,9 @@ class Normalization:
 
     @property
     def settings(self) -> dict[str, bool]:
-        """The options of these names and their values."""
         return {name: getattr(self, name) for name in SETTINGS}
 
     def to_json(self) -> str:
-        """Return the content of the file."""
         values = {
             "format_version": FORMAT_VERSION,
             "unicode_form": self.unicode_form,

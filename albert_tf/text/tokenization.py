@@ -91,7 +91,6 @@ class Tokenizer:
 
     @property
     def vocab_size(self) -> int:
-        """Number of pieces, special ones included."""
         return len(self.pieces)
 
     @property
@@ -484,7 +483,6 @@ class VocabularyOptions:
         return normalization.resolve(str(self.path), kind, self.settings)
 
     def require(self) -> None:
-        """Refuse options without a vocabulary."""
         if self.kind is None:
             raise errors.UserError(
                 "`spm_model_file` and `vocab_file` are both missing. One is "
@@ -496,7 +494,6 @@ class VocabularyOptions:
 
 
 def load(options: VocabularyOptions) -> AnyTokenizer:
-    """Open the vocabulary that the options name."""
     options.require()
     rule = options.normalization
     if options.spm_model_file is not None:

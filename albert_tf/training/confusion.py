@@ -54,7 +54,6 @@ class Confusion:
 
     @property
     def are_several(self) -> bool:
-        """Whether examples have several labels."""
         return self.counts.ndim > 2
 
     @property

@@ -117,7 +117,6 @@ class Workers:
 
     @property
     def is_alone(self) -> bool:
-        """Whether there is one process only."""
         return not self.strategy.extended._in_multi_worker_mode()
 
     @contextlib.contextmanager

@@ -150,7 +150,6 @@ class PretrainingData:
         )
 
     def warn_of_full_rows(self) -> None:
-        """Warn of packing that makes hardly fewer rows."""
         if self.pack and 1 / self.examples_per_row > _HARDLY_FEWER:
             logging.warning(
                 "`pack_sequences`: only %.2f examples share a row, because "
@@ -159,7 +158,6 @@ class PretrainingData:
             )
 
     def naming_damage(self) -> contextlib.AbstractContextManager[None]:
-        """Have errors about damaged records name the file."""
         return inputs.naming_damage(self._paths, self.layout, _REMEDY)
 
     def check_first_records(self) -> None:
@@ -172,7 +170,6 @@ class PretrainingData:
 
     @property
     def vocabularies(self) -> dict[str, set[str]]:
-        """The vocabularies of the records, see `check_vocabularies`."""
         return manifests.vocabularies(self._paths)
 
 

@@ -151,7 +151,6 @@ class RecipeOptions:
 
     @property
     def task_shares(self) -> tuple[stages.Stage, ...]:
-        """The stages of `task_stages`."""
         return stages.parse(self.task_stages)
 
     def _check_stages(self) -> None:
@@ -201,7 +200,6 @@ class RecipeOptions:
 
     @property
     def levels(self) -> tuple[stages.Stage, ...]:
-        """The stages of `mask_levels`."""
         return masking_levels.parse(self.mask_levels)
 
     def _check_levels(self) -> None:

@@ -33,7 +33,6 @@ _SYSTEMS: dict[str, type[system.System]] = {
 
 
 def system_of(recipe: pretraining_options.RecipeOptions) -> system.System:
-    """Return the system that `objective` names."""
     return _SYSTEMS[recipe.objective](recipe)
 
 
@@ -120,7 +119,6 @@ def make_optimizer(
 def warn_of_learning_rate(
     optimizer: model_options.OptimizerOptions, batch_size: int
 ) -> None:
-    """Warn of a learning rate that is too high for the batch."""
     learning_rate = optimizer.learning_rate
     scaled = _PAPER_LEARNING_RATE * math.sqrt(batch_size / _PAPER_BATCH)
     if optimizer.optimizer == "lamb" and learning_rate > _TOO_HIGH * scaled:

@@ -17,7 +17,6 @@ class Profiler:
         return min([*changes, stop])
 
     def update(self, step: int) -> None:
-        """Start or stop, if this is the step for it."""
         if not self._is_running and self._first <= step < self._last:
             tf.profiler.experimental.start(self._folder)
             self._is_running = True
@@ -25,7 +24,6 @@ class Profiler:
             self.stop()
 
     def stop(self) -> None:
-        """Stop, if it runs."""
         if self._is_running:
             tf.profiler.experimental.stop()
             self._is_running = False

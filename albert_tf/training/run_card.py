@@ -58,7 +58,6 @@ def environment(
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of this project and of its packages."""
     found = {"albert_tf": albert_tf.__version__, "tensorflow": tf.__version__}
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):

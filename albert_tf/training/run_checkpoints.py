@@ -46,7 +46,6 @@ class RunCheckpoints:
 
     @property
     def step(self) -> int:
-        """Updates done so far."""
         return int(self._state.optimizer.iterations.numpy())
 
     @property
@@ -76,7 +75,6 @@ class RunCheckpoints:
         files.require_room(self.output_dir, needed, "output_dir")
 
     def save(self) -> None:
-        """Save this step as a numbered checkpoint."""
         self._write(
             lambda: self._manager.save(checkpoint_number=self.step),
             f"model.ckpt-{self.step}",

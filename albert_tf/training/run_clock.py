@@ -38,7 +38,6 @@ class RunClock:
 
     @property
     def is_up(self) -> bool:
-        """Whether the limit is reached."""
         return not self.seconds_left
 
     def adapt_schedule(

@@ -218,7 +218,6 @@ class RunLog:
         self.flush()
 
     def flush(self) -> None:
-        """Flush TensorBoard's files to the disk."""
         for writer in self._writers.values():
             writer.flush()
 

@@ -177,14 +177,12 @@ class DistributionOptions:
 
     @property
     def workers(self) -> list[str]:
-        """The addresses in `worker_hosts`."""
         if self.worker_hosts is None:
             return []
         return [host.strip() for host in self.worker_hosts.split(",")]
 
     @property
     def on_tpu(self) -> bool:
-        """Whether the run uses a TPU."""
         return self.use_tpu or self.distribution_strategy == "tpu"
 
 

@@ -29,7 +29,6 @@ def read_batches(path: str) -> Iterator[list[bytes]]:
 
 
 def parse_example(record: bytes, path: str) -> dict[str, Any]:
-    """Read one record."""
     try:
         return examples.decode(record)
     except ValueError as error:

@@ -121,7 +121,6 @@ def prepare(
 
 
 def read_lines(paths: Sequence[str]) -> Iterator[str]:
-    """Yield the lines of files, one after another."""
     for path in paths:
         with corpus.open_unpacked(path) as stream:
             yield from corpus.read_prose_lines(stream, path)
@@ -161,7 +160,6 @@ def choose_normalization(
 
 
 def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
-    """Return what cleans a text as the rule says."""
     if rule.kind == normalization.WORDPIECE:
         clean = wordpiece_rules.clean_text
     else:

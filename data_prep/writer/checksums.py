@@ -14,7 +14,6 @@ class Checksum(NamedTuple):
     crc32c: int
 
     def of_more(self, content: bytes) -> "Checksum":
-        """Return the checksum after further bytes."""
         crc32c = google_crc32c.extend(self.crc32c, content)
         return Checksum(self.size + len(content), crc32c)
 

@@ -147,7 +147,6 @@ def _read_record(
 
 
 def _field(options: corpus.CorpusOptions) -> str:
-    """Return where the text of a JSON object is."""
     return options.text_column if options.is_table else options.json_field
 
 

@@ -167,7 +167,6 @@ def sort_by_key(
 
 
 def paths(prefix: str) -> list[str]:
-    """Return the files of a unit."""
     return [prefix + _ROWS, prefix + _TOKENS]
 
 
@@ -182,7 +181,6 @@ def save(prefix: str, built: Built) -> list[checksums.Checksum]:
 
 
 def count_rows(prefix: str) -> int:
-    """Return how many instances a unit has."""
     return os.path.getsize(prefix + _ROWS) // ROW.itemsize
 
 

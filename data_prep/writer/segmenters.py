@@ -36,14 +36,12 @@ def versions(name: str) -> dict[str, str]:
 
 
 def require(name: str) -> None:
-    """Make sure that the packages of a segmenter are installed."""
     if name != NONE:
         load(name)
 
 
 @functools.cache  # Once in each process: dictionaries are large.
 def load(name: str) -> Cut:
-    """Return what cuts text into words."""
     with warnings.catch_warnings():
         # jieba's own regular expressions and imports cause warnings.
         warnings.simplefilter("ignore")

@@ -182,7 +182,6 @@ def rules_of(paragraph: str) -> str:
 
 
 def language_option() -> Any:
-    """Return the option `--language`."""
     return option(
         None,
         "Language whose rules find the ends of sentences. Default: by the "

@@ -58,7 +58,6 @@ class _OpenShard:
         return self._checksum, self._sha256.hexdigest()
 
     def remove(self) -> None:
-        """Remove what was written."""
         with contextlib.suppress(OSError):  # The disk may be full.
             self._file.close()
         os.remove(files.partial(self._path))

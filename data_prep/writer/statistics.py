@@ -62,7 +62,6 @@ def add(total: Counts, more: Counts) -> Counts:
 
 
 def to_json(counts: Counts) -> dict[str, Any]:
-    """Return counts as plain numbers and lists."""
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in counts.items()
@@ -70,7 +69,6 @@ def to_json(counts: Counts) -> dict[str, Any]:
 
 
 def from_json(values: dict[str, Any]) -> Counts:
-    """Undo `to_json`."""
     return {
         name: np.array(value, np.int64) if isinstance(value, list) else value
         for name, value in values.items()

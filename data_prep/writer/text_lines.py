@@ -50,12 +50,10 @@ def tell_controls(line: bytes) -> str:
 
 
 def tell_line(path: str, number: int) -> str:
-    """Name a line of a file, for messages."""
     return f"{tell_file(path)}: line {number}"
 
 
 def tell_file(path: str) -> str:
-    """Name a file, for messages."""
     note = " (standard input)" if path == STANDARD_INPUT else ""
     return f"`input_file={path}`{note}"
 

@@ -212,7 +212,6 @@ def _encode_marked(
 
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
-    """Write a block atomically."""
     facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
     arrays = block.tokens, block.sentence_ends, block.document_ends, facts
     content = b"".join(map(_packed, arrays))
@@ -259,7 +258,6 @@ class StoredCorpus:
         return self._ends[-1] if self._ends else 0
 
     def first_document(self, block: int) -> int:
-        """Return the number of the first document of a block."""
         return self._ends[block - 1] if block else 0
 
     def block(self, index: int) -> TokenBlock:

@@ -32,11 +32,9 @@ class WorkFolder:
         self.path = path
 
     def block(self, index: int) -> str:
-        """Return the path of a block of tokens."""
         return os.path.join(self.path, f"block-{index:06d}.npy")
 
     def unit(self, number: int) -> str:
-        """Return the prefix of the files of a unit of instances."""
         return os.path.join(self.path, f"unit-{number:06d}")
 
     def read(self, name: str) -> dict[str, Any] | None:
@@ -120,13 +118,11 @@ class WorkFolder:
         return next((job for job in found if job is not None), None)
 
     def begin(self, job: Mapping[str, Any]) -> None:
-        """Store what the work depends on."""
         for name in _JOB_COPIES:
             self.read(name)  # For its warning.
             self.write(name, {**job, "owner": _OWNER})
 
     def remove(self) -> None:
-        """Remove the folder, after all work is done."""
         self.forget("")
         with contextlib.suppress(OSError):  # Another run may hold it.
             os.remove(os.path.join(self.path, _LOCK))

@@ -177,7 +177,6 @@ class CreatePretrainingDataOptions:
 
     @property
     def writes_masks(self) -> bool:
-        """Whether the records hold masks."""
         return self.records == "instances" and self.masking_time == "writing"
 
     def resolved(self) -> "CreatePretrainingDataOptions":

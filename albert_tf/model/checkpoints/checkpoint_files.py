@@ -234,7 +234,6 @@ def explain(error: tf.errors.OpError) -> str:
 
 
 def not_written(what: str, error: tf.errors.OpError) -> OSError:
-    """Return the error to raise when TensorFlow cannot write a checkpoint."""
     return OSError(
         f"Cannot write {what}: {explain(error)}. Make room there, or see that "
         "you may write there"

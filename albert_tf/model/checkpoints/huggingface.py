@@ -48,7 +48,6 @@ _DTYPES = ("F32", "F16", "BF16")
 
 
 def is_folder(path: str) -> bool:
-    """Tell whether `path` is a folder with a config of Hugging Face."""
     config_file = files.in_folder(path, CONFIG_NAME)
     if not files.exists(config_file):
         return False

@@ -96,7 +96,6 @@ class Details:
 
 
 def is_config(values: Mapping[str, Any]) -> bool:
-    """Tell whether the content of a JSON file is such a config."""
     return model_type_of(values) is not None
 
 
@@ -208,7 +207,6 @@ def _labels(found: Any, path: str) -> list[str]:
 
 
 def their_activation(ours: str) -> str:
-    """Return Hugging Face's name of an activation."""
     return next(theirs for name, theirs in _ACTIVATIONS if name == ours)
 
 

@@ -44,7 +44,6 @@ class Restored:
     copied: tuple[str, ...] = ()
 
     def describe(self) -> str:
-        """Return one line for the log."""
         line = f"All weights start from {self.path}."
         if self.new:
             line = (
@@ -187,7 +186,6 @@ def _assign(
     checkpoint: checkpoint_reader.Checkpoint,
     what: str,
 ) -> Restored:
-    """Load the values, check them and assign them."""
     values = checkpoint.load(set(partners.values()))
     _check_numbers(values, what)
     for name, partner in partners.items():

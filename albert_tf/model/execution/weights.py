@@ -102,7 +102,6 @@ class WeightsOfPass:
 
 
 def variables(layer: Layer) -> list[tf.Variable]:
-    """Return the variables of a layer's parts."""
     return [v for part in layer.parts for v in part.variables]
 
 

@@ -96,7 +96,6 @@ class SpanPretrainer(model_with_head.ModelWithHead):
 
     @property
     def decoder_layers(self) -> list[DecoderLayer]:
-        """All layers in order of application."""
         encoder = self.encoder
         return [
             DecoderLayer(*parts)

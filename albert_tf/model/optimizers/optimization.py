@@ -334,7 +334,6 @@ def _rule(
         v: tf.Tensor,
         arguments: UpdateArguments,
     ) -> tuple[tf.Tensor, ...]:
-        """Return the new w, m and v."""
         g = gradient * arguments.factor
         new_m = BETA_1 * m + (1.0 - BETA_1) * g
         new_v = beta_2 * v + (1.0 - beta_2) * tf.square(g)

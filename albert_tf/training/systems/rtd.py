@@ -39,7 +39,6 @@ class ReplacedTokens(system.System):
         )
 
     def generator_config(self, config: AlbertConfig) -> AlbertConfig:
-        """Return the architecture of the generator."""
         sharing = self.recipe.generator_sharing
         if sharing == "all":
             return config
