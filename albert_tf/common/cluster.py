@@ -28,7 +28,6 @@ def connect(address: str, folder: str) -> Iterator[Any]:
 
     Args:
         address: HOST:PORT, as the scheduler prints it.
-        folder: The workers must see it.
 
     Raises:
         errors.UserError: `distributed` is not installed, the scheduler cannot

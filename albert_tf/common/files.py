@@ -113,7 +113,6 @@ def expand_patterns(
     """Expand comma-separated glob patterns into a sorted list of files.
 
     Args:
-        option: Name of the option the patterns came from, for the message.
         without: Files with these endings are ignored; `BESIDE_RECORDS` where
             record files are wanted.
 
@@ -371,7 +370,6 @@ def replace_atomically(
     earlier file at `path` is unchanged.
 
     Args:
-        path: The file.
         through_link: Whether a symbolic link is followed, so that its target is
             replaced: for files that the user names. Otherwise the link itself
             is replaced: for files in the folder of a run, which may have come

@@ -47,8 +47,6 @@ def hold(
     Processes that are forked meanwhile hold the lock, too.
 
     Args:
-        folder: Where this process writes.
-        option: Name of the option that names it, for messages.
         patience: Seconds to wait for another process; None for `PATIENCE`.
         advice: For messages: what to do if the folder is not writable.
         lock: The lock file, by default `NAME` in the folder.

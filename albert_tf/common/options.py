@@ -76,7 +76,6 @@ def option(  # noqa: PLR0913 - all but two are keywords.
         default: Without one the option is required.
         help: One line for `--help`, which shows the options of
             `option_help.GROUPS`, or else for `--helpfull`.
-        choices: The allowed values of a string option.
         within: The allowed values of a number; every number has them.
         may_change: Whether a run may be continued in the same output folder
             with another value.

@@ -51,7 +51,6 @@ def claim(
     Args:
         settings: The options. What they name is an input or an output. With
             `overwrite`, what exists may be replaced.
-        option: The one that names the output.
         paths: All files that are written, side files included.
         is_own: Whether what exists is known as this command's earlier result.
     """
@@ -93,8 +92,6 @@ def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:
     """Refuse outputs that are inputs, or folders with inputs in them.
 
     Args:
-        settings: See `claim`.
-        option: The option that names the outputs.
         paths: Files, or folders that are replaced as a whole.
     """
     values = options.to_dict(settings)

@@ -15,8 +15,6 @@ def require(*modules: str, install: str, argument: str) -> Any:
         Install it: pip install jieba" where it is missing.
 
     Args:
-        modules: Their names, as in import statements.
-        install: The command that installs them all.
         argument: What needs them, such as format=onnx.
     """
     for name in modules:

@@ -84,7 +84,6 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
     also if it is killed; after an error they are stopped at once.
 
     Args:
-        num_workers: Processes.
         shared: A value that every call can read with `context`.
     """
     _context.set(shared)

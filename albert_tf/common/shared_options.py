@@ -17,7 +17,6 @@ def batch_size(default: int, of: str = "step") -> Any:
     """Return an option for a number of examples.
 
     Args:
-        default: Its default.
         of: What has so many. Only that of a training step is a part of the
             result, so any other may change when a run is continued.
     """

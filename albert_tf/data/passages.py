@@ -34,7 +34,6 @@ class PassageDrawer:
         task_stages: How often each task is drawn, such as "1/3", by step.
             Later tasks are not. Evaluation and default: all equally often.
         mask_stages: What is hidden at once, by step. Default: words.
-        markers: See `Passage`.
         task_embeddings: Whether each task has `num_segments` ids of its own,
             one task after the other.
     """

@@ -99,7 +99,6 @@ class AlbertConfig:
             head, one of `HIDDEN_ACTS`.
         hidden_dropout_prob: Dropout after embeddings, attention output and
             feed-forward output.
-        attention_probs_dropout_prob: Dropout of attention probabilities.
         max_position_embeddings: Longest sequence, in tokens.
         initializer_range: Standard deviation of the truncated normal that
             kernels and tables start from.
@@ -281,7 +280,6 @@ class AlbertConfig:
         count one each; other operations are left out.
 
         Args:
-            length: Tokens.
             predictions: Positions that the masked LM head predicts.
             outputs: `output_positions` of `AlbertModel`; None for all.
         """

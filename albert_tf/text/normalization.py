@@ -37,7 +37,6 @@ class Normalization:
     """How text is normalized before it is tokenized.
 
     Attributes:
-        do_lower_case: Whether text is lower-cased.
         keep_accents: Whether accents and other combining characters are kept.
             Cased WordPiece vocabularies of the original keep all characters
             also without this.

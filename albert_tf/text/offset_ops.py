@@ -115,7 +115,6 @@ def kept_spaces(units: Units, is_plain: tf.Tensor) -> tf.Tensor:
     Source: `offsets._collapse_widths`.
 
     Args:
-        units: All units.
         is_plain: bool [units], which of them become a plain space; the first
             one of a run is chosen, else the first unit of the run.
 

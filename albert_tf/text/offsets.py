@@ -100,7 +100,6 @@ def normalized_ranges(
     and before the text, and may replace or drop characters.
 
     Args:
-        processor: The model.
         cleaned: Its input.
         starts: Where its characters begin in the original text, int64
             [cleaned characters].

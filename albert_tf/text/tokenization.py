@@ -46,7 +46,6 @@ class Tokenizer:
     Attributes:
         model_bytes: The content of the model file.
         fingerprint: SHA-256 of `model_bytes`, hexadecimal.
-        do_lower_case: Whether text is lower-cased.
         keep_accents: See `cleaning.preprocess_text`.
         strip_spurious_marker: See `encode_pieces`.
         pieces: All pieces in the order of their ids.

@@ -49,7 +49,6 @@ class WordPieceTokenizer:
 
     Attributes:
         fingerprint: SHA-256 of the vocabulary file, hexadecimal.
-        do_lower_case: Whether text is lower-cased.
         keep_accents: Whether lower-cased text keeps its accents.
         pieces: All pieces in the order of their ids.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of `SPECIAL_PIECES`; a word

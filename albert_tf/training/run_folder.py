@@ -331,11 +331,7 @@ def check_same(
 
 
 def check_same_data(folder: str, training_data: str) -> None:
-    """Refuse to continue a run with other data than it was trained on.
-
-    Args:
-        training_data: See `run_log.Facts`.
-    """
+    """Refuse to continue a run with other data than it was trained on."""
     if not is_trained(folder):
         return
     lines = run_log.read(folder)

@@ -31,7 +31,6 @@ def count_pairs(
     Args:
         pieces: int [n, S], ids; -1 where there is none.
         vocab_size: Number of pieces V.
-        window: Largest distance of two pieces.
 
     Returns:
         float64 [V, V]; the row is that of the left piece.

@@ -75,10 +75,6 @@ def check(settings: Any, paths: Sequence[str]) -> None:
     """Reject outputs that are inputs, patterns, or not files.
 
     Other shards of the same name are refused as well.
-
-    Args:
-        settings: With `output_file`, see `outputs.claim`.
-        paths: From `split`.
     """
     for path in paths:
         if any(character in path for character in "*?["):

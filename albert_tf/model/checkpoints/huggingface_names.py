@@ -47,7 +47,6 @@ class Family:
 
     Attributes:
         scope: What precedes the names of the encoder, unless it is saved alone.
-        encoder: Rows of the encoder.
         architectures: Rows of the heads that each class of transformers has.
         without_pooler: Classes that transformers may save without a pooler.
         tied: Tensors that transformers ties: each equals another, and may

@@ -68,8 +68,6 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         """Add a new head to an encoder.
 
         Args:
-            start_n_top: Starts that are kept when predicting.
-            end_n_top: Ends that are kept for each start.
             dropout: Share dropped inside the answerability part in training.
         """
         super().__init__(encoder, "albert_squad_v2", dropout)

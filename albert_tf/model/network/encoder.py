@@ -106,7 +106,6 @@ class AlbertModel(base.BuiltModel):
         """Create the encoder and all its variables, in float32.
 
         Args:
-            config: Shape of the encoder.
             scope: First part of every variable name.
             precision: What is computed in: one of `config.PRECISIONS`. Norms
                 and softmax are in float32 always. None follows Keras' global

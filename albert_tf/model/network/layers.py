@@ -40,9 +40,6 @@ class Dense(keras.layers.Layer):
 
         Args:
             scope: Path of the layer in the original's checkpoints.
-            inputs: Size of the last axis of its input.
-            units: Size of the last axis of its output.
-            config: Gives the initializer.
         """
         super().__init__(
             name=scope.rsplit("/", 1)[-1], autocast=False, dtype="float32"
