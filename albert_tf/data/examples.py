@@ -1,12 +1,10 @@
 """Read `tf.train.Example` messages without TensorFlow.
 
-protobuf finds the features, NumPy decodes their numbers. The numbers must be
-packed, as TensorFlow and `tfrecord.encode_batch` write them.
-
-Source: example.proto and feature.proto of TensorFlow. The lists of numbers are
-declared as bytes here, which have the same encoding as packed numbers.
+Source: example.proto and feature.proto of TensorFlow.
 """
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,14 +20,15 @@ from google.protobuf.message import DecodeError
 from albert_tf.data import layouts
 
 _LIST = """message_type { name: "%s" field {
-    name: "value" number: 1 label: LABEL_REPEATED type: TYPE_BYTES } }
+    name: "value" number: 1 label: LABEL_REPEATED type: %s } }
 """
 _FIELD = """field { name: "%s" number: %d label: LABEL_OPTIONAL
     type: TYPE_MESSAGE type_name: ".tensorflow.%s" %s }
 """
 _MESSAGES = f"""
 name: "example" package: "tensorflow" syntax: "proto3"
-{_LIST % "BytesList"} {_LIST % "FloatList"} {_LIST % "Int64List"}
+{_LIST % ("BytesList", "TYPE_BYTES")}
+{_LIST % ("FloatList", "TYPE_FLOAT")} {_LIST % ("Int64List", "TYPE_INT64")}
 message_type {{ name: "Feature" oneof_decl {{ name: "kind" }}
     {_FIELD % ("bytes_list", 1, "BytesList", "oneof_index: 0")}
     {_FIELD % ("float_list", 2, "FloatList", "oneof_index: 0")}
@@ -44,7 +43,7 @@ message_type {{ name: "Features"
 message_type {{ name: "Example" {_FIELD % ("features", 1, "Features", "")} }}
 """
 _KINDS = {"int64": "int64_list", "float32": "float_list"}
-_LONGEST_VARINT = 10  # Bytes.
+_DTYPES = {kind: dtype for dtype, kind in _KINDS.items()}
 
 
 def _make_class() -> Any:
@@ -70,13 +69,9 @@ def decode(message: bytes) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for name, feature in _features(message).items():
         kind = feature.WhichOneof("kind")
-        values = list(getattr(feature, kind).value) if kind else []
-        if kind == "int64_list":
-            found[name] = _integers(b"".join(values))
-        elif kind == "float_list":
-            found[name] = _floats(b"".join(values))
-        else:
-            found[name] = values
+        values = getattr(feature, kind).value if kind else []
+        dtype = _DTYPES.get(kind)
+        found[name] = np.array(list(values), dtype) if dtype else list(values)
     return found
 
 
@@ -102,74 +97,27 @@ def decode_batch(
 def _decode_column(
     feature: layouts.Feature, records: Sequence[Mapping[str, Any]]
 ) -> np.ndarray:
-    is_integer = feature.dtype == "int64"
-    decode = _integers if is_integer else _floats
-    wanted = int(np.prod(feature.shape))
-    payloads = []
-    for record in records:
-        values = getattr(record[feature.name], _KINDS[feature.dtype]).value
-        payload = b"".join(values)
-        size = _count_integers(payload) if is_integer else len(payload) // 4
-        if size != wanted:
+    name, kind, wanted = feature.name, feature.dtype, math.prod(feature.shape)
+    rows = [getattr(record[name], _KINDS[kind]).value for record in records]
+    for row in rows:
+        if len(row) != wanted:
             raise ValueError(
-                f"{feature.name} has {size} numbers of type {feature.dtype}, "
-                f"not {wanted}"
+                f"{name} has {len(row)} numbers of type {kind}, not {wanted}"
             )
-        payloads.append(payload)
-    numbers = decode(b"".join(payloads)).reshape(len(records), *feature.shape)
-    if not is_integer:
+    flat = np.fromiter(itertools.chain.from_iterable(rows), kind)
+    numbers = flat.reshape(len(records), *feature.shape)
+    if kind == "float32":
         return numbers
     wrong = numbers[(numbers < feature.low) | (numbers > feature.high)]
     if wrong.size:
-        raise ValueError(f"{feature.name} has the number {wrong[0]}")
+        raise ValueError(f"{name} has the number {wrong[0]}")
     return numbers.astype(np.int32)
 
 
 def _features(message: bytes) -> Mapping[str, Any]:
     try:
-        features: Mapping[str, Any] = _Example.FromString(
-            message
-        ).features.feature
+        example = _Example.FromString(message)
     except DecodeError as error:
         raise ValueError("it is not a tf.train.Example") from error
+    features: Mapping[str, Any] = example.features.feature
     return features
-
-
-def _floats(content: bytes) -> np.ndarray:
-    if len(content) % 4:
-        raise ValueError("a float is cut short")
-    return np.frombuffer(content, "<f4")
-
-
-def _count_integers(content: bytes) -> int:
-    encoded = np.frombuffer(content, np.uint8)
-    return int(np.count_nonzero(encoded < 0x80))
-
-
-def _integers(content: bytes) -> np.ndarray:
-    r"""Decode varints: seven bits a byte, the lowest first.
-
-    Example:
-        b"\x05\xac\x02" gives [5, 300]
-
-    Returns:
-        int64 [numbers].
-
-    Raises:
-        ValueError: The last one is cut short, or one is too long.
-    """
-    encoded = np.frombuffer(content, np.uint8)
-    ends = np.flatnonzero(encoded < 0x80) + 1
-    if len(encoded) and (not len(ends) or ends[-1] != len(encoded)):
-        raise ValueError("an integer is cut short")
-    lengths = np.diff(ends, prepend=0)
-    longest = int(lengths.max(initial=0))
-    if longest > _LONGEST_VARINT:
-        raise ValueError("an integer is too long")
-    starts = ends - lengths
-    numbers = np.zeros(len(ends), np.uint64)
-    for place in range(longest):
-        longer = np.flatnonzero(lengths > place)
-        bits = encoded[starts[longer] + place].astype(np.uint64)
-        numbers[longer] |= (bits & np.uint64(0x7F)) << np.uint64(7 * place)
-    return numbers.view(np.int64)

@@ -72,14 +72,14 @@ def test_decode_batch_refuses_records_of_another_layout(change):
 
 
 @pytest.mark.parametrize(
-    ("good", "damaged", "message"),
+    ("good", "damaged"),
     [
-        (b"\x01\xac\x02", b"\x01\xac\x82", "an integer is cut short"),
-        (b"\x01\xac\x02", b"\x01\x00", "not a tf.train.Example"),
-        (b"\x01\xac\x02", b"\xff" * 11, "not a tf.train.Example"),
+        (b"\x01\xac\x02", b"\x01\xac\x82"),
+        (b"\x01\xac\x02", b"\x01\x00"),
+        (b"\x01\xac\x02", b"\xff" * 11),
     ],
 )
-def test_damaged_numbers(good, damaged, message):
+def test_damaged_numbers(good, damaged):
     record = make_example(a=[1, 300]).replace(good, damaged)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match="not a tf.train.Example"):
         examples.decode(record)
