@@ -69,8 +69,7 @@ class InspectOptions:
         choices=("none", *model_options.OBJECTIVES),
     )
     sentence_objective: str = options.option(
-        "none",
-        "For --objective: the --sentence_objective of run_pretraining.",
+        "none", "For --objective: the --sentence_objective of run_pretraining."
     )
     markers_file: str | None = options.option(
         None, "For --sentence_objective=discourse: the discourse markers."

@@ -37,11 +37,7 @@ RELEASED_SETTINGS = {
     "unk_id": 1,
     "bos_id": -1,
     "eos_id": -1,
-    "control_symbols": [
-        tokenization.CLS,
-        tokenization.SEP,
-        tokenization.MASK,
-    ],
+    "control_symbols": [tokenization.CLS, tokenization.SEP, tokenization.MASK],
     # A list: in a comma-separated string the quotation mark would open a quote.
     "user_defined_symbols": USER_SYMBOLS,
     "shuffle_input_sentence": True,

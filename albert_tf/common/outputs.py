@@ -37,11 +37,7 @@ _VOCABULARIES = ("spm_model_file", "vocab_file")
 
 
 def claim(
-    settings: Any,
-    option: str,
-    paths: Iterable[str],
-    *,
-    is_own: bool = False,
+    settings: Any, option: str, paths: Iterable[str], *, is_own: bool = False
 ) -> None:
     """Refuse to write where something of the user's would be lost.
 

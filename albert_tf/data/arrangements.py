@@ -256,10 +256,7 @@ ARRANGEMENTS = {
 }
 # Tasks about pieces that start words, by the mark that is predicted.
 # Source: ERNIE 2.0, section 4.2.1.
-TOKEN_TASKS = {
-    "capitalization": marks.UPPER,
-    "token_document": marks.ELSEWHERE,
-}
+TOKEN_TASKS = {"capitalization": marks.UPPER, "token_document": marks.ELSEWHERE}
 # Tasks that records of the kind instances can be written for. They have one
 # head, ALBERT's; each other task has a head of its own.
 OF_INSTANCES = ("sop", "nsp")

@@ -208,10 +208,7 @@ def evaluation_dataset(
 
 
 def grouped_evaluation_dataset(
-    paths: Sequence[str],
-    layout: layouts.Layout,
-    batch_size: int,
-    shortest: int,
+    paths: Sequence[str], layout: layouts.Layout, batch_size: int, shortest: int
 ) -> tf.data.Dataset:
     """All examples once, in batches of similar length, see `length_groups`.
 

@@ -62,10 +62,7 @@ class PassageDrawer:
         )
 
     def draw(
-        self,
-        records: drawing.Arrays,
-        keys: np.ndarray,
-        step: int | None = None,
+        self, records: drawing.Arrays, keys: np.ndarray, step: int | None = None
     ) -> drawing.Arrays:
         """See `Drawer`; partners are other passages of the batch."""
         lengths = np.count_nonzero(records["tokens"], axis=1)

@@ -51,10 +51,7 @@ class Permutations:
         )
 
     def draw(
-        self,
-        records: drawing.Arrays,
-        keys: np.ndarray,
-        step: int | None = None,
+        self, records: drawing.Arrays, keys: np.ndarray, step: int | None = None
     ) -> dict[str, np.ndarray]:
         ids, real = records["input_ids"], records["input_mask"] > 0
         vocabulary = self.masker.vocabulary
@@ -167,10 +164,7 @@ def _fill(
 
 
 def order(
-    targets: np.ndarray,
-    special: np.ndarray,
-    real: np.ndarray,
-    keys: np.ndarray,
+    targets: np.ndarray, special: np.ndarray, real: np.ndarray, keys: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return `ranks` and `horizons`, see `Permutations`: int64 [n, S] each.
 

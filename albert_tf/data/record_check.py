@@ -57,10 +57,7 @@ def check_records(
 
 
 def _check_manifest(
-    path: str,
-    manifest: manifests.Manifest,
-    expected: Expected,
-    argument: str,
+    path: str, manifest: manifests.Manifest, expected: Expected, argument: str
 ) -> None:
     """Compare a record file with its manifest, and that with the options."""
     name = os.path.basename(path)

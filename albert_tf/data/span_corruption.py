@@ -61,10 +61,7 @@ class Spans:
         )
 
     def draw(
-        self,
-        records: drawing.Arrays,
-        keys: np.ndarray,
-        step: int | None = None,
+        self, records: drawing.Arrays, keys: np.ndarray, step: int | None = None
     ) -> dict[str, np.ndarray]:
         """See `Drawer`; a text of one piece has no target."""
         vocabulary, ids = self.masker.vocabulary, records["input_ids"]

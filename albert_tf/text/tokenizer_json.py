@@ -58,9 +58,7 @@ def special_pieces(tokenizer: tokenization.AnyTokenizer) -> dict[str, str]:
     }
 
 
-def _added_tokens(
-    tokenizer: tokenization.AnyTokenizer,
-) -> list[dict[str, Any]]:
+def _added_tokens(tokenizer: tokenization.AnyTokenizer) -> list[dict[str, Any]]:
     """Return the pieces that the library looks for in text before it cuts it.
 
     It finds `[MASK]`, as `Tokenizer.encode_with_masks` does. It looks for the
@@ -281,8 +279,7 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
             ],
         ),
         "pre_tokenizer": _sequence(
-            "pretokenizers",
-            [_split(2 * _SPACE, "Removed"), metaspace],
+            "pretokenizers", [_split(2 * _SPACE, "Removed"), metaspace]
         ),
         "decoder": {
             "type": "Sequence",
@@ -322,8 +319,7 @@ def _escaped(text: str) -> str:
 
 
 def _scored_pieces(
-    tokenizer: tokenization.Tokenizer,
-    model: sentencepiece_model_pb2.ModelProto,
+    tokenizer: tokenization.Tokenizer, model: sentencepiece_model_pb2.ModelProto
 ) -> list[tuple[str, float]]:
     """Return each piece with its logarithmic probability.
 
@@ -346,8 +342,7 @@ def _scored_pieces(
 
 
 def _sentencepiece_cleaning(
-    tokenizer: tokenization.Tokenizer,
-    model: sentencepiece_model_pb2.ModelProto,
+    tokenizer: tokenization.Tokenizer, model: sentencepiece_model_pb2.ModelProto
 ) -> list[dict[str, Any]]:
     """Return the steps of `cleaning.preprocess_text` and of SentencePiece.
 

@@ -29,10 +29,7 @@ class Confusion:
 
     @classmethod
     def of(
-        cls,
-        predicted: np.ndarray,
-        expected: np.ndarray,
-        labels: Sequence[str],
+        cls, predicted: np.ndarray, expected: np.ndarray, labels: Sequence[str]
     ) -> "Confusion":
         """Count examples by the numbers of their labels, int [examples]."""
         count = len(labels)
@@ -42,10 +39,7 @@ class Confusion:
 
     @classmethod
     def of_several(
-        cls,
-        predicted: np.ndarray,
-        expected: np.ndarray,
-        labels: Sequence[str],
+        cls, predicted: np.ndarray, expected: np.ndarray, labels: Sequence[str]
     ) -> "Confusion":
         """Count examples with several labels, 0 or 1 [examples, labels]."""
         pairs = expected.astype(np.int64) * 2 + predicted

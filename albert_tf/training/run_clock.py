@@ -10,10 +10,7 @@ class RunClock:
     """Counts the time of a run over its restarts, up to `max_minutes`."""
 
     def __init__(
-        self,
-        max_minutes: float,
-        earlier: float,
-        now: Callable[[], float],
+        self, max_minutes: float, earlier: float, now: Callable[[], float]
     ):
         self._now = now
         self._limit = max_minutes * 60  # 0: none.

@@ -117,8 +117,7 @@ def vocabulary_beside(
     if len(found) > 1:  # It is not known which one is right.
         found = {}
     return options.from_dict(
-        tokenization.VocabularyOptions,
-        {**given.settings, **found},
+        tokenization.VocabularyOptions, {**given.settings, **found}
     ), folder
 
 

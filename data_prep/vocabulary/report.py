@@ -40,8 +40,7 @@ def measure(
 
 
 def log(
-    lines: Sequence[str],
-    tokenizers: Mapping[str, tokenization.AnyTokenizer],
+    lines: Sequence[str], tokenizers: Mapping[str, tokenization.AnyTokenizer]
 ) -> None:
     """Log a line about each vocabulary, named by its file."""
     for path, tokenizer in tokenizers.items():

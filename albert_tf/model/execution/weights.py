@@ -72,11 +72,7 @@ class WeightsOfPass:
     """
 
     def __init__(
-        self,
-        layers: Sequence[Layer],
-        dtype: tf.DType,
-        *,
-        fan_out: bool,
+        self, layers: Sequence[Layer], dtype: tf.DType, *, fan_out: bool
     ):
         self._fans_out = fan_out
         self._left = collections.Counter(

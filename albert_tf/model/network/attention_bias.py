@@ -132,9 +132,7 @@ def buckets(distances: np.ndarray, is_causal: bool) -> np.ndarray:
 
 
 def alibi(
-    heads: int,
-    length: int | tf.Tensor,
-    position_ids: tf.Tensor | None = None,
+    heads: int, length: int | tf.Tensor, position_ids: tf.Tensor | None = None
 ) -> tf.Tensor:
     """Return what is added to attention scores, float32 [N, S, S].
 
