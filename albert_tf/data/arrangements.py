@@ -264,29 +264,26 @@ OF_INSTANCES = ("sop", "nsp")
 
 def parse(sentence_objective: str) -> tuple[str, ...]:
     """Return the tasks of an option such as "none" or "reordering,distance"."""
-    if sentence_objective == "none":
-        return ()
-    names = tuple(sentence_objective.split(","))
-    unknown = set(names) - ARRANGEMENTS.keys()
-    if unknown or len(set(names)) < len(names) or {*OF_INSTANCES} <= {*names}:
-        raise errors.UserError(
-            f"`sentence_objective={sentence_objective}` is not none, or some "
-            f"of {', '.join(ARRANGEMENTS)}, each once, with commas; not both "
-            "sop and nsp. Choose among these."
-        )
-    return names
+    rule = "; not both sop and nsp"
+    return _parse("sentence_objective", sentence_objective, ARRANGEMENTS, rule)
 
 
 def parse_tokens(token_objective: str) -> tuple[str, ...]:
     """Return the tasks of an option such as "none" or "capitalization"."""
-    if token_objective == "none":
+    return _parse("token_objective", token_objective, TOKEN_TASKS)
+
+
+def _parse(
+    option: str, value: str, known: Mapping[str, object], rule: str = ""
+) -> tuple[str, ...]:
+    if value == "none":
         return ()
-    names = tuple(token_objective.split(","))
-    if set(names) - TOKEN_TASKS.keys() or len(set(names)) < len(names):
+    names = tuple(value.split(","))
+    is_known = set(names) <= known.keys() and len(set(names)) == len(names)
+    if not is_known or {*OF_INSTANCES} <= {*names}:
         raise errors.UserError(
-            f"`token_objective={token_objective}` is not none, or some of "
-            f"{', '.join(TOKEN_TASKS)}, each once, with commas. Choose among "
-            "these."
+            f"`{option}={value}` is not none, or some of {', '.join(known)}, "
+            f"each once, with commas{rule}. Choose among these."
         )
     return names
 

@@ -54,6 +54,19 @@ def _flag(
     return Feature(name, shape, "int64", padding, 0, 1)
 
 
+def _sequences(shape: tuple[int, ...]) -> Layout:
+    """Return the inputs of a model, padded with 0."""
+    return (
+        Feature("input_ids", shape, "int64", 0),
+        _flag("input_mask", shape, 0),
+        Feature("segment_ids", shape, "int64", 0),
+    )
+
+
+# 0 for examples that only fill up the last batch.
+_REAL = _flag("is_real_example", ())
+
+
 def _position(name: str, shape: tuple[int, ...], length: int) -> Feature:
     return Feature(name, shape, "int64", None, 0, length - 1)
 
@@ -163,15 +176,12 @@ def classification_layout(
         `label_ids` scalar; `is_real_example` scalar, 0 for examples that only
         fill up the last batch.
     """
-    sequence = (max_seq_length,)
     return (
-        Feature("input_ids", sequence, "int64", 0),
-        _flag("input_mask", sequence, 0),
-        Feature("segment_ids", sequence, "int64", 0),
+        *_sequences((max_seq_length,)),
         Feature("label_ids", (), "float32")
         if regression
         else Feature("label_ids", (), "int64", None, 0, num_labels - 1),
-        _flag("is_real_example", ()),
+        _REAL,
     )
 
 
@@ -191,13 +201,10 @@ def choice_layout(max_seq_length: int, num_options: int) -> Layout:
     The sequences lie one behind the other, as in the original; a batch has
     them as [questions, options, S].
     """
-    sequences = (num_options, max_seq_length)
     return (
-        Feature("input_ids", sequences, "int64", 0),
-        _flag("input_mask", sequences, 0),
-        Feature("segment_ids", sequences, "int64", 0),
+        *_sequences((num_options, max_seq_length)),
         Feature("label_ids", (), "int64", None, 0, num_options - 1),
-        _flag("is_real_example", ()),
+        _REAL,
     )
 
 
@@ -211,17 +218,9 @@ def texts_layout(
         [S], padded with 0; `label_ids` scalar, a number, if there is a score;
         `is_real_example` scalar.
     """
-    sequences: tuple[int, ...] = (max_seq_length,)
-    if num_texts > 1:
-        sequences = (num_texts, max_seq_length)
+    texts = (num_texts,) if num_texts > 1 else ()
     score = (Feature("label_ids", (), "float32"),) if has_score else ()
-    return (
-        Feature("input_ids", sequences, "int64", 0),
-        _flag("input_mask", sequences, 0),
-        Feature("segment_ids", sequences, "int64", 0),
-        *score,
-        _flag("is_real_example", ()),
-    )
+    return (*_sequences((*texts, max_seq_length)), *score, _REAL)
 
 
 def tagging_layout(max_seq_length: int, num_labels: int | None) -> Layout:
@@ -236,13 +235,7 @@ def tagging_layout(max_seq_length: int, num_labels: int | None) -> Layout:
     labels: Layout = ()
     if num_labels is not None:
         labels = (Feature("label_ids", sequence, "int64", 0, 0, num_labels),)
-    return (
-        Feature("input_ids", sequence, "int64", 0),
-        _flag("input_mask", sequence, 0),
-        Feature("segment_ids", sequence, "int64", 0),
-        *labels,
-        _flag("is_real_example", ()),
-    )
+    return (*_sequences(sequence), *labels, _REAL)
 
 
 def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
@@ -261,9 +254,7 @@ def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
     sequence = (max_seq_length,)
     features = [
         Feature("unique_ids", (), "int64"),
-        Feature("input_ids", sequence, "int64", 0),
-        _flag("input_mask", sequence, 0),
-        Feature("segment_ids", sequence, "int64", 0),
+        *_sequences(sequence),
         _flag("p_mask", sequence, 1),
     ]
     if is_training:
