@@ -84,9 +84,8 @@ class ConvertOptions:
     def __post_init__(self) -> None:
         if self.text_pooling and self.format != _SENTENCES:
             raise errors.UserError(
-                f"is for `format={_SENTENCES}`. Leave it out.",
-                "text_pooling",
-                self.text_pooling,
+                f"`text_pooling={self.text_pooling}` is for "
+                f"`format={_SENTENCES}`. Leave it out."
             )
 
 
@@ -385,11 +384,9 @@ def _write_bfloat16(
 def _refuse_windows(task: base.Task, settings: ConvertOptions) -> None:
     if isinstance(task, tables.TableTask) and task.options.long.is_divided:
         raise errors.UserError(
-            "was finetuned with `windows`. transformers would read only the "
-            "beginning of a long text, and answer otherwise. Use python -m "
-            "albert_tf.export.",
-            "from",
-            settings.from_,
+            f"`from={settings.from_}` was finetuned with `windows`. "
+            "transformers would read only the beginning of a long text, and "
+            "answer otherwise. Use python -m albert_tf.export."
         )
 
 
@@ -397,11 +394,9 @@ def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
     vocabulary, folder = _find_vocabulary(source, settings)
     if vocabulary.path is None:
         raise errors.UserError(
-            "has no vocabulary beside it, or several. Without one, "
-            "transformers would take every word for unknown. Name the one it "
-            "was trained with as `spm_model_file` or `vocab_file`.",
-            "from",
-            settings.from_,
+            f"`from={settings.from_}` has no vocabulary beside it, or several. "
+            "Without one, transformers would take every word for unknown. Name "
+            "the one it was trained with as `spm_model_file` or `vocab_file`."
         )
     tokenizer = fit.load_tokenizer(vocabulary, source.config, "the model")
     run_dir, details, task = None, _details_in(source), None

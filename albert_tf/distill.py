@@ -86,19 +86,17 @@ class DistillOptions(finetuning_options.FileOptions):
     def __post_init__(self) -> None:
         if self.vectors.train_examples != embedding_data.TEXTS:
             raise errors.UserError(
-                "is for run_embeddings; distill learns from single texts. "
-                "Leave it out.",
-                "train_examples",
-                self.vectors.train_examples,
+                f"`train_examples={self.vectors.train_examples}` is for "
+                "run_embeddings; distill learns from single texts. Leave it "
+                "out."
             )
         if self.finetuning.exit_layers:
             for name in ("hidden_weight", "relation_weight"):
                 if getattr(self, name):
                     raise errors.UserError(
-                        "is about the last layer alone, so it does not go with "
-                        "`exit_layers`. Leave one of the two out.",
-                        name,
-                        getattr(self, name),
+                        f"`{name}={getattr(self, name)}` is about the last "
+                        "layer alone, so it does not go with `exit_layers`. "
+                        "Leave one of the two out."
                     )
 
 
@@ -152,10 +150,8 @@ def _complete(settings: DistillOptions, width: int) -> DistillOptions:
         size = 0 if hidden_size == width else width
     if (size or hidden_size) != width:
         raise errors.UserError(
-            f"does not give the width of the teacher's vectors, {width}. Leave "
-            "it out.",
-            "projection_size",
-            size,
+            f"`projection_size={size}` does not give the width of the "
+            f"teacher's vectors, {width}. Leave it out."
         )
     vectors = dataclasses.replace(
         vectors,

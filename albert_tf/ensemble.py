@@ -251,7 +251,7 @@ def _moved(
     for path in paths:
         if not files.exists(path):
             raise errors.UserError(
-                f"does not exist.{files.similar(path)}", right, path
+                f"`{right}={path}` does not exist.{files.similar(path)}"
             )
     if hasattr(task, "sources"):
         sources = task.sources(named)

@@ -65,9 +65,8 @@ class ClassifierOptions(finetuning_options.FileOptions):
             for name in ("task_name", "data_dir"):
                 if not getattr(self, name):
                     raise errors.UserError(
-                        "is required, or for a table of your own "
-                        "`text_columns`.",
-                        name,
+                        f"`{name}` is required, or for a table of your own "
+                        "`text_columns`."
                     )
             names = "train_file", "dev_file", "test_file"
             options.refuse_foreign(self, names, "text_columns")
@@ -75,35 +74,30 @@ class ClassifierOptions(finetuning_options.FileOptions):
         for name in ("data_dir", "task_module"):
             if getattr(self, name):
                 raise errors.UserError(
-                    "does not go with `text_columns`, which says that each "
-                    "file is named by its own option.",
-                    name,
-                    getattr(self, name),
+                    f"`{name}={getattr(self, name)}` does not go with "
+                    "`text_columns`, which says that each file is named by its "
+                    "own option."
                 )
         shared, table = self.finetuning, self.table
         if table.kind != "label" and self.teaching.teacher:
             raise errors.UserError(
-                "teaches which label is the right one. For tables of another "
-                "kind leave it out.",
-                "teacher",
-                self.teaching.teacher,
+                f"`teacher={self.teaching.teacher}` teaches which label is the "
+                "right one. For tables of another kind leave it out."
             )
         if table.long.is_divided and self.teaching.teacher:
             raise errors.UserError(
-                "teaches whole texts. With `windows` leave it out.",
-                "teacher",
-                self.teaching.teacher,
+                f"`teacher={self.teaching.teacher}` teaches whole texts. With "
+                "`windows` leave it out."
             )
         if not table.label_column and (shared.do_train or shared.do_eval):
             raise errors.UserError(
-                "is not given. Name the column that holds the labels.",
-                "label_column",
+                "`label_column` is not given. Name the column that holds the "
+                "labels."
             )
         if shared.train_feature_file:
             raise errors.UserError(
-                "does not go with `text_columns`. Give `train_file`.",
-                "train_feature_file",
-                shared.train_feature_file,
+                f"`train_feature_file={shared.train_feature_file}` does not go "
+                "with `text_columns`. Give `train_file`."
             )
 
     @property
@@ -218,12 +212,10 @@ def _check_held_out(
     facts = saved_outputs.load(started, tables.HELD_OUT).facts
     if features.content_sha256(path) != facts[features.CONTENT]:
         raise errors.UserError(
-            f"has changed since the run in {started}, so another part of it "
-            "would be held out, with examples that were learnt. Give the "
-            "same file, or another `output_dir`; to score other examples give "
-            "them as `dev_file`, without `train_file`.",
-            "train_file",
-            path,
+            f"`train_file={path}` has changed since the run in {started}, so "
+            "another part of it would be held out, with examples that were "
+            "learnt. Give the same file, or another `output_dir`; to score "
+            "other examples give them as `dev_file`, without `train_file`."
         )
 
 

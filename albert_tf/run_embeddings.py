@@ -38,19 +38,16 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
         is_ranking = self.vectors.train_examples != embedding_data.SCORED
         if self.vectors.train_examples == embedding_data.TEXTS:
             raise errors.UserError(
-                "has nothing to learn from but a teacher. Use python -m "
-                "albert_tf.distill.",
-                "train_examples",
-                self.vectors.train_examples,
+                f"`train_examples={self.vectors.train_examples}` has nothing "
+                "to learn from but a teacher. Use python -m albert_tf.distill."
             )
         if is_ranking and shared.do_train and shared.train_batch_size <= parts:
             raise errors.UserError(
-                "leaves one example at a time, with no other to tell it from: "
+                f"`train_batch_size={shared.train_batch_size}` leaves one "
+                "example at a time, with no other to tell it from: "
                 f"`train_examples={self.vectors.train_examples}` needs several "
                 f"at once, and `gradient_accumulation_steps={parts}` divides "
-                "the batch. Use a larger one.",
-                "train_batch_size",
-                shared.train_batch_size,
+                "the batch. Use a larger one."
             )
 
 

@@ -203,10 +203,9 @@ def check_submission(settings: GlueOptions, names: list[str]) -> None:
     ]
     if missing:
         raise errors.UserError(
-            "needs the predictions of all tasks. Add these to `tasks`, or "
-            f"leave `submission_file` out: {', '.join(missing)}.",
-            "submission_file",
-            settings.submission_file,
+            f"`submission_file={settings.submission_file}` needs the "
+            "predictions of all tasks. Add these to `tasks`, or leave "
+            f"`submission_file` out: {', '.join(missing)}."
         )
 
 

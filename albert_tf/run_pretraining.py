@@ -146,11 +146,10 @@ class PretrainingOptions:
     def _check_drawer(self) -> None:
         if not self.masked_lm_budget:
             raise errors.UserError(
-                "chooses in training what it asks for. Give records without "
-                "masks (`masking_time=training`) and `masked_lm_budget`, the "
-                "most pieces of a sequence (85 of 512 in XLNet and T5).",
-                "objective",
-                self.recipe.objective,
+                f"`objective={self.recipe.objective}` chooses in training what "
+                "it asks for. Give records without masks "
+                "(`masking_time=training`) and `masked_lm_budget`, the most "
+                "pieces of a sequence (85 of 512 in XLNet and T5)."
             )
         plain = options.to_dict(masking.MaskingOptions())
         found = {
@@ -168,11 +167,9 @@ class PretrainingOptions:
         for name, value in needed.items():
             if found[name] != value:
                 raise errors.UserError(
-                    "has a rule of its own for what it asks for, predicts "
-                    "nothing beside and has a row for each example. "
-                    f"Set `{name}={value}`.",
-                    "objective",
-                    self.recipe.objective,
+                    f"`objective={self.recipe.objective}` has a rule of its "
+                    "own for what it asks for, predicts nothing beside and has "
+                    f"a row for each example. Set `{name}={value}`."
                 )
         self._check_sentinels()
 
@@ -182,10 +179,9 @@ class PretrainingOptions:
             spans > span_corruption.SENTINELS
         ):
             raise errors.UserError(
-                f"are {spans} spans; there are ids for "
-                f"{span_corruption.SENTINELS}. Use 300 or less.",
-                "masked_lm_budget",
-                self.masked_lm_budget,
+                f"`masked_lm_budget={self.masked_lm_budget}` are {spans} "
+                f"spans; there are ids for {span_corruption.SENTINELS}. Use "
+                "300 or less."
             )
 
     def _check_records(self) -> None:
@@ -202,10 +198,8 @@ class PretrainingOptions:
             units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
             if self.recipe.mask_levels and not units:
                 raise errors.UserError(
-                    "hides single units. Set `ngram=1`, with "
-                    "`do_whole_word_mask`.",
-                    "mask_levels",
-                    self.recipe.mask_levels,
+                    f"`mask_levels={self.recipe.mask_levels}` hides single "
+                    "units. Set `ngram=1`, with `do_whole_word_mask`."
                 )
             return
         tasks = arrangements.parse(self.recipe.sentence_objective)
@@ -537,12 +531,11 @@ def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
     pools_all = has_sentences and config.pooling != "cls"
     if settings.pack_sequences and pools_all:
         raise errors.UserError(
-            f"does not fit pooling={config.pooling!r} in `albert_config_file="
-            f"{settings.albert_config_file}`: rows of several examples have a "
-            "vector for each example's first token only. Set "
-            "`sentence_objective=none`, or leave `pack_sequences` out.",
-            "pack_sequences",
-            True,
+            f"`pack_sequences=True` does not fit pooling={config.pooling!r} in "
+            f"`albert_config_file={settings.albert_config_file}`: rows of "
+            "several examples have a vector for each example's first token "
+            "only. Set `sentence_objective=none`, or leave `pack_sequences` "
+            "out."
         )
 
 

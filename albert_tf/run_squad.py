@@ -53,10 +53,9 @@ class RunSquadOptions(finetuning_options.TaskOptions):
         shared = self.finetuning
         if shared.pooling:
             raise errors.UserError(
-                "is for tasks with one answer for the whole input. SQuAD's "
-                "head reads every token; leave `pooling` out.",
-                "pooling",
-                shared.pooling,
+                f"`pooling={shared.pooling}` is for tasks with one answer for "
+                "the whole input. SQuAD's head reads every token; leave "
+                "`pooling` out."
             )
         has_records = shared.train_feature_file is not None
         if shared.do_train and not (self.train_file or has_records):

@@ -69,16 +69,15 @@ class ServeOptions:
     def __post_init__(self) -> None:
         if self.max_waiting < self.batch_size:
             raise errors.UserError(
-                f"is below `batch_size={self.batch_size}`. A whole batch must "
-                "be able to wait.",
-                "max_waiting",
-                self.max_waiting,
+                f"`max_waiting={self.max_waiting}` is below "
+                f"`batch_size={self.batch_size}`. A whole batch must be able "
+                "to wait."
             )
 
     def folders(self) -> dict[str, tuple[str, str]]:
         found: dict[str, tuple[str, str]] = {}
         if not self.saved_model.strip(", "):
-            raise errors.UserError("is empty. Name a model.", "saved_model")
+            raise errors.UserError("`saved_model` is empty. Name a model.")
         for given in filter(None, map(str.strip, self.saved_model.split(","))):
             match = _NAMED.fullmatch(given)
             assert match
@@ -99,10 +98,8 @@ def _newest(path: str) -> tuple[str, str]:
     files.refuse_file(path, "saved_model")
     if not files.exists(path):
         raise errors.UserError(
-            f"does not exist.{files.similar(path)} Check the path (the current "
-            f"folder is {os.getcwd()}).",
-            "saved_model",
-            path,
+            f"`saved_model={path}` does not exist.{files.similar(path)} Check "
+            f"the path (the current folder is {os.getcwd()})."
         )
     name = path.rstrip("/").split("/")[-1]
     versions = [
@@ -124,9 +121,8 @@ def _name(path: str) -> str:
     name = parts[-1] if parts else ""
     if not re.fullmatch(r"[\w.-]+", name, re.ASCII):
         raise errors.UserError(
-            "cannot be a name in an address. Give one as NAME=PATH.",
-            "saved_model",
-            path,
+            f"`saved_model={path}` cannot be a name in an address. Give one as "
+            "NAME=PATH."
         )
     return name
 

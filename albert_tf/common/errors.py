@@ -3,7 +3,6 @@
 import re
 import sys
 from collections.abc import Container
-from typing import Any
 
 _ARGUMENT = re.compile(r"`(\w+)(=[^`]*)?`")
 
@@ -12,22 +11,11 @@ class UserError(ValueError):
     """A wrong argument, file or combination; shown without a traceback.
 
     The message says which argument or file, what it was, what is allowed, and
-    what to do. Arguments are written in backticks, as Python users know them.
-    `options.run_script` shows those that are options of the command as flags
-    and exits with status 2.
-
-    Example:
-        str(UserError("is not a file. Check it.", "vocab_file", "v.txt")) =
-            "`vocab_file=v.txt` is not a file. Check it."
+    what to do. Arguments are written in backticks, as Python users know them,
+    such as "`vocab_file=v.txt` is not a file. Check it." `options.run_script`
+    shows those that are options of the command as flags and exits with status
+    2.
     """
-
-    def __init__(
-        self, problem: str, argument: str = "", value: Any = None
-    ) -> None:
-        given = "" if value is None else f"={value}"
-        subject = f"`{argument}{given}` " if argument else ""
-        super().__init__(f"{subject}{problem}")
-        self.argument = argument
 
 
 def as_flags(message: str, names: Container[str]) -> str:

@@ -207,10 +207,9 @@ def check_labels(
     is_odd = len(set(labels)) < max(2, len(labels)) or not all(labels)
     if labels and is_odd:
         raise errors.UserError(
-            f"must be two {option} or more, none empty and none twice, with "
-            f"{separators} between them. Leave it out with `train_file`.",
-            option,
-            written,
+            f"`{option}={written}` must be two {option} or more, none empty "
+            f"and none twice, with {separators} between them. Leave it out "
+            "with `train_file`."
         )
 
 

@@ -138,11 +138,10 @@ class EmbeddingTask(base.Task):
         for number, example in enumerate(examples, 1):
             if example.score is not None and abs(example.score) > most:
                 raise errors.UserError(
-                    f"allows scores from {-most:g} to {most:g}; that of "
-                    f"example {number} in {path} is {example.score:g}. Give "
-                    "the score of texts that mean the same.",
-                    "max_score",
-                    most,
+                    f"`max_score={most}` allows scores from {-most:g} to "
+                    f"{most:g}; that of example {number} in {path} is "
+                    f"{example.score:g}. Give the score of texts that mean the "
+                    "same."
                 )
 
     def read_own(self, path: str) -> list[TextGroup | text_files.BadLine]:

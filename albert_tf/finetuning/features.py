@@ -301,12 +301,10 @@ def opened(
     lines = differences(facts, wanted)
     if lines:
         raise errors.UserError(
-            "was not made for this run:\n"
+            f"`{option}={path}` was not made for this run:\n"
             + "\n".join(lines)
             + "\nMake it again with data_prep.create_finetuning_data and the "
-            f"options of this run, or leave `{option}` out.",
-            option,
-            path,
+            f"options of this run, or leave `{option}` out."
         )
     return FeatureFile(path, facts[_RECORDS])
 

@@ -106,11 +106,9 @@ def _check_number_of_runs(
         held = "a single run"
     if held:
         raise errors.UserError(
-            f"does not fit `output_dir={folder}`, which holds {held}. Repeat "
-            "the command with as many runs as before, or more, or choose "
-            "another folder.",
-            "num_runs",
-            wanted,
+            f"`num_runs={wanted}` does not fit `output_dir={folder}`, which "
+            f"holds {held}. Repeat the command with as many runs as before, or "
+            "more, or choose another folder."
         )
     if wanted > 1:
         is_own = run_folder.is_run(os.path.join(folder, "run_1"))
@@ -133,9 +131,8 @@ def _check_exits(
     for name in ("exit_layers", "exit_heads"):
         if getattr(settings, name) and name not in task.exit_options:
             raise errors.UserError(
-                f"is not for {task.name}. Leave it out.",
-                name,
-                getattr(settings, name),
+                f"`{name}={getattr(settings, name)}` is not for {task.name}. "
+                "Leave it out."
             )
     settings.read_config().exits(settings.exit_layers)
 

@@ -186,25 +186,22 @@ class FinetuningOptions:
             )
         if self.early_stopping_evaluations and not self.do_eval:
             raise errors.UserError(
-                "needs the scores of `do_eval`. Set `do_eval`, or leave "
-                "`early_stopping_evaluations` out.",
-                "early_stopping_evaluations",
+                "`early_stopping_evaluations` needs the scores of `do_eval`. "
+                "Set `do_eval`, or leave `early_stopping_evaluations` out."
             )
         if self.encoder_factor > 1:
             raise errors.UserError(
-                f"is more than `learning_rate={self.optimizer.learning_rate}`, "
-                "that of pooler and head, which have more to learn. Use at "
-                "most that, or set a higher `learning_rate`.",
-                "encoder_learning_rate",
-                self.encoder_learning_rate,
+                f"`encoder_learning_rate={self.encoder_learning_rate}` is more "
+                f"than `learning_rate={self.optimizer.learning_rate}`, that of "
+                "pooler and head, which have more to learn. Use at most that, "
+                "or set a higher `learning_rate`."
             )
         if not self.exit_layers:
             options.refuse_foreign(self, ["exit_heads"], "exit_layers")
         if self.new_head and not self.init.init_checkpoint:
             raise errors.UserError(
-                "says how to use `init_checkpoint`, which is not given. Add "
-                "it, or leave `new_head` out.",
-                "new_head",
+                "`new_head` says how to use `init_checkpoint`, which is not "
+                "given. Add it, or leave `new_head` out."
             )
 
     @property

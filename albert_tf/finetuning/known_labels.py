@@ -83,10 +83,8 @@ class Names:
         found = find(path)
         if known and set(known) != set(found):
             raise errors.UserError(
-                f"holds a model of other {self.option} than {path}: "
-                f"{', '.join(known)}. To train a new head for those of the "
-                "file, add `new_head`.",
-                "init_checkpoint",
-                init,
+                f"`init_checkpoint={init}` holds a model of other "
+                f"{self.option} than {path}: {', '.join(known)}. To train a "
+                "new head for those of the file, add `new_head`."
             )
         return known or found

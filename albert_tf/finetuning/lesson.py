@@ -79,11 +79,10 @@ class Lesson:
             return
         if not isinstance(self._teacher, teacher.Teacher):
             raise errors.UserError(
-                "shows outputs alone, no word embeddings or states of tokens. "
-                "Use `word_embeddings=random` without `hidden_weight` and "
-                "`relation_weight`, or name the model itself.",
-                teacher.OPTION,
-                self._path,
+                f"`{teacher.OPTION}={self._path}` shows outputs alone, no word "
+                "embeddings or states of tokens. Use `word_embeddings=random` "
+                "without `hidden_weight` and `relation_weight`, or name the "
+                "model itself."
             )
         if self._gives_states:
             teacher_outputs.require_same_tokens(self._teacher.task, task)

@@ -47,10 +47,9 @@ class MultiLabelTask(tables.TableTask):
         assert self._counts is not None
         for number in np.flatnonzero(self._counts == self._total):
             raise errors.UserError(
-                f"cannot weigh the label {self.labels[number]!r}: all "
-                f"examples of {path} have it. Remove it from the column.",
-                "class_weights",
-                self.options.class_weights,
+                f"`class_weights={self.options.class_weights}` cannot weigh "
+                f"the label {self.labels[number]!r}: all examples of {path} "
+                "have it. Remove it from the column."
             )
 
     @property

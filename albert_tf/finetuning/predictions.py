@@ -78,14 +78,12 @@ class RunPredictor:
         options = self._source.options
         if "task_name" not in options:
             raise errors.UserError(
-                f"was made by {self._source.program}, which finetunes no "
-                "task. Name the folder of a finetuned model. For embeddings "
-                "or fill-mask export this one: python -m albert_tf.export "
-                f"--run_dir={run_dir} --export_dir=EXPORT, then python -m "
-                "albert_tf.predict --saved_model=EXPORT "
-                "[--signature=fill_mask].",
-                option,
-                run_dir,
+                f"`{option}={run_dir}` was made by {self._source.program}, "
+                "which finetunes no task. Name the folder of a finetuned "
+                "model. For embeddings or fill-mask export this one: python -m "
+                f"albert_tf.export --run_dir={run_dir} --export_dir=EXPORT, "
+                "then python -m albert_tf.predict --saved_model=EXPORT "
+                "[--signature=fill_mask]."
             )
         registry.load_module_for(options, self._source.folder, task_module)
         known = {option: run_dir, "checkpoint": checkpoint}

@@ -85,11 +85,9 @@ class RaceTask(base.Task):
         self.options = options
         if not 0 < options.max_qa_length <= max_seq_length - 4:
             raise errors.UserError(
-                "leaves no tokens for the article in "
-                f"`max_seq_length={max_seq_length}`. Use 1 to "
-                f"{max_seq_length - 4}.",
-                "max_qa_length",
-                options.max_qa_length,
+                f"`max_qa_length={options.max_qa_length}` leaves no tokens for "
+                f"the article in `max_seq_length={max_seq_length}`. Use 1 to "
+                f"{max_seq_length - 4}."
             )
 
     @property

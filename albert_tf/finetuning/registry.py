@@ -100,10 +100,8 @@ def load_module(name: str | None) -> None:
         importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise errors.UserError(
-            f"cannot be imported: {error}. Name it as in an import statement, "
-            "and put its folder on PYTHONPATH.",
-            "task_module",
-            name,
+            f"`task_module={name}` cannot be imported: {error}. Name it as in "
+            "an import statement, and put its folder on PYTHONPATH."
         ) from None
     except errors.UserError as error:
         raise errors.UserError(f"`task_module={name}`: {error}") from None

@@ -58,10 +58,9 @@ class RunData:
         self.examples = {s: task.read(sources[s], s) for s in wanted}
         if self._lesson and settings.train_feature_file:
             raise errors.UserError(
-                "holds records without the text that a teacher is asked for. "
-                "Leave it out.",
-                "train_feature_file",
-                settings.train_feature_file,
+                f"`train_feature_file={settings.train_feature_file}` holds "
+                "records without the text that a teacher is asked for. Leave "
+                "it out."
             )
         if self._lesson:
             precision = settings.trainer.precision
@@ -78,10 +77,9 @@ class RunData:
                 logging.warning("Without %s: it has no file.", split)
         if not found:
             raise errors.UserError(
-                f"is set, but the task {self.task.name} has no file for it"
-                f"{': ' if splits else ''}{', '.join(splits)}. "
-                f"Give one, or leave `{option_name}` out.",
-                option_name,
+                f"`{option_name}` is set, but the task {self.task.name} has no "
+                f"file for it{': ' if splits else ''}{', '.join(splits)}. Give "
+                f"one, or leave `{option_name}` out."
             )
         return found
 

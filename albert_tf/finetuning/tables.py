@@ -168,11 +168,9 @@ class TableOptions:
         named = [*columns, *filter(None, [self.label_column])]
         if len(columns) > len(_TEXTS) or len({*named}) < len(named):
             raise errors.UserError(
-                "must name one column, or two with a comma between them, none "
-                "of them `label_column`; with `query_column` one. To use more, "
-                "join them in the file.",
-                "text_columns",
-                self.text_columns,
+                f"`text_columns={self.text_columns}` must name one column, or "
+                "two with a comma between them, none of them `label_column`; "
+                "with `query_column` one. To use more, join them in the file."
             )
         base.check_labels("labels", self.labels, self.names, "commas")
         if not self.multi_label:
@@ -180,25 +178,21 @@ class TableOptions:
             refuse_foreign(self, names, "multi_label")
         if self.label_separator == "":
             raise errors.UserError(
-                "is empty. Give what stands between two labels.",
-                "label_separator",
+                "`label_separator` is empty. Give what stands between two "
+                "labels."
             )
         if self.long.is_divided and len(columns) > 1:
             remedy = "" if self.query_column else "name one text column, or "
             raise errors.UserError(
-                "divides single texts only, not pairs, nor texts that are "
-                f"ranked for queries. To read the beginning of each, {remedy}"
-                "leave it out.",
-                "windows",
-                self.long.windows,
+                f"`windows={self.long.windows}` divides single texts only, not "
+                "pairs, nor texts that are ranked for queries. To read the "
+                f"beginning of each, {remedy}leave it out."
             )
         self._check_numbers()
         if self.best_score not in (None, *_SCORES[self.kind]):
             raise errors.UserError(
-                f"is no score of such a table. Use "
-                f"{' or '.join(_SCORES[self.kind])}.",
-                "best_score",
-                self.best_score,
+                f"`best_score={self.best_score}` is no score of such a table. "
+                f"Use {' or '.join(_SCORES[self.kind])}."
             )
 
     def _check_numbers(self) -> None:
@@ -218,10 +212,8 @@ class TableOptions:
             if is_wrong and self.is_number:
                 other = "query_column" if self.query_column else "regression"
                 raise errors.UserError(
-                    f"does not go with `{other}`: a number is predicted. "
-                    "Leave one of them out.",
-                    name,
-                    getattr(self, name),
+                    f"`{name}={getattr(self, name)}` does not go with "
+                    f"`{other}`: a number is predicted. Leave one of them out."
                 )
         if (self.label_mean is None) != (self.label_deviation is None):
             raise errors.UserError(
@@ -262,10 +254,8 @@ class TableOptions:
             texts = next(csv.reader(row, skipinitialspace=True), [])
         except csv.Error as error:
             raise errors.UserError(
-                f"cannot be divided at its commas ({error}). Put each name "
-                "into quotation marks.",
-                "text_columns",
-                self.text_columns,
+                f"`text_columns={self.text_columns}` cannot be divided at its "
+                f"commas ({error}). Put each name into quotation marks."
             ) from None
         return (*query, *texts)
 
@@ -501,10 +491,9 @@ class TableTask(glue.TextTask):
         missing = [self.labels[i] for i in np.flatnonzero(counts == 0)]
         if missing and self.options.class_weights == _BALANCED:
             raise errors.UserError(
-                f"cannot weigh the label {missing[0]!r}, of which {path} has "
-                "no example. Leave it out of `labels`.",
-                "class_weights",
-                _BALANCED,
+                f"`class_weights={_BALANCED}` cannot weigh the label "
+                f"{missing[0]!r}, of which {path} has no example. Leave it out "
+                "of `labels`."
             )
         if missing:
             logging.warning(
@@ -613,9 +602,8 @@ def _parsed(
     rows = list(text_files.strictly(list(found)))
     if rows and not any(text.strip() for row in rows for text in row.texts):
         raise errors.UserError(
-            f"is empty in all {len(rows)} rows of {path}. Name others.",
-            "text_columns",
-            options.text_columns,
+            f"`text_columns={options.text_columns}` is empty in all "
+            f"{len(rows)} rows of {path}. Name others."
         )
     return rows
 

@@ -156,10 +156,8 @@ class TaggingTask(base.Task):
         super().__init__(tokenizer, max_seq_length)
         if max_seq_length <= NUM_SPECIAL:
             raise errors.UserError(
-                f"leaves no tokens beside {NUM_SPECIAL} special ones. Use "
-                "more.",
-                "max_seq_length",
-                max_seq_length,
+                f"`max_seq_length={max_seq_length}` leaves no tokens beside "
+                f"{NUM_SPECIAL} special ones. Use more."
             )
         self.options = options
         self.labels = options.labels

@@ -270,10 +270,9 @@ def _columns(
             tag = _column("tag_column", columns.tag_column, width, place)
         if has_tags and tag == word:
             raise errors.UserError(
-                f"is the column of the words, too: {place} has {width} "
-                "columns. Name that of the tags.",
-                "tag_column",
-                columns.tag_column,
+                f"`tag_column={columns.tag_column}` is the column of the "
+                f"words, too: {place} has {width} columns. Name that of the "
+                "tags."
             )
         places = [f"{path}, line {number}" for number, _ in rows]
         written = [row[word] for _, row in rows]
@@ -316,10 +315,8 @@ def _rows(block: Sequence[_Row], word_column: int) -> list[_Row]:
 def _column(name: str, wanted: int, width: int, place: str) -> int:
     if not 0 < abs(wanted) <= width:
         raise errors.UserError(
-            f"is not there: {place} has the columns 1 to {width}. Choose one "
-            "of them; -1 is the last.",
-            name,
-            wanted,
+            f"`{name}={wanted}` is not there: {place} has the columns 1 to "
+            f"{width}. Choose one of them; -1 is the last."
         )
     return wanted - 1 if wanted > 0 else width + wanted
 

@@ -91,11 +91,9 @@ class SavedTexts:
         self._texts = texts
         if self._output not in outputs or {*inputs} != {*texts}:
             raise errors.UserError(
-                f"is a SavedModel that gives no {self._output} for "
-                f"{' and '.join(texts)}. Name another one, or the run or "
-                "checkpoint that it was exported from.",
-                OPTION,
-                path,
+                f"`{OPTION}={path}` is a SavedModel that gives no "
+                f"{self._output} for {' and '.join(texts)}. Name another one, "
+                "or the run or checkpoint that it was exported from."
             )
         if "predicted" in outputs:
             raise _several_labels(path)
@@ -172,10 +170,8 @@ def _of_checkpoint(
     )
     if vocabulary.path is None:
         raise errors.UserError(
-            f"has no vocabulary in {folder}, or several. Put the one it was "
-            "trained with there.",
-            OPTION,
-            path,
+            f"`{OPTION}={path}` has no vocabulary in {folder}, or several. Put "
+            "the one it was trained with there."
         )
     own = copy.copy(task)
     own.tokenizer = fit.load_tokenizer(
@@ -194,10 +190,8 @@ def _of_checkpoint(
 
 def no_config(path: str) -> errors.UserError:
     return errors.UserError(
-        "has no config file beside it. Give it its config.json, or "
-        "albert_config.json.",
-        OPTION,
-        path,
+        f"`{OPTION}={path}` has no config file beside it. Give it its "
+        "config.json, or albert_config.json."
     )
 
 
@@ -217,17 +211,13 @@ def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
 def _check_task(its: base.Task, task: base.Task, path: str) -> None:
     if type(its) is not type(task):
         raise errors.UserError(
-            f"was finetuned for {its.name}, the student is for {task.name}. "
-            "Name a run of the same task.",
-            OPTION,
-            path,
+            f"`{OPTION}={path}` was finetuned for {its.name}, the student is "
+            f"for {task.name}. Name a run of the same task."
         )
     if isinstance(its, tables.TableTask) and its.options.long.is_divided:
         raise errors.UserError(
-            "was finetuned with `windows`, so it has several outputs for a "
-            "text. Name its SavedModel, or another run.",
-            OPTION,
-            path,
+            f"`{OPTION}={path}` was finetuned with `windows`, so it has "
+            "several outputs for a text. Name its SavedModel, or another run."
         )
     its_labels = getattr(its, "labels", None)
     labels = getattr(task, "labels", None)
@@ -237,9 +227,8 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
 
 def _several_labels(path: str) -> errors.UserError:
     return errors.UserError(
-        "gives a text several labels, the task one. Name another teacher.",
-        OPTION,
-        path,
+        f"`{OPTION}={path}` gives a text several labels, the task one. Name "
+        "another teacher."
     )
 
 
@@ -248,8 +237,7 @@ def _other_labels(its: Any, wanted: Any, path: str) -> errors.UserError:
         return ", ".join(map(str, labels)) or "a number instead of labels"
 
     return errors.UserError(
-        f"knows the labels {named(its)}, the task has {named(wanted)}. Name a "
-        "teacher with the same labels in the same order.",
-        OPTION,
-        path,
+        f"`{OPTION}={path}` knows the labels {named(its)}, the task has "
+        f"{named(wanted)}. Name a teacher with the same labels in the same "
+        "order."
     )

@@ -98,10 +98,9 @@ def facts_of(
 def require_same_tokens(asked: base.Task, task: base.Task) -> None:
     if _records(asked) != _records(task):
         raise errors.UserError(
-            "has another vocabulary or cuts texts in another way than the "
-            "student. Here the outputs belong to single tokens: use the same "
-            "vocabulary, `max_seq_length` and windows.",
-            teacher.OPTION,
+            f"`{teacher.OPTION}` has another vocabulary or cuts texts in "
+            "another way than the student. Here the outputs belong to single "
+            "tokens: use the same vocabulary, `max_seq_length` and windows."
         )
 
 
@@ -174,9 +173,8 @@ def _write_part(path: str, outputs: base.Outputs) -> None:
     for name, values in outputs.items():
         if not np.isfinite(values).all():
             raise errors.UserError(
-                f"has outputs {name!r} that are not finite. Its weights are "
-                "damaged, or too large; name another one.",
-                teacher.OPTION,
+                f"`{teacher.OPTION}` has outputs {name!r} that are not finite. "
+                "Its weights are damaged, or too large; name another one."
             )
     content = io.BytesIO()
     arrays: dict[str, Any] = {**outputs}
@@ -209,9 +207,7 @@ def open_stored(folder: str, task: base.Task, source: str) -> StoredOutputs:
     names = [n for n in wanted if found.facts.get(n) != wanted[n]]
     if names:
         raise errors.UserError(
-            "holds the outputs for other training data: it differs in "
-            f"{', '.join(names)}. Name the teacher itself.",
-            teacher.OPTION,
-            folder,
+            f"`{teacher.OPTION}={folder}` holds the outputs for other training "
+            f"data: it differs in {', '.join(names)}. Name the teacher itself."
         )
     return found

@@ -44,10 +44,8 @@ class WindowOptions:
     def __post_init__(self) -> None:
         if self.window_stride and not self.is_divided:
             raise errors.UserError(
-                "divides no text without `windows=mean` or max. Add it, or "
-                "leave this out.",
-                "window_stride",
-                self.window_stride,
+                f"`window_stride={self.window_stride}` divides no text without "
+                "`windows=mean` or max. Add it, or leave this out."
             )
 
     @property

@@ -89,10 +89,8 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
     )
     if vocabulary.path is None:
         raise errors.UserError(
-            "has no copy of its vocabulary. Name the one it was trained with "
-            "as `spm_model_file` (or `vocab_file`).",
-            "run_dir",
-            settings.run_dir,
+            f"`run_dir={settings.run_dir}` has no copy of its vocabulary. Name "
+            "the one it was trained with as `spm_model_file` (or `vocab_file`)."
         )
     kind = "finetuned" if "task_name" in run_.options else known
     # Other heads for words are not kept, as that of a generator.
@@ -145,9 +143,8 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
         config = AlbertConfig.from_json_file(path)
     if config is None:
         raise errors.UserError(
-            "has no config file beside it. Name it as `albert_config_file`.",
-            "init_checkpoint",
-            settings.init_checkpoint,
+            f"`init_checkpoint={settings.init_checkpoint}` has no config file "
+            "beside it. Name it as `albert_config_file`."
         )
     details = None
     if settings.task == "classifier" and huggingface.is_folder(checkpoint.path):
@@ -190,20 +187,17 @@ def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:
         names = huggingface.read_details(checkpoint.path).labels
     if not names:
         raise errors.UserError(
-            "does not say what its tags are called. Give their names as "
-            "`tags`, or export the run as `run_dir`.",
-            "init_checkpoint",
-            checkpoint.path,
+            f"`init_checkpoint={checkpoint.path}` does not say what its tags "
+            "are called. Give their names as `tags`, or export the run as "
+            "`run_dir`."
         )
     return tagging.SEPARATOR.join(names)
 
 
 def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
     raise errors.UserError(
-        f"is for {' and '.join(_FOR[name])}, but the model is one of {kind}. "
-        "Leave it out.",
-        name,
-        value,
+        f"`{name}={value}` is for {' and '.join(_FOR[name])}, but the model is "
+        f"one of {kind}. Leave it out."
     )
 
 
@@ -221,9 +215,8 @@ def _check_versions(
     for name in _OF_V2:
         if name in given and given.get("squad_version", version) == "1.1":
             raise errors.UserError(
-                "is for SQuAD 2.0, but the model is one of 1.1. Leave it out.",
-                name,
-                given[name],
+                f"`{name}={given[name]}` is for SQuAD 2.0, but the model is "
+                "one of 1.1. Leave it out."
             )
 
 
@@ -351,10 +344,8 @@ def make_task(source: Source) -> base.Task | None:
     fit.check_length(length, source.config, "the model")
     if length < _SHORTEST:
         raise errors.UserError(
-            "leaves no tokens for texts between the special tokens. Use at "
-            f"least {_SHORTEST}.",
-            "max_seq_length",
-            length,
+            f"`max_seq_length={length}` leaves no tokens for texts between the "
+            f"special tokens. Use at least {_SHORTEST}."
         )
     if values["task"] in _WITHOUT_A_TASK:
         if values.get("pairs"):
@@ -377,18 +368,14 @@ def _labels(values: Mapping[str, Any]) -> list[str]:
         names = [name.strip() for name in values["labels"].split(",")]
     if len(set(names)) < len(names) or not all(names):
         raise errors.UserError(
-            "has a name twice, or an empty one. Give every class a name of "
-            "its own.",
-            "labels",
-            values["labels"],
+            f"`labels={values['labels']}` has a name twice, or an empty one. "
+            "Give every class a name of its own."
         )
     if len(names) != count or count < 2:
         raise errors.UserError(
-            "needs two classes at least, and a name for each: there are "
-            f"{count} classes and {len(names)} names. See `num_labels` and "
-            "`labels`; for one output use `task=regression`.",
-            "task",
-            "classifier",
+            "`task=classifier` needs two classes at least, and a name for "
+            f"each: there are {count} classes and {len(names)} names. See "
+            "`num_labels` and `labels`; for one output use `task=regression`."
         )
     return names
 

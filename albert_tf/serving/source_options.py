@@ -150,17 +150,14 @@ class SourceOptions:
             options.refuse_foreign(self, _OF_RUN, "run_dir")
         if self.init_checkpoint and not self.task:
             raise errors.UserError(
-                "needs `task`: what it was trained for, one of "
-                f"{', '.join(TASKS)}.",
-                "init_checkpoint",
-                self.init_checkpoint,
+                f"`init_checkpoint={self.init_checkpoint}` needs `task`: what "
+                f"it was trained for, one of {', '.join(TASKS)}."
             )
         if self.run_dir and self.task not in (None, *_OF_ANY_RUN):
             raise errors.UserError(
-                "is given with `run_dir`, whose folder knows its task. Leave "
-                "`task` out, or use `task=encoder` or `task=embedding`.",
-                "task",
-                self.task,
+                f"`task={self.task}` is given with `run_dir`, whose folder "
+                "knows its task. Leave `task` out, or use `task=encoder` or "
+                "`task=embedding`."
             )
 
     @property

@@ -134,17 +134,14 @@ class EvaluateOptions:
             for one in given:
                 if one not in allowed:
                     raise errors.UserError(
-                        f"has {one!r}. Known are {', '.join(allowed)}.",
-                        name,
-                        getattr(self, name),
+                        f"`{name}={getattr(self, name)}` has {one!r}. Known "
+                        f"are {', '.join(allowed)}."
                     )
         for part in self.parts.split(","):
             if not getattr(self, PARTS[part]):
                 raise errors.UserError(
-                    f"has {part}, which needs `{PARTS[part]}`. Give it, or "
-                    "leave the part out.",
-                    "parts",
-                    self.parts,
+                    f"`parts={self.parts}` has {part}, which needs "
+                    f"`{PARTS[part]}`. Give it, or leave the part out."
                 )
 
 
@@ -273,11 +270,9 @@ def _require_same(
         )
         if others:
             raise errors.UserError(
-                f"holds the part {name}, measured with other "
-                f"{', '.join(others)}. Choose another folder, or measure that "
-                "part again with --overwrite.",
-                "output_dir",
-                settings.output_dir,
+                f"`output_dir={settings.output_dir}` holds the part {name}, "
+                f"measured with other {', '.join(others)}. Choose another "
+                "folder, or measure that part again with --overwrite."
             )
 
 

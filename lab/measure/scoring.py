@@ -186,11 +186,9 @@ class Source:
         checkpoint = checkpoint_reader.read(self.checkpoint)
         if not from_checkpoint.has_masked_lm(checkpoint):
             raise errors.UserError(
-                "has no masked LM head, which the parts held_out and "
-                "minimal_pairs need. Give the folder of a run of "
-                "run_pretraining; of one with another objective, measure "
-                "`parts=cost,finetuning`.",
-                "init_checkpoint",
-                self.checkpoint,
+                f"`init_checkpoint={self.checkpoint}` has no masked LM head, "
+                "which the parts held_out and minimal_pairs need. Give the "
+                "folder of a run of run_pretraining; of one with another "
+                "objective, measure `parts=cost,finetuning`."
             )
         return checkpoint

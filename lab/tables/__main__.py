@@ -163,9 +163,8 @@ def run(settings: TablesOptions) -> None:
     cells = chosen.cells(places)
     if settings.cell > len(cells):
         raise errors.UserError(
-            f"is not there: the plan has {len(cells)} cells.",
-            "cell",
-            settings.cell,
+            f"`cell={settings.cell}` is not there: the plan has {len(cells)} "
+            "cells."
         )
     wanted = cells[settings.cell - 1 :][:1] if settings.cell else cells
     if settings.dry_run:

@@ -107,7 +107,7 @@ def run(settings: LayersOptions) -> None:
     runs = [item.partition("=") for item in settings.runs.split(",")]
     if not all(name and folder for name, _, folder in runs):
         raise errors.UserError(
-            "must be NAME=FOLDER, with commas.", "runs", settings.runs
+            f"`runs={settings.runs}` must be NAME=FOLDER, with commas."
         )
     path = files.require_file(settings.text_file, "text_file")
     text = files.read_bytes(path).decode("utf-8")

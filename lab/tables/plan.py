@@ -259,13 +259,11 @@ def read(path: str, size: str) -> Plan:
         where = ".".join(map(str, first["loc"]))
         known = ", ".join(Plan.model_fields)
         raise errors.UserError(
-            f"{where}: {first['msg']}. Correct it. The keys of a plan are "
-            f"extends, {known}.",
-            "plan",
-            path,
+            f"`plan={path}` {where}: {first['msg']}. Correct it. The keys of a "
+            f"plan are extends, {known}."
         ) from None
     except errors.UserError as error:
-        raise errors.UserError(f"is wrong: {error}", "plan", path) from None
+        raise errors.UserError(f"`plan={path}` is wrong: {error}") from None
     return plan
 
 
@@ -275,13 +273,13 @@ def _read(path: str, inside: tuple[str, ...] = ()) -> dict[str, Any]:
     try:
         content = tomllib.loads(raw.decode())
     except ValueError as error:  # Not TOML, or not UTF-8.
-        raise errors.UserError(f"is not TOML: {error}.", "plan", path) from None
+        raise errors.UserError(f"`plan={path}` is not TOML: {error}.") from None
     other = content.pop("extends", None)
     if other is None:
         return content
     other = os.path.join(os.path.dirname(path), str(other))
     if os.path.realpath(other) in map(os.path.realpath, (path, *inside)):
-        raise errors.UserError("extends itself.", "plan", path)
+        raise errors.UserError(f"`plan={path}` extends itself.")
     return _merged(_read(other, (*inside, path)), content)
 
 

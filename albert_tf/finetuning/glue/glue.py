@@ -172,10 +172,8 @@ class GlueTask(TextTask):
         known = {task.lower(): spec for task, spec in glue_tasks.TASKS.items()}
         if name.lower() not in known:
             raise errors.UserError(
-                f"is not known. Allowed are {', '.join(sorted(known))}, and "
-                "those of `task_module`.",
-                "task_name",
-                name,
+                f"`task_name={name}` is not known. Allowed are "
+                f"{', '.join(sorted(known))}, and those of `task_module`."
             )
         spec = known[name.lower()]
         labels, metrics = spec.labels, spec.metrics

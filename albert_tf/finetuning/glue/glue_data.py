@@ -45,10 +45,9 @@ def read(
         )
     if not files.exists(path):
         raise errors.UserError(
-            f"has no {columns.file}. Add this file, leave out what needs it, "
-            "or give the folder that holds it.",
-            "data_dir",
-            path.removesuffix(columns.file).rstrip("/"),
+            f"`data_dir={path.removesuffix(columns.file).rstrip('/')}` has no "
+            f"{columns.file}. Add this file, leave out what needs it, or give "
+            "the folder that holds it."
         )
     short = []
     rows = text_files.read_rows(path)

@@ -51,13 +51,11 @@ class WindowOptions:
     def check_length(self, max_seq_length: int) -> None:
         if max_seq_length <= self.max_query_length + NUM_SPECIAL:
             raise errors.UserError(
-                "leaves no tokens for the paragraph beside "
-                f"`max_query_length={self.max_query_length}` and {NUM_SPECIAL} "
-                "special tokens. Use a smaller `max_query_length`, or longer "
-                "sequences where the model has the positions; the original has "
-                "384 and 64.",
-                "max_seq_length",
-                max_seq_length,
+                f"`max_seq_length={max_seq_length}` leaves no tokens for the "
+                f"paragraph beside `max_query_length={self.max_query_length}` "
+                f"and {NUM_SPECIAL} special tokens. Use a smaller "
+                "`max_query_length`, or longer sequences where the model has "
+                "the positions; the original has 384 and 64."
             )
 
 

@@ -150,9 +150,8 @@ def open_model(path: str) -> Any:
         for name in glob.iglob("[0-9]*/saved_model.pb", root_dir=path):
             advice = f"Name a version of it, such as {os.path.dirname(name)}."
         raise errors.UserError(
-            f"is no SavedModel: it has no saved_model.pb. {advice}",
-            "saved_model",
-            path,
+            f"`saved_model={path}` is no SavedModel: it has no saved_model.pb. "
+            f"{advice}"
         )
     if not files.is_remote(path):
         for name in glob.iglob("**", root_dir=path, recursive=True):
@@ -161,10 +160,8 @@ def open_model(path: str) -> Any:
         return tf.saved_model.load(path)
     except _DAMAGED as error:
         raise errors.UserError(
-            f"cannot be loaded: {error}. It is damaged or incomplete. Copy it "
-            "again, or export it again.",
-            "saved_model",
-            path,
+            f"`saved_model={path}` cannot be loaded: {error}. It is damaged or "
+            "incomplete. Copy it again, or export it again."
         ) from None
 
 
@@ -179,13 +176,11 @@ def load(path: str, name: str) -> Signature:
         )
     ]
     if name not in usable:
-        is_known = name in model.signatures
+        known = name in model.signatures
+        what = "takes ids, not texts" if known else "does not exist"
         raise errors.UserError(
-            ("takes ids, not texts" if is_known else "does not exist")
-            + f" in {path}. Those that take texts are "
-            f"{', '.join(usable) or 'none'}.",
-            "signature",
-            name,
+            f"`signature={name}` {what} in {path}. Those that take texts are "
+            f"{', '.join(usable) or 'none'}."
         )
     return Signature(model, name)
 

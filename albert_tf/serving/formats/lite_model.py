@@ -46,10 +46,9 @@ def convert(
             if not missing:
                 raise
             raise errors.UserError(
-                f"has no operation for {', '.join(missing)}, which are a part "
-                "of this model. Use `format=onnx`, or the SavedModel.",
-                "format",
-                "litert",
+                f"`format=litert` has no operation for {', '.join(missing)}, "
+                "which are a part of this model. Use `format=onnx`, or the "
+                "SavedModel."
             ) from error
     pathlib.Path(path).write_bytes(content)
 

@@ -45,10 +45,8 @@ def _functions(what: service.Service) -> id_model.Functions:
     answer = _ANSWERS.get(type(what))
     if answer is None or getattr(what, "texts", ()) != ("text",):
         raise errors.UserError(
-            "takes models that give a single text a label, several labels or a "
-            "vector. Use `format=litert`.",
-            "format",
-            "mediapipe",
+            "`format=mediapipe` takes models that give a single text a label, "
+            "several labels or a vector. Use `format=litert`."
         )
 
     def tokens(*ids: tf.Tensor) -> service.Tensors:
@@ -71,10 +69,9 @@ def _convert(
         or "windows" in what.options
     ):
         raise errors.UserError(
-            "takes models that lower-case texts, leave accents out and cut "
-            "long texts: MediaPipe does so. Use `format=litert`.",
-            "format",
-            "mediapipe",
+            "`format=mediapipe` takes models that lower-case texts, leave "
+            "accents out and cut long texts: MediaPipe does so. Use "
+            "`format=litert`."
         )
     lite_model.convert(functions, what, path)
     kind = str(what.vocabulary.kind)

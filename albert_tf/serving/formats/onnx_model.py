@@ -61,10 +61,8 @@ def _convert(
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
         raise errors.UserError(
-            "has no operation for a part of this model. Use the SavedModel. "
-            f"What the checker says: {error}",
-            "format",
-            "onnx",
+            "`format=onnx` has no operation for a part of this model. Use the "
+            f"SavedModel. What the checker says: {error}"
         ) from error
     if what.precision == "float32":
         _share_transposed(model)

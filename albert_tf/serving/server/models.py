@@ -55,10 +55,8 @@ def load(name: str, version: str, folder: str) -> Model:
         )
     if not usable:
         raise errors.UserError(
-            "has no signature that can be asked. Export it again with "
-            "albert_tf.export.",
-            "saved_model",
-            folder,
+            f"`saved_model={folder}` has no signature that can be asked. "
+            "Export it again with albert_tf.export."
         )
     for key, signature in usable.items():
         _warm_up(signature, f"{folder}: the signature {key}")

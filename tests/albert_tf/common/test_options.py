@@ -33,7 +33,7 @@ class Outer:
 
     def __post_init__(self) -> None:
         if self.rate > 1:
-            raise errors.UserError("is above 1. Use less.", "rate", self.rate)
+            raise errors.UserError(f"`rate={self.rate}` is above 1. Use less.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +128,7 @@ def test_recipes_are_found_from_any_folder(folder):
 
 
 def refuse(outer: Outer) -> None:
-    raise errors.UserError("is taken, or give `size` or `other`.", "name", "x")
+    raise errors.UserError("`name=x` is taken, or give `size` or `other`.")
 
 
 def stumble(outer: Outer) -> None:
