@@ -134,9 +134,10 @@ class ExportOptions:
             )
         if not self.adaptive:
             options.refuse_foreign(self, ("patience", "entropy"), "adaptive")
-        elif self.format != SAVED_MODEL:
+        elif self.format not in (SAVED_MODEL, "onnx"):
             raise errors.UserError(
-                f"--adaptive goes with --format={SAVED_MODEL}. Leave one out."
+                f"--adaptive goes with --format={SAVED_MODEL} and onnx, not "
+                f"with {self.format}. Leave one out."
             )
         elif self.patience is None and self.entropy is None:
             raise errors.UserError(
@@ -212,6 +213,12 @@ def _run(settings: ExportOptions) -> None:
     texts = _read_examples("calibration_file", settings.calibration_file, task)
     depths = source.depths(found, adaptive=settings.adaptive)
     source.check_depths(found, depths)
+    is_loop = len(set(found.config.layer_groups)) == 1
+    if settings.adaptive and settings.format != SAVED_MODEL and not is_loop:
+        raise errors.UserError(
+            f"--adaptive --format={settings.format} is for models whose layers "
+            "share all weights; those of this one differ. Export a SavedModel."
+        )
     reference, used = _make(settings, found, task)
     parent = os.path.dirname(settings.export_dir.rstrip("/"))
     files.make_folder(parent, "export_dir")

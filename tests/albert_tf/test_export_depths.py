@@ -60,8 +60,14 @@ DIFFERENT = {"share": "none"}
         (
             "sst-2",
             {},
+            {"adaptive": True, "patience": 1, "format": "litert"},
+            "--adaptive goes with .* and onnx, not with litert",
+        ),
+        (
+            "sst-2",
+            DIFFERENT,
             {"adaptive": True, "patience": 1, "format": "onnx"},
-            "--adaptive goes with --format=saved_model",
+            "layers share all weights; those of this one differ",
         ),
     ],
 )

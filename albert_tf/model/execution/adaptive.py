@@ -149,13 +149,10 @@ class AdaptiveEncoder(serving.ServedEncoder):
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
-        logits = tf.switch_case(
-            state.exit,
-            [
-                functools.partial(self._classifier.logits, pooled, depth)
-                for depth in self._exits
-            ],
-        )
+        # Equal heads are computed once: graphs are freed of what is double.
+        logits = tf.stack(
+            [self._classifier.logits(pooled, depth) for depth in self._exits]
+        )[state.exit]
         label = tf.argmax(logits, -1, tf.int32)
         agreed = tf.where(label == state.label, state.agreed + 1, 0)
         is_last = state.exit == len(self._exits) - 1

@@ -33,7 +33,7 @@ BATCH_SIZE = 32
 GROUP = 8 * BATCH_SIZE  # Texts that are sorted by length.
 # The outputs of the network that the answers of a service are made of.
 OUTPUTS = {
-    "ClassifierService": ("probabilities",),
+    "ClassifierService": ("probabilities", "layers"),
     "MultiLabelService": ("probabilities",),
     "RegressionService": ("logits",),
     "EmbeddingService": ("embedding",),
@@ -154,7 +154,7 @@ class Model:
         if "probabilities" not in found:
             return found
         chances = found["probabilities"]
-        shared = {"labels": labels, "probabilities": chances}
+        shared = {"labels": labels, **found}
         if self._service == "ClassifierService":
             return {"label": labels[chances.argmax()], **shared}
         limits = self._about["options"]["thresholds"]

@@ -54,6 +54,7 @@ def _quantize(model: Any, path: str, left_out: Sequence[str]) -> None:
         # bits, and the sum of two products of 8 bits does not fit.
         reduce_range=True,
         nodes_to_exclude=list(left_out),
+        extra_options={"EnableSubgraph": True},
     )
 
 
@@ -106,7 +107,7 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
 
     stored = {each.name for each in model.graph.initializer}
     kernels: dict[str, list[str]] = {}
-    for node in model.graph.node:
+    for node in _all_nodes(model.graph):
         if node.op_type == "MatMul" and node.input[1] in stored:
             kernels.setdefault(node.input[1], []).append(node.name)
     with tempfile.TemporaryDirectory() as folder:
@@ -131,6 +132,14 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
         "".join(f"; without {kernels[n][0]} {errors[n]:.2g}" for n in chosen),
     )
     return [node for name in chosen for node in kernels[name]]
+
+
+def _all_nodes(graph: Any) -> Iterator[Any]:
+    """Yield the nodes of a graph and of the bodies of its loops."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            yield from _all_nodes(attribute.g)
 
 
 def open_session(path: str) -> Any:

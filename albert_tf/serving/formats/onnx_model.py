@@ -14,7 +14,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.common import errors, packages
-from albert_tf.serving.formats import id_model, onnx_int8
+from albert_tf.serving.formats import id_model, onnx_int8, onnx_loops
 from albert_tf.serving.services import encoder_service, service
 
 # The version of ONNX's operations.
@@ -57,6 +57,7 @@ def _convert(
         opset=_OPSET,
         custom_op_handlers={"Erfc": (_write_erfc, [])},
     )
+    onnx_loops.hoist(model.graph)
     try:
         onnx.checker.check_model(model)
     except onnx.checker.ValidationError as error:
