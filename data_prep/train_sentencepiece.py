@@ -32,7 +32,6 @@ from data_prep.vocabulary import text
 # Source: the options for spm_train in the original's README, ids included.
 USER_SYMBOLS = ["(", ")", '"', "-", ".", "–", "£", "€"]
 RELEASED_SETTINGS = {
-    "model_type": "unigram",
     "pad_id": 0,
     "unk_id": 1,
     "bos_id": -1,
@@ -55,6 +54,12 @@ class Options(text.TrainingOptions):
         30000,
         "Number of pieces.",
         within=ranges.Range(SMALLEST_VOCAB, ranges.MOST_PIECES),
+    )
+    model_type: str = options.option(
+        "unigram",
+        "How pieces are chosen: unigram, as the original does, or bpe, by "
+        "merging the most frequent pairs.",
+        choices=("unigram", "bpe"),
     )
     byte_fallback: bool = options.option(
         False,
@@ -98,6 +103,7 @@ def train_model(
             sentence_iterator=iter(sentences),
             model_writer=model,
             vocab_size=settings.vocab_size,
+            model_type=settings.model_type,
             character_coverage=coverage,
             byte_fallback=settings.byte_fallback,
             input_sentence_size=settings.input_sentence_size,

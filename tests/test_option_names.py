@@ -166,7 +166,7 @@ OPTIONS = {
     "data_prep.train_sentencepiece:Options": """
         input_file! output_prefix! vocab_size=30000 character_coverage
         input_sentence_size=10000000 do_lower_case=True keep_accents
-        byte_fallback compare_with overwrite
+        byte_fallback model_type=unigram compare_with overwrite
     """,
     "data_prep.train_wordpiece:Options": """
         input_file! output_prefix! vocab_size=30000 unit=wordpiece

@@ -3,10 +3,13 @@
 import random
 
 import pytest
+import tensorflow as tf
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.common import errors
-from albert_tf.text import normalization, tokenization
+from albert_tf.text import normalization, tokenization, tokenization_ops
 from data_prep import train_sentencepiece
+from tests.albert_tf.text import hard_texts
 from tests.conftest import python
 
 SPECIAL = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
@@ -126,6 +129,23 @@ def test_bytes_stand_for_characters_without_a_piece(corpus):
     assert "<0xE5>" in tokenizer.ids_to_pieces(ids)
     settings(corpus, vocab_size=270, byte_fallback=True)  # The smallest.
     settings(corpus, vocab_size=14, input_sentence_size=101)
+
+
+def test_pairs_are_merged_and_no_text_is_unknown(corpus):
+    """Pieces and their offsets are the same in TensorFlow's graph."""
+    options = {"model_type": "bpe", "byte_fallback": True, "vocab_size": 330}
+    tokenizer = train(corpus, **options)
+    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
+    assert model.trainer_spec.model_type == model.trainer_spec.BPE
+    texts = hard_texts.mixed(200)
+    ids = tokenizer.encode_batch(texts)
+    assert any(ids)
+    assert all(tokenizer.unk_id not in row for row in ids)
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer, with_offsets=True)
+    found = graph.tokenize_with_offsets(tf.constant(texts))[0].to_list()
+    assert found == ids == graph.tokenize(tf.constant(texts)).to_list()
+    others = train(corpus, **{**options, "model_type": "unigram"}).pieces
+    assert tokenizer.pieces[:269] == others[:269] != tokenizer.pieces[:330]
 
 
 def test_readable_list_equals_the_released_one(shared_dir):
