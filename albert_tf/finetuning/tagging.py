@@ -20,17 +20,20 @@ from absl import logging
 from albert_tf.common import errors, files
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, probabilities, tagging_data, text_files
-from albert_tf.finetuning.squad import squad_features
-from albert_tf.finetuning.tagging_data import OUTSIDE, TaggedText
+from albert_tf.finetuning import (
+    base,
+    overlaps,
+    probabilities,
+    tag_spans,
+    tagging_data,
+    text_files,
+)
+from albert_tf.finetuning.tagging_data import TaggedText
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
 NAME = "tagging"
-NUM_SPECIAL = 2  # [CLS], [SEP].
 SEPARATOR = "\t"
-# The tag of a word, and its probability.
-_Word = tuple[str, float]
 # Share of the words whose tags follow from what cleaning removes; more of them
 # are worth a warning.
 _MOST_LOST = 0.01
@@ -79,11 +82,6 @@ class Layout:
     counts: Sequence[np.ndarray]
 
 
-def stride(max_seq_length: int) -> int:
-    """Return the pieces from the start of one window to that of the next."""
-    return max(1, (max_seq_length - NUM_SPECIAL) // 2)
-
-
 def lay_out(
     example: TaggedText,
     tokenizer: tokenization.AnyTokenizer,
@@ -95,44 +93,16 @@ def lay_out(
         pieces ["▁(", "obam", "a"], first = [0, 1], goes_on = [False, False]
     """
     ids, starts, ends = tokenizer.encode_with_offsets(example.text)
-    first, goes_on = find_pieces(example, starts, ends)
-    windows = squad_features.split(
-        len(ids), max_seq_length - NUM_SPECIAL, stride(max_seq_length)
+    first, goes_on = tag_spans.find_pieces(
+        example.text, example.words, starts, ends
     )
-    counts = squad_features.max_context(windows)
+    windows = overlaps.split(
+        len(ids),
+        max_seq_length - overlaps.NUM_SPECIAL,
+        overlaps.stride(max_seq_length),
+    )
+    counts = overlaps.max_context(windows)
     return Layout(ids, first, goes_on, windows, counts)
-
-
-def find_pieces(
-    example: TaggedText, starts: np.ndarray, ends: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return `Layout.first` and `goes_on`.
-
-    A piece belongs to the word in which its first character lies that is no
-    space.
-
-    Args:
-        starts: int [pieces], first character of each piece in the text.
-        ends: int [pieces], last character plus 1.
-    """
-    text, count = example.text, len(example.words)
-    pairs = np.array(example.words, np.int64).reshape(-1, 2)
-    word_of = np.full(len(text) + 1, count)
-    for number, (start, end) in enumerate(example.words):
-        word_of[start:end] = number
-    # From each character on, the first one of a word.
-    place = np.where(word_of < count, np.arange(len(text) + 1), len(text))
-    place = np.minimum.accumulate(place[::-1])[::-1]
-    begins = place[starts]
-    is_real = begins < ends
-    owner = np.where(is_real, word_of[begins], count)
-    first = np.full(count + 1, len(starts))
-    np.minimum.at(first, owner, np.arange(len(starts)))
-    first = np.where(first < len(starts), first, -1)[:count]
-    # Where the last piece ends that begins before a word.
-    before = np.searchsorted(starts[is_real], pairs[:, 0], "right")
-    reached = np.append(0, ends[is_real])[before]
-    return first, (first < 0) & (reached > pairs[:, 0])
 
 
 class TaggingTask(base.Task):
@@ -154,17 +124,17 @@ class TaggingTask(base.Task):
         options: TaggingOptions,
     ):
         super().__init__(tokenizer, max_seq_length)
-        if max_seq_length <= NUM_SPECIAL:
+        if max_seq_length <= overlaps.NUM_SPECIAL:
             raise errors.UserError(
                 f"`max_seq_length={max_seq_length}` leaves no tokens beside "
-                f"{NUM_SPECIAL} special ones. Use more."
+                f"{overlaps.NUM_SPECIAL} special ones. Use more."
             )
         self.options = options
         self.labels = options.labels
 
     @property
     def has_entities(self) -> bool:
-        return tagging_data.are_entities(self.labels)
+        return tag_spans.are_entities(self.labels)
 
     @property
     def key_metric(self) -> str:  # type: ignore[override]
@@ -253,7 +223,7 @@ class TaggingTask(base.Task):
             part = slice(begin, begin + length)
             row[0, [0, length + 1]] = ends
             row[0, 1 : length + 1] = laid.ids[part]
-            row[1, : length + NUM_SPECIAL] = 1
+            row[1, : length + overlaps.NUM_SPECIAL] = 1
             row[2, 1 : length + 1] = np.where(counts, labels[part], 0)
             yield row
 
@@ -308,7 +278,7 @@ class TaggingTask(base.Task):
             {
                 (number, *entity)
                 for number, one in enumerate(tags)
-                for entity in tagging_data.entities(one)
+                for entity in tag_spans.entities(one)
             }
             for tags in (expected, found)
         )
@@ -333,7 +303,7 @@ class TaggingTask(base.Task):
             yield {
                 **text_files.key_of(example.guid),
                 "text": example.text,
-                "spans": _spans(example, words),
+                "spans": tag_spans.spans(example.text, example.words, words),
             }
 
     def write_predictions(
@@ -366,7 +336,7 @@ class TaggingTask(base.Task):
 
     def _tags(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]
-    ) -> Iterator[list[_Word]]:
+    ) -> Iterator[list[tag_spans.Word]]:
         row = 0
         for example in examples:
             laid = self._lay_out(example)
@@ -374,7 +344,9 @@ class TaggingTask(base.Task):
             yield self._tags_of_one(laid, outputs["logits"][row:stop])
             row = stop
 
-    def _tags_of_one(self, laid: Layout, logits: np.ndarray) -> list[_Word]:
+    def _tags_of_one(
+        self, laid: Layout, logits: np.ndarray
+    ) -> list[tag_spans.Word]:
         """Return the tags of words; logits are [windows, S, labels]."""
         found = np.zeros([len(laid.ids), len(self.labels)])
         for row, (begin, length), counts in zip(
@@ -382,46 +354,16 @@ class TaggingTask(base.Task):
         ):
             window = probabilities.softmax(row[1 : length + 1])
             found[begin : begin + length][counts] = window[counts]
-        own = [
-            (self.labels[found[first].argmax()], float(found[first].max()))
-            if first >= 0
-            else (OUTSIDE, 0.0)
-            for first in laid.first[~laid.goes_on]
-        ]
-        if self.has_entities:
-            tags, _ = tagging_data.to_bio([tag for tag, _ in own])
-            own = list(zip(tags, [best for _, best in own], strict=True))
-        rest, words = iter(own), [(OUTSIDE, 0.0)]
-        for goes_on in laid.goes_on:
-            tag, best = words[-1]
-            again = tagging_data.continued(tag), best
-            words.append(again if goes_on else next(rest))
-        return words[1:]
-
-
-def _spans(example: TaggedText, words: Sequence[_Word]) -> list[dict[str, Any]]:
-    tags = [tag for tag, _ in words]
-    best = np.array([probability for _, probability in words])
-    spans = []
-    for label, first, stop in tagging_data.entities(tags):
-        start, end = example.words[first][0], example.words[stop - 1][1]
-        spans.append(
-            {
-                "start": start,
-                "end": end,
-                "label": label,
-                "score": float(best[first:stop].mean()),
-                "text": example.text[start:end],
-            }
+        return tag_spans.tags_of_words(
+            found, laid.first, laid.goes_on, self.labels
         )
-    return spans
 
 
 def _warn_of_single_examples(examples: Sequence[TaggedText], path: str) -> None:
     counts = collections.Counter(
         label
         for example in examples
-        for label, _, _ in tagging_data.entities(example.tags or ())
+        for label, _, _ in tag_spans.entities(example.tags or ())
     )
     single = sorted(label for label, count in counts.items() if count == 1)
     if single:

@@ -16,14 +16,9 @@ from absl import logging
 
 from albert_tf.common import errors, ranges, strict_json
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import text_files
+from albert_tf.finetuning import tag_spans, text_files
 from albert_tf.text import words
 
-OUTSIDE = "O"
-# BIO and BIOES; BMES and BILOU, which say the same by other letters.
-_ENTITY = re.compile("([BIESMLU])-(.+)")
-# Prefixes that begin an entity, and those after which none goes on.
-BEGIN, ENDED = "BSU", "OESLU"
 _DOCUMENT = "-DOCSTART-"
 # In CoNLL-U, words that are divided later, or not written.
 _NO_WORD = re.compile(r"\d+[-.]\d+")
@@ -91,7 +86,9 @@ def read(
     else:
         found = list(_columns(path, columns, needs_tags=needs_tags))
     text_files.require_some(found, path)
-    if are_entities(labels or {t for e, _ in found for t in e.tags or ()}):
+    if tag_spans.are_entities(
+        labels or {t for e, _ in found for t in e.tags or ()}
+    ):
         found = _to_bio(path, found)
     if labels is not None:
         _check_tags(found, labels)
@@ -109,22 +106,17 @@ def _check_tags(found: Iterable[_Read], labels: Collection[str]) -> None:
                 )
 
 
-def are_entities(tags: Iterable[str]) -> bool:
-    """Tell whether tags mark entities; else each word has one of its own."""
-    return any(map(_ENTITY.fullmatch, tags))
-
-
 def bio_of(labels: Iterable[str]) -> tuple[str, ...]:
     """Return all tags of BIO for the types in some, `O` first.
 
     Tags that are not of entities stay as they are, sorted.
     """
     tags = set(labels)
-    if not are_entities(tags):
+    if not tag_spans.are_entities(tags):
         return tuple(sorted(tags))
-    types = sorted({tag[2:] for tag in tags - {OUTSIDE}})
+    types = sorted({tag[2:] for tag in tags - {tag_spans.OUTSIDE}})
     pairs = (f"{prefix}-{type_}" for type_ in types for prefix in "BI")
-    return (OUTSIDE, *pairs)
+    return (tag_spans.OUTSIDE, *pairs)
 
 
 def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
@@ -135,53 +127,6 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
             f"{path}: every word has the tag {found[0]}. Training needs others "
             "too; give another file, or name their column as `tag_column`."
         )
-    return found
-
-
-def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
-    """Return the tags of entities as BIO, and the numbers of the misfits.
-
-    Example:
-        to_bio(["I-A", "E-A", "I-A", "O"]) = ["B-A", "I-A", "B-A", "O"], [0, 2]
-
-    Source: seqeval 1.2.2, metrics/sequence_labeling.py, start_of_chunk.
-    """
-    found, misfits = [], []
-    last, last_type = OUTSIDE, ""
-    for number, tag in enumerate(tags):
-        prefix, type_ = tag[0], tag[2:]
-        begins = prefix in BEGIN or last in ENDED or type_ != last_type
-        if prefix == OUTSIDE:
-            found.append(OUTSIDE)
-        else:
-            found.append(f"{'B' if begins else 'I'}-{type_}")
-            if begins and prefix not in BEGIN:
-                misfits.append(number)
-        last, last_type = prefix, type_
-    return found, misfits
-
-
-def continued(tag: str) -> str:
-    """Return the tag for a word that shares a piece with one of this tag."""
-    return _ENTITY.sub(r"I-\2", tag)
-
-
-def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
-    """Return type, first word, and last word plus 1 of each entity in BIO.
-
-    Tags that are not of entities are one each.
-    """
-    found: list[tuple[str, int, int]] = []
-    for number, tag in enumerate(tags):
-        if tag == OUTSIDE:
-            continue
-        if not _ENTITY.fullmatch(tag):
-            found.append((tag, number, number + 1))
-        elif tag[0] == "B":
-            found.append((tag[2:], number, number + 1))
-        else:
-            type_, first, _ = found.pop()
-            found.append((type_, first, number + 1))
     return found
 
 
@@ -216,14 +161,14 @@ def _to_bio(path: str, found: Sequence[_Read]) -> list[_Read]:
     result, misfits = [], []
     for example, places in found:
         for tag, place in zip(example.tags or (), places, strict=False):
-            if tag != OUTSIDE and not _ENTITY.fullmatch(tag):
+            if tag != tag_spans.OUTSIDE and not tag_spans.ENTITY.fullmatch(tag):
                 raise errors.UserError(
                     f"{place}: {tag!r} is no tag of BIO or BIOES, as others "
                     "of the file are: O, B-TYPE, I-TYPE, E-TYPE, S-TYPE. "
                     "Correct it, or choose another `tag_column`."
                 )
         if example.tags is not None:
-            tags, numbers = to_bio(example.tags)
+            tags, numbers = tag_spans.to_bio(example.tags)
             misfits += [places[number] for number in numbers]
             example = dataclasses.replace(example, tags=tuple(tags))
         result.append((example, places))
@@ -422,7 +367,7 @@ def with_spans(
     Returns:
         The example, and whether all spans begin and end with words.
     """
-    tags, all_fit = [OUTSIDE] * len(example.words), True
+    tags, all_fit = [tag_spans.OUTSIDE] * len(example.words), True
     rest = iter(enumerate(example.words))
     word = next(rest, None)
     for start, end, label in spans:

@@ -12,12 +12,10 @@ import numpy as np
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import packing
+from albert_tf.finetuning import overlaps, packing
 from albert_tf.finetuning.glue.glue_data import TextExample
-from albert_tf.finetuning.squad import squad_features
 
 FIRST, MEAN, MAX = "first", "mean", "max"
-NUM_SPECIAL = 2  # [CLS], [SEP].
 _BATCH = 256  # Texts that are cut together.
 
 
@@ -54,7 +52,7 @@ class WindowOptions:
 
     def stride(self, max_seq_length: int) -> int:
         """Return the pieces from the start of one window to the next."""
-        return self.window_stride or max(1, (max_seq_length - NUM_SPECIAL) // 2)
+        return self.window_stride or overlaps.stride(max_seq_length)
 
 
 def divide(
@@ -65,13 +63,13 @@ def divide(
     Args:
         task: A `tables.TableTask` of single texts.
     """
-    limit = task.max_seq_length - NUM_SPECIAL
+    limit = task.max_seq_length - overlaps.NUM_SPECIAL
     stride = task.options.long.stride(task.max_seq_length)
     texts = [example.text_a for example in examples]
     return [
         [
             ids[begin : begin + length]
-            for begin, length in squad_features.split(len(ids), limit, stride)
+            for begin, length in overlaps.split(len(ids), limit, stride)
             or ((0, 0),)
         ]
         for ids in task.tokenizer.encode_batch(texts)

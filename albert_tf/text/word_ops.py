@@ -95,7 +95,7 @@ def find_pieces(
     starts: tf.RaggedTensor,
     ends: tf.RaggedTensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Do what `tagging.find_pieces` does.
+    """Do what `tag_spans.find_pieces` of finetuning does.
 
     Args:
         starts: int32 [batch, (pieces)], first byte of each piece in its text.

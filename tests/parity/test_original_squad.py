@@ -8,6 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data import layouts
+from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.squad import squad_data, squad_features
 from albert_tf.text import cleaning, tokenization
 from data_prep import create_finetuning_data
@@ -159,7 +160,7 @@ def describe(row, values, windows, questions, is_training):
     spans = zip(
         windows.begin[span].tolist(), windows.length[span].tolist(), strict=True
     )
-    best = squad_features.max_context(tuple(spans))[row - span.start]
+    best = overlaps.max_context(tuple(spans))[row - span.start]
     found = {
         "unique_id": int(values["unique_ids"][row]),
         "doc_span_index": row - span.start,

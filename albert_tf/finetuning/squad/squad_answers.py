@@ -17,6 +17,7 @@ import numpy as np
 
 from albert_tf.common import ranges
 from albert_tf.common.options import checked, option
+from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.squad import squad_data, squad_features, squad_metrics
 
 # The answer to a question whose windows propose nothing.
@@ -208,7 +209,7 @@ def _sees_best(windows: squad_features.Windows) -> tuple[np.ndarray, ...]:
         begins = windows.begin[span].tolist()
         lengths = windows.length[span].tolist()
         pairs = tuple(zip(begins, lengths, strict=True))
-        parts += squad_features.max_context(pairs)
+        parts += overlaps.max_context(pairs)
     flat = np.concatenate(parts) if parts else np.zeros(0, bool)
     return flat, np.cumsum(windows.length) - windows.length
 

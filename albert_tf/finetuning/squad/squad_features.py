@@ -22,6 +22,7 @@ import numpy as np
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, tfrecord
+from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.squad import squad_data
 from albert_tf.text import tokenization
 
@@ -145,7 +146,7 @@ def make_windows(
         limit = max_seq_length - len(query) - NUM_SPECIAL
         rows += [
             (row, begin, length)
-            for begin, length in split(
+            for begin, length in overlaps.split(
                 len(pieces.ids), limit, options.doc_stride
             )
         ]
@@ -160,55 +161,6 @@ def _encode_queries(
     ids, lengths = tokenizer.encode_flat([q.text for q in questions])
     edges = [0, *np.cumsum(lengths).tolist()]
     return [ids[begin:end] for begin, end in itertools.pairwise(edges)]
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def split(
-    num_pieces: int, limit: int, doc_stride: int
-) -> tuple[tuple[int, int], ...]:
-    """Return first piece and length of each window.
-
-    Example:
-        split(10, 6, 3) = ((0, 6), (3, 6), (6, 4))
-        split(5, 6, 3) = ((0, 5),)
-        split(0, 6, 3) = ()
-    """
-    windows = []
-    begin = 0
-    while begin < num_pieces:
-        length = min(limit, num_pieces - begin)
-        windows.append((begin, length))
-        if begin + length == num_pieces:
-            break
-        begin += min(length, doc_stride)
-    return tuple(windows)
-
-
-@functools.lru_cache(maxsize=1 << 12)
-def max_context(windows: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
-    """Tell which pieces each window sees best.
-
-    A piece that stands in several windows belongs to the one where the shorter
-    of its two sides, plus a hundredth of the length of the window, is longest;
-    between equal ones the order decides.
-
-    Example:
-        max_context(((0, 6), (3, 6), (6, 4))) =
-            [[1, 1, 1, 1, 1, 0], [0, 0, 1, 1, 1, 0], [0, 0, 1, 1]], as bool
-    """
-    num_pieces = windows[-1][0] + windows[-1][1] if windows else 0
-    best = np.full(num_pieces, -np.inf)
-    owner = np.zeros(num_pieces, np.int32)
-    for index, (begin, length) in enumerate(windows):
-        offset = np.arange(length)
-        scores = np.minimum(offset, offset[::-1]) + 0.01 * length
-        part = slice(begin, begin + length)
-        owner[part][scores > best[part]] = index
-        best[part] = np.maximum(best[part], scores)
-    return [
-        owner[begin : begin + length] == index
-        for index, (begin, length) in enumerate(windows)
-    ]
 
 
 @dataclasses.dataclass(frozen=True)

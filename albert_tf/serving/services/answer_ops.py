@@ -54,7 +54,7 @@ def make_windows(
     max_seq_length: int,
     doc_stride: int,
 ) -> WindowTensors:
-    """Do what `squad_features.split` does, for many questions.
+    """Do what `overlaps.split` does, for many questions.
 
     Args:
         query_lengths: int32 [Q], pieces of the questions.
@@ -179,7 +179,7 @@ def find_spans(
 
 
 def sees_best(windows: WindowTensors, contexts: tf.RaggedTensor) -> tf.Tensor:
-    """Do what `squad_features.max_context` does, for many questions.
+    """Do what `overlaps.max_context` does, for many questions.
 
     Returns:
         bool [W, longest], one column at least.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.finetuning import tagging, tagging_data
+from albert_tf.finetuning import overlaps, tag_spans
 from albert_tf.model.heads import token_classification
 from albert_tf.serving.services import answer_ops, service, text_windows
 from albert_tf.serving.services.service import Signature, Tensors
@@ -22,24 +22,18 @@ class _Tags(NamedTuple):
 
 
 def _tags(labels: Sequence[str]) -> _Tags:
-    has_entities = tagging_data.are_entities(labels)
-    labels = [*labels, tagging_data.OUTSIDE]
+    has_entities = tag_spans.are_entities(labels)
+    labels = [*labels, tag_spans.OUTSIDE]
     names = [
-        "" if label == tagging_data.OUTSIDE else label[2 * has_entities :]
+        "" if label == tag_spans.OUTSIDE else label[2 * has_entities :]
         for label in labels
     ]
     types = sorted({name for name in names if name})
     return _Tags(
         types,
         [types.index(name) if name else -1 for name in names],
-        [
-            not has_entities or label[0] in tagging_data.BEGIN
-            for label in labels
-        ],
-        [
-            not has_entities or label[0] in tagging_data.ENDED
-            for label in labels
-        ],
+        [not has_entities or label[0] in tag_spans.BEGIN for label in labels],
+        [not has_entities or label[0] in tag_spans.ENDED for label in labels],
     )
 
 
@@ -67,7 +61,7 @@ class TagService(service.Service):
         """
         super().__init__(model, tokenizer, max_seq_length)
         self._tags = _tags(labels)
-        self._has_entities = tagging_data.are_entities(labels)
+        self._has_entities = tag_spans.are_entities(labels)
 
     def signatures(self) -> dict[str, Signature]:
         return {
@@ -117,7 +111,7 @@ class TagService(service.Service):
         windows, logits = text_windows.ask(
             self,
             pieces,
-            tagging.stride(self.max_seq_length),
+            overlaps.stride(self.max_seq_length),
             tf.TensorSpec([None, None, tags]),
         )
         # Of each piece, the window where it counts, and its place there.
@@ -138,7 +132,7 @@ class TagService(service.Service):
         probabilities: tf.Tensor,
         goes_on: tf.Tensor,
     ) -> Tensors:
-        """Join words to spans; see `tagging_data.to_bio` and `entities`.
+        """Join words to spans; see `tag_spans.to_bio` and `entities`.
 
         Args:
             probabilities: float32 [words, tags + 1].

@@ -3,12 +3,9 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from seqeval.metrics import sequence_labeling
 
 from albert_tf.common import errors
-from albert_tf.finetuning import tagging_data, text_files
+from albert_tf.finetuning import tag_spans, tagging_data, text_files
 
 COLUMNS = tagging_data.ColumnOptions()
 # Two sentences of two words.
@@ -58,23 +55,6 @@ def test_a_word_that_is_a_number_sign_is_no_comment(tmp_path):
     assert found_in(examples) == ([["#", "#tag"]], [("O", "B-A")])
 
 
-@given(
-    st.lists(
-        st.sampled_from(["O", *(f"{p}-{t}" for p in "BIES" for t in "xy")])
-    )
-)
-def test_tags_mean_the_entities_of_seqeval(tags):
-    bio, misfits = tagging_data.to_bio(tags)
-    found = [
-        (type_, first, end - 1)
-        for type_, first, end in tagging_data.entities(bio)
-    ]
-    assert found == sequence_labeling.get_entities(tags)
-    assert found == sequence_labeling.get_entities(bio)
-    assert tagging_data.to_bio(bio) == (bio, [])
-    assert all(bio[i][0] == "B" and tags[i][0] in "IE" for i in misfits)
-
-
 def test_tags_that_do_not_fit_are_counted(tmp_path, caplog):
     examples = read(tmp_path / "x", "a\tO\nb\tI-A\nc\tI-A\nd\tI-B\n")
     assert examples[0].tags == ("O", "B-A", "I-A", "B-B")
@@ -85,7 +65,7 @@ def test_tags_that_do_not_fit_are_counted(tmp_path, caplog):
 def test_parts_of_speech_are_tags_of_their_own(tmp_path):
     examples = read(tmp_path / "x", "It PRON\nrains VERB\n")
     assert tagging_data.labels_of(examples, "x") == ("PRON", "VERB")
-    assert tagging_data.entities(examples[0].tags) == [
+    assert tag_spans.entities(examples[0].tags) == [
         ("PRON", 0, 1),
         ("VERB", 1, 2),
     ]
@@ -184,11 +164,3 @@ def test_files_with_one_tag_cannot_be_learnt(tmp_path):
     examples = read(tmp_path / "x", "a\tO\n")
     with pytest.raises(errors.UserError, match="every word has the tag O"):
         tagging_data.labels_of(examples, "x")
-
-
-@pytest.mark.parametrize(
-    ("tag", "expected"),
-    [("B-PER", "I-PER"), ("I-PER", "I-PER"), ("O", "O"), ("NOUN", "NOUN")],
-)
-def test_a_word_in_the_piece_before_goes_on_with_its_entity(tag, expected):
-    assert tagging_data.continued(tag) == expected

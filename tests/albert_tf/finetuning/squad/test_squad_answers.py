@@ -4,6 +4,7 @@ import math
 import numpy as np
 import pytest
 
+from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.squad import squad_answers, squad_data, squad_features
 
 LENGTH = 40
@@ -98,7 +99,7 @@ def plain_n_best(question, number, windows, outputs, options):
             strict=True,
         )
     )
-    best = squad_features.max_context(tuple(places))
+    best = overlaps.max_context(tuple(places))
     found = []
     for window, (begin, length) in enumerate(places):
         row = span.start + window

@@ -3,6 +3,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.data import layouts, tfrecord
+from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.squad import squad_data, squad_features
 from albert_tf.text import tokenization
 
@@ -27,61 +28,6 @@ def merge(blocks):
         name: np.concatenate([block[name] for block in blocks])
         for name in blocks[0]
     }
-
-
-@pytest.mark.parametrize(
-    "arguments, expected",
-    [
-        ((10, 6, 3), ((0, 6), (3, 6), (6, 4))),
-        ((5, 6, 3), ((0, 5),)),
-        ((6, 6, 3), ((0, 6),)),
-        ((7, 6, 3), ((0, 6), (3, 4))),
-        ((0, 6, 3), ()),
-        # A stride longer than a window: the windows lie side by side.
-        ((5, 2, 3), ((0, 2), (2, 2), (4, 1))),
-    ],
-)
-def test_split(arguments, expected):
-    assert squad_features.split(*arguments) == expected
-
-
-def plain_max_context(windows, index, piece):
-    """The original's rule for one piece of one window."""
-    scores = []
-    for begin, length in windows:
-        end = begin + length - 1
-        if begin <= piece <= end:
-            score = min(piece - begin, end - piece) + 0.01 * length
-            scores.append(score)
-        else:
-            scores.append(-1)
-    return scores.index(max(scores)) == index
-
-
-@pytest.mark.parametrize(
-    "total, room, stride",
-    [
-        (0, 6, 3),
-        (1, 1, 1),
-        (10, 6, 3),
-        (40, 5, 7),
-        (95, 6, 3),
-        (95, 9, 4),
-        (95, 30, 7),
-        # A window longer by a hundred pieces is worth one of context.
-        (320, 300, 200),
-        (700, 320, 128),
-    ],
-)
-def test_max_context_follows_the_rule(total, room, stride):
-    windows = squad_features.split(total, room, stride)
-    best = squad_features.max_context(windows)
-    for index, (begin, length) in enumerate(windows):
-        expected = [
-            plain_max_context(windows, index, begin + place)
-            for place in range(length)
-        ]
-        assert best[index].tolist() == expected
 
 
 def test_features(tiny_tokenizer):
@@ -161,7 +107,7 @@ def test_every_answer_is_in_the_windows_that_hold_all_of_it():
     pieces = squad_features.Pieces(
         np.arange(10, 20), np.arange(10), np.arange(1, 11)
     )
-    spans = squad_features.split(10, 6, 3)
+    spans = overlaps.split(10, 6, 3)
     assert spans == ((0, 6), (3, 6), (6, 4))
     begins, lengths = np.array(spans, np.int32).T
     for first in range(10):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning.squad import squad_features
+from albert_tf.finetuning import overlaps
 from albert_tf.serving.services import answer_ops
 
 
@@ -38,10 +38,7 @@ def test_windows_are_those_of_features(stride):
     found = answer_ops.make_windows(ints(*[4] * 30), ints(*lengths), 12, stride)
     pairs = zip(found.begin.numpy(), found.length.numpy(), strict=True)
     expected = [
-        pair
-        for n in lengths
-        if n
-        for pair in squad_features.split(n, 5, stride)
+        pair for n in lengths if n for pair in overlaps.split(n, 5, stride)
     ]
     assert [tuple(map(int, pair)) for pair in pairs] == expected
 
@@ -148,7 +145,7 @@ def test_a_piece_is_answered_by_the_window_that_sees_it_best():
     assert spans_of([7, 0, 0, 0], [7, 0, 0, 0])[0][-1] == 1
     assert spans_of([0, 4, 0, 0], [0, 4, 0, 0])[0][-1] == 0
     found = answer_ops.sees_best(WINDOWS, ragged(range(9), [], range(3)))
-    expected = squad_features.max_context(((0, 5), (3, 5), (6, 3)))
+    expected = overlaps.max_context(((0, 5), (3, 5), (6, 3)))
     for row, best in zip(found.numpy(), expected, strict=False):
         assert row[: len(best)].tolist() == best.tolist()
     # The length of a window counts a little.
@@ -158,7 +155,7 @@ def test_a_piece_is_answered_by_the_window_that_sees_it_best():
         ints(0, 0), ints(*begin), ints(*length), ints(5, 5)
     )
     found = answer_ops.sees_best(long, ragged(range(640))).numpy()
-    expected = squad_features.max_context(pairs)
+    expected = overlaps.max_context(pairs)
     for row, best in zip(found, expected, strict=True):
         assert row[: len(best)].tolist() == best.tolist()
 

@@ -1,0 +1,154 @@
+"""From the pieces of a text to the tags of its words, and spans of these.
+
+NumPy alone is imported: exports for other runtimes may have a copy of this
+file.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+OUTSIDE = "O"
+# BIO and BIOES; BMES and BILOU, which say the same by other letters.
+ENTITY = re.compile("([BIESMLU])-(.+)")
+# Prefixes that begin an entity, and those after which none goes on.
+BEGIN, ENDED = "BSU", "OESLU"
+# The tag of a word, and its probability.
+Word = tuple[str, float]
+
+
+def find_pieces(
+    text: str,
+    words: Sequence[tuple[int, int]],
+    starts: np.ndarray,
+    ends: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the first piece of each word, and which words have another's.
+
+    A piece belongs to the word in which its first character lies that is no
+    space.
+
+    Args:
+        starts: int [pieces], first character of each piece in the text.
+        ends: int [pieces], last character plus 1.
+    """
+    count = len(words)
+    pairs = np.array(words, np.int64).reshape(-1, 2)
+    word_of = np.full(len(text) + 1, count)
+    for number, (start, end) in enumerate(words):
+        word_of[start:end] = number
+    # From each character on, the first one of a word.
+    place = np.where(word_of < count, np.arange(len(text) + 1), len(text))
+    place = np.minimum.accumulate(place[::-1])[::-1]
+    begins = place[starts]
+    is_real = begins < ends
+    owner = np.where(is_real, word_of[begins], count)
+    first = np.full(count + 1, len(starts))
+    np.minimum.at(first, owner, np.arange(len(starts)))
+    first = np.where(first < len(starts), first, -1)[:count]
+    # Where the last piece ends that begins before a word.
+    before = np.searchsorted(starts[is_real], pairs[:, 0], "right")
+    reached = np.append(0, ends[is_real])[before]
+    return first, (first < 0) & (reached > pairs[:, 0])
+
+
+def tags_of_words(
+    probabilities: np.ndarray,
+    first: np.ndarray,
+    goes_on: np.ndarray,
+    labels: Sequence[str],
+) -> list[Word]:
+    """Return the tag of each word.
+
+    Args:
+        probabilities: float [pieces, tags].
+        first, goes_on: See `find_pieces`.
+        labels: All tags, in the order of `probabilities`.
+    """
+    own = [(OUTSIDE, 0.0)] * int((~goes_on).sum())
+    for number, piece in enumerate(first[~goes_on]):
+        if piece >= 0:
+            of_piece = probabilities[piece]
+            own[number] = labels[of_piece.argmax()], float(of_piece.max())
+    if are_entities(labels):
+        tags, _ = to_bio([tag for tag, _ in own])
+        own = list(zip(tags, [best for _, best in own], strict=True))
+    rest, words = iter(own), [(OUTSIDE, 0.0)]
+    for shares in goes_on:
+        tag, best = words[-1]
+        words.append((continued(tag), best) if shares else next(rest))
+    return words[1:]
+
+
+def are_entities(tags: Iterable[str]) -> bool:
+    """Tell whether tags mark entities; else each word has one of its own."""
+    return any(map(ENTITY.fullmatch, tags))
+
+
+def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
+    """Return the tags of entities as BIO, and the numbers of the misfits.
+
+    Example:
+        to_bio(["I-A", "E-A", "I-A", "O"]) = ["B-A", "I-A", "B-A", "O"], [0, 2]
+
+    Source: seqeval 1.2.2, metrics/sequence_labeling.py, start_of_chunk.
+    """
+    found, misfits = [], []
+    last, last_type = OUTSIDE, ""
+    for number, tag in enumerate(tags):
+        prefix, type_ = tag[0], tag[2:]
+        begins = prefix in BEGIN or last in ENDED or type_ != last_type
+        if prefix == OUTSIDE:
+            found.append(OUTSIDE)
+        else:
+            found.append(f"{'B' if begins else 'I'}-{type_}")
+            if begins and prefix not in BEGIN:
+                misfits.append(number)
+        last, last_type = prefix, type_
+    return found, misfits
+
+
+def continued(tag: str) -> str:
+    """Return the tag for a word that shares a piece with one of this tag."""
+    return ENTITY.sub(r"I-\2", tag)
+
+
+def entities(tags: Sequence[str]) -> list[tuple[str, int, int]]:
+    """Return type, first word, and last word plus 1 of each entity in BIO.
+
+    Tags that are not of entities are one each.
+    """
+    found: list[tuple[str, int, int]] = []
+    for number, tag in enumerate(tags):
+        if tag == OUTSIDE:
+            continue
+        if not ENTITY.fullmatch(tag):
+            found.append((tag, number, number + 1))
+        elif tag[0] == "B":
+            found.append((tag[2:], number, number + 1))
+        else:
+            type_, first, _ = found.pop()
+            found.append((type_, first, number + 1))
+    return found
+
+
+def spans(
+    text: str, words: Sequence[tuple[int, int]], tags: Sequence[Word]
+) -> list[dict[str, Any]]:
+    """Return the spans of a text, as JSON."""
+    best = np.array([probability for _, probability in tags])
+    found = []
+    for label, first, stop in entities([tag for tag, _ in tags]):
+        start, end = words[first][0], words[stop - 1][1]
+        found.append(
+            {
+                "start": start,
+                "end": end,
+                "label": label,
+                "score": float(best[first:stop].mean()),
+                "text": text[start:end],
+            }
+        )
+    return found
