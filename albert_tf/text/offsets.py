@@ -1,12 +1,14 @@
 """Offsets of the characters of cleaned text in the original text.
 
 offset_ops.py and tokenization_ops.py have the same as TensorFlow operations.
+NumPy and SentencePiece alone are imported: exports for other runtimes may have
+a copy of this file.
 """
 
 import functools
 import itertools
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import sentencepiece
@@ -127,6 +129,70 @@ def normalized_ranges(
     if normalized.startswith(WORD_START) and not cleaned.startswith(" "):
         starts[0] = ends[0] = 0
     return starts, ends
+
+
+class Aligner:
+    """Cuts texts as `tokenization.Tokenizer` does, with offsets of pieces.
+
+    Attributes:
+        lengths: Characters of each piece, int64 [pieces].
+    """
+
+    def __init__(
+        self,
+        processor: sentencepiece.SentencePieceProcessor,
+        new_ids: Mapping[int, Sequence[int]],
+        new_lengths: Mapping[int, Sequence[int]],
+        *,
+        lower: bool,
+        keep_accents: bool,
+    ) -> None:
+        """Keep the vocabulary.
+
+        Args:
+            new_ids: What replaces some pieces.
+            new_lengths: How many characters these have in the text.
+        """
+        self._processor = processor
+        self._new_ids, self._new_lengths = new_ids, new_lengths
+        self._folding = {"lower": lower, "keep_accents": keep_accents}
+        size = processor.vocab_size()
+        pieces = processor.id_to_piece(list(range(size)))
+        self.lengths = piece_lengths(processor, pieces)
+
+    def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """See `tokenization.Tokenizer.encode_with_offsets`."""
+        cleaned = cleaning.preprocess_text(text, **self._folding)
+        ids = self._processor.encode(cleaned)
+        lengths = self.lengths[ids].tolist()
+        if self._processor.unk_id() in ids:
+            # Their lengths are those of the pieces as text.
+            pieces = self._processor.encode(cleaned, out_type=str)
+            for index, id_ in enumerate(ids):
+                if id_ == self._processor.unk_id():
+                    lengths[index] = len(pieces[index])
+        if not self._new_ids.keys().isdisjoint(ids):
+            pairs = [*zip(ids, lengths, strict=True)]
+            ids = [new for i, _ in pairs for new in self._new_ids.get(i, (i,))]
+            lengths = [
+                new for i, n in pairs for new in self._new_lengths.get(i, (n,))
+            ]
+        starts, ends = normalized_ranges(
+            self._processor, cleaned, *cleaned_ranges(text, **self._folding)
+        )
+        sizes = np.array(lengths, np.int64)
+        stop = np.cumsum(sizes)
+        if ids and stop[-1] != len(starts):
+            raise AssertionError(f"{stop[-1]} characters, not {len(starts)}")
+        piece_starts = np.append(starts, len(text))[stop - sizes]
+        piece_ends = np.where(
+            sizes == 0, piece_starts, np.append(ends, 0)[stop - 1]
+        )
+        return (
+            np.array(ids, np.int32),
+            piece_starts.astype(np.int32),
+            piece_ends.astype(np.int32),
+        )
 
 
 def piece_lengths(

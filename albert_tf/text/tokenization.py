@@ -105,9 +105,24 @@ class Tokenizer:
         )
 
     @functools.cached_property
-    def _lengths(self) -> np.ndarray:
-        """Characters of each piece, int64 [pieces]."""
-        return offsets.piece_lengths(self._processor, self.pieces)
+    def digit_comma_lengths(self) -> dict[int, tuple[int, ...]]:
+        """Characters of the text in each of `digit_comma_ids`."""
+        table = {}
+        for piece, new in self._digit_comma_pieces.items():
+            others = tuple(map(len, new[1:]))
+            # The first may have a "▁" that the text lacks.
+            first = len(piece) - sum(others)
+            table[self._ids[piece]] = (first, *others)
+        return table
+
+    @functools.cached_property
+    def aligner(self) -> offsets.Aligner:
+        return offsets.Aligner(
+            self._processor,
+            self.digit_comma_ids,
+            self.digit_comma_lengths,
+            **self._folding,
+        )
 
     @functools.cached_property
     def masked_model_bytes(self) -> bytes:
@@ -215,45 +230,7 @@ class Tokenizer:
             The ids of `encode`; for each the index of its first character in
             `text`, and that of its last character plus 1; all int32 [pieces].
         """
-        cleaned = self.clean(text)
-        ids = np.array(self._processor.encode(cleaned), np.int32)
-        lengths = self._lengths[ids]
-        unknown = np.flatnonzero(ids == self.unk_id)
-        if len(unknown):  # Their lengths are those of the pieces as text.
-            pieces = self._processor.encode(cleaned, out_type=str)
-            lengths[unknown] = [len(pieces[index]) for index in unknown]
-        if self._is_replaced[ids].any():
-            ids, lengths = self._replace_aligned(ids, lengths)
-        starts, ends = offsets.normalized_ranges(
-            self._processor,
-            cleaned,
-            *offsets.cleaned_ranges(text, **self._folding),
-        )
-        stop = np.cumsum(lengths)
-        if len(ids) and stop[-1] != len(starts):
-            raise AssertionError(f"{stop[-1]} characters, not {len(starts)}")
-        is_empty = lengths == 0
-        piece_starts = np.append(starts, len(text))[stop - lengths]
-        piece_ends = np.where(
-            is_empty, piece_starts, np.append(ends, 0)[stop - 1]
-        )
-        return ids, piece_starts.astype(np.int32), piece_ends.astype(np.int32)
-
-    def _replace_aligned(
-        self, ids: np.ndarray, lengths: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Apply `digit_comma_ids` to ids and the characters they span."""
-        new_ids: list[int] = []
-        new_lengths: list[int] = []
-        for id_, length in zip(ids.tolist(), lengths.tolist(), strict=True):
-            spans = [length]
-            if id_ in self.digit_comma_ids:
-                pieces = self._digit_comma_pieces[self.pieces[id_]]
-                spans = [len(piece) for piece in pieces]
-                spans[0] -= sum(spans) - length  # A "▁" that the text lacks.
-            new_ids += self.digit_comma_ids.get(id_, (id_,))
-            new_lengths += spans
-        return np.array(new_ids, np.int32), np.array(new_lengths, np.int64)
+        return self.aligner.encode(text)
 
     def encode_with_masks(self, text: str) -> list[int]:
         """Encode a text in which each literal `[MASK]` stands for one piece.

@@ -191,10 +191,9 @@ class _Aligner(tf.Module):
         self._counts += map(len, symbols)
         self._unk_id = tokenizer.unk_id
         # Characters of what replaces each id; of the unknown piece not used.
-        ids, lengths = np.arange(tokenizer.vocab_size), tokenizer._lengths
         self._spans = _table(
-            tokenizer._replace_aligned(ids[i : i + 1], lengths[i : i + 1])[1]
-            for i in ids
+            tokenizer.digit_comma_lengths.get(id_, (length,))
+            for id_, length in enumerate(tokenizer.aligner.lengths.tolist())
         )
 
     def lengths(
@@ -203,7 +202,7 @@ class _Aligner(tf.Module):
         """Count the characters of pieces after digit-comma pieces were cut.
 
         `ids` and `surfaces`, [batch, (pieces)], are those before. Source:
-        `tokenization.Tokenizer._replace_aligned`.
+        `offsets.Aligner.encode`.
         """
         spans = tf.gather(_ragged(self._spans), ids)
         parts = spans.values  # [all pieces before, (1 or more)]

@@ -74,10 +74,6 @@ class WordPieceTokenizer:
         lines = huggingface_rules.lines_of(content, vocab_file)
         self.pieces = _read_pieces(lines, vocab_file)
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
-        self._lengths = [
-            len(piece.removeprefix(wordpiece_rules.CONTINUATION))
-            for piece in self.pieces
-        ]
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._ids[piece] for piece in SPECIAL_PIECES
         )
@@ -138,27 +134,16 @@ class WordPieceTokenizer:
         Example, with vocab_chinese.txt, for the pieces of "今天 Wanted":
             starts = [0, 1, 3, 6], ends = [1, 2, 6, 9]
         """
-        ids: list[int] = []
-        lengths: list[int] = []
-        for word in wordpiece_rules.split_words(self.clean(text)):
-            new_ids = self._cut(word)
-            ids += new_ids
-            if new_ids == [self.unk_id]:
-                lengths.append(len(word))
-            else:
-                lengths += [self._lengths[id_] for id_ in new_ids]
-        # The pieces, concatenated, are the cleaned text without white space.
-        widths = [self._width(character) for character in text]
-        sources = np.repeat(np.arange(len(text), dtype=np.int32), widths)
-        stop = np.cumsum(lengths, dtype=np.int64)
-        starts = sources[stop - np.array(lengths, np.int64)]
-        return np.array(ids, np.int32), starts, sources[stop - 1] + 1
-
-    def _width(self, character: str) -> int:
-        """Return how many characters of the words one character becomes."""
-        if character.isascii() and character.isprintable():
-            return not character.isspace()
-        return len("".join(self.clean(character).split()))
+        found = wordpiece_rules.encode_with_offsets(
+            text,
+            self.pieces,
+            ids=self._ids,
+            unk_id=self.unk_id,
+            lower=self.do_lower_case,
+            keep_accents=self.keep_accents,
+        )
+        ids, starts, ends = (np.array(values, np.int32) for values in found)
+        return ids, starts, ends
 
     def encode_with_masks(self, text: str) -> list[int]:
         """Encode a text in which each literal `[MASK]` stands for one piece.

@@ -3,8 +3,9 @@
 Python alone is imported: exports for other runtimes have a copy of this file.
 """
 
+import itertools
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 CONTINUATION = "##"  # Begins a piece that does not begin a word.
 LONGEST_WORD = 200  # Characters; a longer word is unknown as a whole.
@@ -123,3 +124,45 @@ def cut_word(word: str, ids: Mapping[str, int], unk_id: int) -> list[int]:
         found.append(id_)
         start, mark = end, CONTINUATION
     return found
+
+
+def encode_with_offsets(
+    text: str,
+    pieces: Sequence[str],
+    *,
+    ids: Mapping[str, int],
+    unk_id: int,
+    lower: bool,
+    keep_accents: bool,
+) -> tuple[list[int], list[int], list[int]]:
+    """Cut a text, and say where its pieces come from.
+
+    Args:
+        pieces: The vocabulary; `ids` are their numbers.
+
+    Returns:
+        The ids; for each the index of its first character in the text, and that
+        of its last character plus 1.
+    """
+
+    def clean(part: str) -> str:
+        return clean_text(part, lower=lower, keep_accents=keep_accents)
+
+    found, lengths = [], []
+    for word in split_words(clean(text)):
+        new = cut_word(word, ids, unk_id)
+        found += new
+        if new == [unk_id]:
+            lengths.append(len(word))
+        else:
+            lengths += [len(pieces[i].removeprefix(CONTINUATION)) for i in new]
+    # The pieces, concatenated, are the cleaned text without white space.
+    sources: list[int] = []
+    for index, character in enumerate(text):
+        width = 1 - character.isspace()
+        if not (character.isascii() and character.isprintable()):
+            width = len("".join(clean(character).split()))
+        sources += [index] * width
+    stops = list(itertools.accumulate(lengths))
+    starts = [sources[stop - n] for stop, n in zip(stops, lengths, strict=True)]
+    return found, starts, [sources[stop - 1] + 1 for stop in stops]
