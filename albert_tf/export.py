@@ -35,8 +35,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import base, tables
-from albert_tf.finetuning.squad import squad
+from albert_tf.finetuning import base
 from albert_tf.serving import source_options
 from albert_tf.text import tokenization
 
@@ -172,19 +171,6 @@ _MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
 REPORT_NAME = "export.json"
 _NUM_CALIBRATION = 256  # Texts at most; with 64 one can be half of the error.
 
-# What turns texts into ids, and outputs into answers.
-_TEXT_OPTIONS = [
-    "task_name",
-    "squad_version",
-    "doc_stride",
-    "max_query_length",
-    "max_answer_length",
-    "n_best_size",
-    "null_score_diff_threshold",
-    "num_options",
-    "max_qa_length",
-]
-
 
 def run(settings: ExportOptions) -> None:
     """Restore a model, save it, and measure what was saved."""
@@ -298,13 +284,8 @@ def _save_id_model(
     texts: Sequence[base.Example],
 ) -> dict[str, Any]:
     """Write a network for another runtime; return its difference."""
-    kept = {k: v for k, v in found.values.items() if k in _TEXT_OPTIONS}
-    if isinstance(task, squad.SquadTask) and task.has_null:
-        kept["null_score_diff_threshold"] = task.threshold
-    if isinstance(task, tables.TableTask) and task.options.long.is_divided:
-        long = task.options.long
-        kept["windows"] = long.windows
-        kept["window_stride"] = long.stride(task.max_seq_length)
+    told = "task_name", "squad_version"
+    kept = {k: v for k, v in found.values.items() if k in told}
     inputs: Sequence[scoring.Inputs] = ()
     if task and texts:
         function = service.id_functions(reference)["tokens"]

@@ -18,7 +18,12 @@ import numpy as np
 from albert_tf.common import ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import overlaps
-from albert_tf.finetuning.squad import squad_data, squad_features, squad_metrics
+from albert_tf.finetuning.squad import (
+    squad_data,
+    squad_features,
+    squad_metrics,
+    squad_spans,
+)
 
 # The answer to a question whose windows propose nothing.
 _EMPTY_V1 = ("empty", 0.0)
@@ -227,23 +232,12 @@ def _block_pairs(
         Window, first and last piece of the paragraph, score of start and end;
         one entry for each span.
     """
-    part = {name: values[block] for name, values in outputs.items()}
-    if "start_logits" in part:
-        stop = windows.first[block] + windows.length[block] + 1  # Past [SEP].
-        is_padding = np.arange(part["start_logits"].shape[1]) >= stop[:, None]
-        for name in ("start_logits", "end_logits"):
-            part[name] = np.where(is_padding, -np.inf, part[name])
-    start, end, start_score, end_score = _propose(part, options.n_best_size)
-    # To pieces of the paragraph; [windows, starts, ends of each].
-    first = windows.first[block][:, None, None]
-    length = windows.length[block][:, None, None]
-    start, end = start - first, end - first
-    valid = (start >= 0) & (start < length) & (end >= start) & (end < length)
-    valid &= end - start < options.max_answer_length
-    row, *at = np.nonzero(valid)
-    start, end, start_score, end_score = (
-        np.broadcast_to(values, valid.shape)[row, at[0], at[1]]
-        for values in (start, end, start_score, end_score)
+    row, start, end, start_score, end_score = squad_spans.find(
+        {name: values[block] for name, values in outputs.items()},
+        windows.first[block],
+        windows.length[block],
+        n_best_size=options.n_best_size,
+        max_answer_length=options.max_answer_length,
     )
     window = row + block.start
     flat, origin = sees_best
@@ -251,38 +245,6 @@ def _block_pairs(
     begin = windows.begin[window]
     columns = (window, start + begin, end + begin, start_score, end_score)
     return tuple(column[is_best] for column in columns)
-
-
-def _propose(
-    outputs: Mapping[str, np.ndarray], n_best_size: int
-) -> tuple[np.ndarray, ...]:
-    """Return starts, ends and their scores, as positions of the sequence.
-
-    Returns:
-        Starts [windows, K, 1], ends [windows, 1 or K, L], and the float64
-        scores of both.
-    """
-    if "start_logits" in outputs:
-        tops = []
-        for name in ("start_logits", "end_logits"):
-            logits = outputs[name].astype(np.float64)
-            top = np.argsort(-logits, axis=1, kind="stable")[:, :n_best_size]
-            tops.append((top, np.take_along_axis(logits, top, 1)))
-        (start, start_score), (end, end_score) = tops
-        return (
-            start[..., None],
-            end[:, None],
-            start_score[..., None],
-            end_score[:, None],
-        )
-    total, starts = outputs["start_top_index"].shape
-    shape = (total, starts, outputs["end_top_index"].shape[1] // starts)
-    return (
-        outputs["start_top_index"][..., None],
-        outputs["end_top_index"].reshape(shape),
-        outputs["start_top_log_probs"][..., None].astype(np.float64),
-        outputs["end_top_log_probs"].reshape(shape).astype(np.float64),
-    )
 
 
 def _merge_equal(

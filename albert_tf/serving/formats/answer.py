@@ -8,8 +8,10 @@ TensorFlow nor albert_tf. A LiteRT model needs ai-edge-litert==2.3.0 instead of
 onnxruntime; with vocab.txt in the folder, sentencepiece is not needed.
 
 A line, of a file or of standard input, is a JSON object with `text`, for pairs
-also `text_pair`, and perhaps `id`. Where `text` is all that is needed, a line
-may be the text itself. In Python, with the folder in `sys.path`:
+also `text_pair`, and perhaps `id`. SQuAD's models take `question` and `context`
+instead, RACE's `article`, `question` and a list of `options`. Where `text` is
+all that is needed, a line may be the text itself. In Python, with the folder in
+`sys.path`:
 
     import answer
     answer.Model().answers([{"text": "It rains."}])
@@ -17,31 +19,25 @@ may be the text itself. In Python, with the folder in `sys.path`:
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import itertools
 import json
 import os
 import pathlib
 import re
+import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-BATCH_SIZE = 32
-GROUP = 8 * BATCH_SIZE  # Texts that are sorted by length.
-# The outputs of the network that the answers of a service are made of.
-OUTPUTS = {
-    "ClassifierService": ("probabilities", "layers"),
-    "MultiLabelService": ("probabilities",),
-    "RegressionService": ("logits",),
-    "EmbeddingService": ("embedding",),
-    "EncoderService": ("sequence_output", "pooled_output"),
-    "PretrainedService": ("sequence_output", "pooled_output"),
-}
+GROUP = 256  # Texts that are sorted by length.
 NO_TABLES = "The input is a table. Write one JSON object a line."
 LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
+GAP = re.compile("_(?: *_)*")  # Filled by an option.
+NO_WINDOW = 1e6  # The score for "no answer" in a context without pieces.
 
 Arrays = dict[str, np.ndarray]
 
@@ -55,7 +51,279 @@ class Packed(NamedTuple):
 
     ids: list[int]
     front: int  # Before the second text.
-    truncated: bool
+    truncated: bool = False
+
+
+class Asked(NamedTuple):
+    """A request as rows for the network, and what its answer needs beside."""
+
+    rows: Sequence[Packed]
+    rest: Any = None
+
+
+class Task:
+    """How a kind of model is asked, and what it answers."""
+
+    batch_size = 32
+
+    def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:
+        self._about, self._options = about, about["options"]
+        self._labels, self._longest = about["labels"], about["max_seq_length"]
+        self._tokenizer = tokenizer
+
+    def lay_out(self, *texts: Any) -> Asked:
+        raise NotImplementedError
+
+    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
+        """Return the answer, from the outputs for each row."""
+        raise NotImplementedError
+
+    def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
+        """Join pieces; of what does not fit, the end of the longer is cut."""
+        special = self._about["special_ids"]
+        budget = self._longest - 2 - bool(second)
+        truncated = len(first) + len(second) > budget
+        first = first[: budget - min(len(second), budget // 2)]
+        second = second[: budget - len(first)]
+        front = [special["cls"], *first, special["sep"]]
+        back = [*second, special["sep"]] if second else []
+        return Packed(front + back, len(front), truncated)
+
+
+class Texts(Task):
+    """Gives a text, or a pair of texts, a label, a number or a vector."""
+
+    def lay_out(self, *texts: str) -> Asked:
+        """Pack the texts; a long one may have several windows."""
+        pieces = [self._tokenizer.encode(text) for text in texts]
+        if "windows" not in self._options:
+            return Asked([self._pack(*pieces)])
+        (first,) = pieces
+        limit = self._longest - 2
+        step = min(limit, self._options["window_stride"])
+        starts = range(0, max(1, len(first) - limit + step), step)
+        return Asked([self._pack(first[i : i + limit]) for i in starts])
+
+    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
+        service, how = self._about["service"], self._options.get("windows")
+        values = found[0]
+        if how:
+            logits = np.stack([each["logits"] for each in found])
+            logits = logits.max(0) if how == "max" else logits.mean(0)
+            values = {"logits": logits}
+            if service == "ClassifierService":
+                values = {"probabilities": _softmax(logits)}
+            elif service == "MultiLabelService":
+                values = {"probabilities": _sigmoid(logits)}
+        truncated = asked.rows[0].truncated
+        if service == "RegressionService":
+            return {"score": values["logits"][0], "truncated": truncated}
+        if "probabilities" not in values:
+            return {**values, "truncated": truncated}
+        chances, labels = values["probabilities"], self._labels
+        shared = {
+            "labels": labels,
+            "probabilities": chances,
+            "truncated": truncated,
+        }
+        if service == "ClassifierService":
+            return {"label": labels[chances.argmax()], **shared}
+        limits = self._options["thresholds"]
+        is_given = chances > np.array([limits[n] for n in labels], np.float32)
+        return {"predicted": [*itertools.compress(labels, is_given)], **shared}
+
+
+class Tags(Task):
+    """Finds spans in a text of any length."""
+
+    def lay_out(self, text: str) -> Asked:
+        import overlaps
+        import tag_spans
+        import words
+
+        ids, starts, ends = self._tokenizer.encode_with_offsets(text)
+        edges = (edge.tolist() for edge in words.ranges(text))
+        places = [*zip(*edges, strict=True)]
+        pieces = tag_spans.find_pieces(text, places, starts, ends)
+        stride = overlaps.stride(self._longest)
+        windows = overlaps.split(len(ids), self._longest - 2, stride)
+        rows = [self._pack(ids[i : i + n].tolist()) for i, n in windows]
+        return Asked(rows, (text, places, pieces, windows, len(ids)))
+
+    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
+        import overlaps
+        import tag_spans
+
+        text, places, pieces, windows, total = asked.rest
+        chances = np.zeros([total, len(self._labels)])
+        for (begin, length), counts, outputs in zip(
+            windows, overlaps.max_context(windows), found, strict=True
+        ):
+            values = _softmax(outputs["logits"][1 : length + 1])
+            chances[begin : begin + length][counts] = values[counts]
+        tags = tag_spans.tags_of_words(chances, *pieces, self._labels)
+        sizes = (len(character.encode()) for character in text)
+        byte = [0, *itertools.accumulate(sizes)]
+        spans = [
+            {
+                **span,
+                "start_byte": byte[span["start"]],
+                "end_byte": byte[span["end"]],
+            }
+            for span in tag_spans.spans(text, places, tags)
+        ]
+        return {"spans": [dict(sorted(span.items())) for span in spans]}
+
+
+class Questions(Task):
+    """Finds answers in a context of any length."""
+
+    batch_size = 8  # SQuAD 2.0 pairs every position with each of the starts.
+
+    def lay_out(self, question: str, context: str) -> Asked:
+        import overlaps
+
+        longest = self._options["max_query_length"]
+        query = self._tokenizer.encode(question)
+        is_cut, query = len(query) > longest, query[:longest]
+        ids, *edges = self._tokenizer.encode_with_offsets(context)
+        windows = overlaps.split(
+            len(ids),
+            self._longest - 3 - len(query),
+            self._options["doc_stride"],
+        )
+        rows = [self._pack(query, ids[i : i + n].tolist()) for i, n in windows]
+        return Asked(rows, (context, edges, windows, is_cut))
+
+    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
+        is_second = self._about["service"] == "AnswerServiceV2"
+        best = self._best(asked, found) or {"": (0, -2e6 if is_second else 0.0)}
+        scores = [score for _, score in best.values()]
+        context, *_, is_cut = asked.rest
+        starts = [len(context[:start].encode()) for start, _ in best.values()]
+        sizes = [len(text.encode()) for text in best]
+        lists = {
+            "answers": [*best],
+            "scores": scores,
+            "probabilities": _softmax(np.array(scores)).tolist(),
+            "start": starts,
+            "end": [*map(sum, zip(starts, sizes, strict=True))],
+        }
+        answer = {
+            "answer": lists["answers"][0],
+            "score": scores[0],
+            "start": lists["start"][0],
+            "end": lists["end"][0],
+            "question_truncated": is_cut,
+        }
+        rest = self._options["n_best_size"] - len(best)
+        for name, values in lists.items():
+            answer[f"n_best_{name}"] = values + [type(values[0])()] * rest
+        if is_second:
+            logits = [float(outputs["cls_logits"]) for outputs in found]
+            score = min([*logits, NO_WINDOW])
+            limit = self._options["null_score_diff_threshold"]
+            answer["no_answer_score"] = score
+            answer["no_answer_probability"] = _sigmoid(score)
+            inclusive = not self._options["original_threshold"]
+            if score > limit or (score == limit and not inclusive):
+                answer.update(answer="", start=0, end=0)
+        return answer
+
+    def _best(
+        self, asked: Asked, found: Sequence[Arrays]
+    ) -> dict[str, tuple[int, float]]:
+        """Return different answers, each with its start and its score."""
+        import overlaps
+        import squad_spans
+
+        context, (starts, ends), windows, _ = asked.rest
+        parts = [(np.zeros(0, np.int64),) * 3]
+        for (begin, length), counts, row, outputs in zip(
+            windows,
+            overlaps.max_context(windows),
+            asked.rows,
+            found,
+            strict=True,
+        ):
+            _, first, last, *scores = squad_spans.find(
+                {k: v[None] for k, v in outputs.items()},
+                np.array([row.front]),
+                np.array([length]),
+                n_best_size=self._options["n_best_size"],
+                max_answer_length=self._options["max_answer_length"],
+            )
+            kept = counts[first]
+            values = first + begin, last + begin, sum(scores)
+            parts.append(tuple(each[kept] for each in values))
+        first, last, score = map(np.concatenate, zip(*parts, strict=True))
+        best: dict[str, tuple[int, float]] = {}
+        for i in np.argsort(-score, kind="stable").tolist():
+            if len(best) == self._options["n_best_size"]:
+                break
+            begin, stop = int(starts[first[i]]), max(int(ends[last[i]]), 1)
+            part = context[begin:stop]
+            text = part.strip()
+            if text:
+                begin += len(part) - len(part.lstrip())
+                best.setdefault(text, (begin, float(score[i])))
+        return best
+
+
+class Choices(Task):
+    """Chooses one of the options of a question about an article."""
+
+    def lay_out(self, article: str, question: str, options: list[str]) -> Asked:
+        clean, encode = self._tokenizer.clean, self._tokenizer.encode
+        parts, given = GAP.split(clean(question)), encode(article)
+        longest, truncated, rows = self._options["max_qa_length"], False, []
+        for option in filter(None, options):
+            filled = clean(option).join(parts)
+            if len(parts) == 1:
+                filled = f"{parts[0]} {clean(option)}"
+            choice = encode(filled)
+            kept = choice[-longest:]
+            limit = self._longest - 3 - len(kept)
+            truncated |= len(choice) > longest or len(given) > limit
+            rows.append(self._pack(given[:limit], kept))
+        return Asked(rows, ([*map(bool, options)], truncated))
+
+    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
+        is_real, truncated = asked.rest
+        chances = np.zeros(self._options["num_options"])
+        real = np.flatnonzero(is_real)
+        chances[real] = _softmax(np.array([each["logits"] for each in found]))
+        choice = int(chances.argmax())
+        return {
+            "choice": choice,
+            "label": string.ascii_uppercase[choice],
+            "probabilities": chances,
+            "truncated": truncated,
+        }
+
+
+# Of each service, and the outputs of the network that its answers are made of.
+TASKS: dict[str, tuple[type[Task], tuple[str, ...]]] = {
+    "ClassifierService": (Texts, ("probabilities",)),
+    "MultiLabelService": (Texts, ("probabilities",)),
+    "RegressionService": (Texts, ("logits",)),
+    "EmbeddingService": (Texts, ("embedding",)),
+    "EncoderService": (Texts, ("sequence_output", "pooled_output")),
+    "PretrainedService": (Texts, ("sequence_output", "pooled_output")),
+    "TagService": (Tags, ("logits",)),
+    "AnswerServiceV1": (Questions, ("start_logits", "end_logits")),
+    "AnswerServiceV2": (
+        Questions,
+        (
+            "start_top_log_probs",
+            "start_top_index",
+            "end_top_log_probs",
+            "end_top_index",
+            "cls_logits",
+        ),
+    ),
+    "ChoiceService": (Choices, ("logits",)),
+}
 
 
 class Model:
@@ -64,71 +332,70 @@ class Model:
     def __init__(self, folder: str | pathlib.Path | None = None) -> None:
         """Load a folder; the default is that of this file."""
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
-        self._about = _read_description(folder)
-        self._service = self._about["service"]
-        self._windows = self._about["options"].get("windows")
-        self.names: list[str] = self._about["texts"] or ["text"]
-        self._encode = _load_vocabulary(folder, self._about)
-        self._run = _load_network(folder, self._about)
+        about = _read_description(folder)
+        # The options of a question are a list of this length at most.
+        self._options: int = about["options"].get("num_options", 1)
+        self.names = dict.fromkeys(about["texts"] or ["text"], 1)
+        if "options" in self.names:
+            self.names["options"] = self._options
+        task, outputs = TASKS[about["service"]]
+        is_wordpiece = "vocab_file" in about["vocabulary"]
+        tokenizer = WordPiece if is_wordpiece else SentencePiece
+        self._task = task(about, tokenizer(folder, about))
+        if "windows" in about["options"]:
+            outputs = ("logits",)
+        self._inputs = about["functions"]["tokens"]["inputs"]
+        self._run = _load_network(folder, about, outputs)
 
     def answers(
-        self, entries: Sequence[Mapping[str, str]]
+        self, entries: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return the answers to objects with the texts of `names`."""
-        packed = [
-            self._divide(*(self._encode(entry[name]) for name in self.names))
+        asked = [
+            self._task.lay_out(*(entry[name] for name in self.names))
             for entry in entries
         ]
-        rows = [*itertools.chain.from_iterable(packed)]
+        rows = [row for each in asked for row in each.rows]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         found: dict[int, Arrays] = {}
-        for start in range(0, len(order), BATCH_SIZE):
-            some = order[start : start + BATCH_SIZE]
+        size = self._task.batch_size
+        for start in range(0, len(order), size):
+            some = order[start : start + size]
             outputs = self._ask([rows[i] for i in some])
             for place, i in enumerate(some):
                 found[i] = {k: v[place] for k, v in outputs.items()}
         numbers = iter(range(len(rows)))
         answers = []
-        for several in packed:
-            of_text = [found[next(numbers)] for _ in several]
-            answer = sorted(self._conclude(of_text).items())
-            values = {k: np.asarray(v).tolist() for k, v in answer}
-            answers.append({**values, "truncated": several[0].truncated})
+        for each in asked:
+            of_text = [found[next(numbers)] for _ in each.rows]
+            answer = sorted(self._task.conclude(each, of_text).items())
+            answers.append({name: _plain(value) for name, value in answer})
         return answers
-
-    def _divide(self, *pieces: list[int]) -> list[Packed]:
-        """Pack the texts; a long one may have several windows."""
-        if not self._windows:
-            return [self._pack(*pieces)]
-        (first,) = pieces
-        limit = self._about["max_seq_length"] - 2
-        step = min(limit, self._about["options"]["window_stride"])
-        starts = range(0, max(1, len(first) - limit + step), step)
-        return [self._pack(first[i : i + limit]) for i in starts]
-
-    def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
-        """Join pieces; of what does not fit, the end of the longer is cut."""
-        special = self._about["special_ids"]
-        budget = self._about["max_seq_length"] - 2 - bool(second)
-        truncated = len(first) + len(second) > budget
-        first = first[: budget - min(len(second), budget // 2)]
-        second = second[: budget - len(first)]
-        front = [special["cls"], *first, special["sep"]]
-        back = [*second, special["sep"]] if second else []
-        return Packed(front + back, len(front), truncated)
 
     def _ask(self, batch: Sequence[Packed]) -> Arrays:
         """Return outputs with a row for each sequence."""
         width = max(len(row.ids) for row in batch)
+        # What is filled up to the options of one question is not read.
+        count = len(batch) + -len(batch) % self._options
         inputs = {
-            name: np.zeros((len(batch), width), np.int32)
-            for name in ("input_ids", "input_mask", "segment_ids")
+            name: np.zeros((count, width), np.int32) for name in self._inputs
         }
         for i, row in enumerate(batch):
             size = len(row.ids)
             inputs["input_ids"][i, :size] = row.ids
             inputs["input_mask"][i, :size] = 1
             inputs["segment_ids"][i, row.front : size] = 1
+            if "p_mask" in inputs:
+                inputs["p_mask"][i, 1:] = 1
+                inputs["p_mask"][i, row.front : size - 1] = 0
+        if "mlm_positions" in inputs:  # One, which is not read.
+            inputs["mlm_positions"] = inputs["mlm_positions"][:, :1]
+        if self._options > 1:
+            shape = -1, self._options, width
+            inputs = {
+                name: each.reshape(shape) for name, each in inputs.items()
+            }
+            return {k: v.reshape(-1) for k, v in self._run(inputs).items()}
         found = self._run(inputs)
         if "sequence_output" in found:
             mask = inputs["input_mask"][..., None].astype(np.float32)
@@ -136,30 +403,101 @@ class Model:
             found["mean_output"] = total / mask.sum(1)
         return found
 
-    def _conclude(self, several: Sequence[Arrays]) -> dict[str, Any]:
-        """Return what is answered, from the outputs for each window."""
-        (found, *_), labels = several, self._about["labels"]
-        if self._windows:
-            logits = np.stack([each["logits"] for each in several])
-            logits = logits.max(0) if self._windows == "max" else logits.mean(0)
-            found = {"logits": logits}
-            if self._service == "ClassifierService":
-                powers = np.exp(logits - logits.max())
-                found = {"probabilities": powers / powers.sum()}
-            elif self._service == "MultiLabelService":
-                # As 1 / (1 + exp(-x)), which overflows.
-                found = {"probabilities": np.tanh(logits / 2) / 2 + 0.5}
-        if self._service == "RegressionService":
-            return {"score": found["logits"][0]}
-        if "probabilities" not in found:
-            return found
-        chances = found["probabilities"]
-        shared = {"labels": labels, **found}
-        if self._service == "ClassifierService":
-            return {"label": labels[chances.argmax()], **shared}
-        limits = self._about["options"]["thresholds"]
-        is_given = chances > np.array([limits[n] for n in labels], np.float32)
-        return {"predicted": [*itertools.compress(labels, is_given)], **shared}
+
+class WordPiece:
+    """A vocabulary and how texts are cut by it."""
+
+    def __init__(self, folder: pathlib.Path, about: Mapping[str, Any]) -> None:
+        import wordpiece_rules
+
+        self._rules = wordpiece_rules
+        content = (folder / about["vocabulary"]["vocab_file"]).read_bytes()
+        lines = content.decode("utf-8-sig").split("\n")
+        # An empty line is a piece that no text has.
+        self._pieces = [(line.split() or [" "])[0] for line in lines]
+        self._ids = {piece: id_ for id_, piece in enumerate(self._pieces)}
+        self._unk_id = about["special_ids"]["unk"]
+        self._folding = _folding(about)
+
+    def clean(self, text: str) -> str:
+        """Return what the options of a question are filled into."""
+        return text
+
+    def encode(self, text: str) -> list[int]:
+        cleaned = self._rules.clean_text(text, **self._folding)
+        found: list[int] = []
+        for word in self._rules.split_words(cleaned):
+            found += self._rules.cut_word(word, self._ids, self._unk_id)
+        return found
+
+    def encode_with_offsets(self, text: str) -> list[np.ndarray]:
+        """Return ids, and where each piece starts and ends in the text."""
+        found = self._rules.encode_with_offsets(
+            text,
+            self._pieces,
+            ids=self._ids,
+            unk_id=self._unk_id,
+            **self._folding,
+        )
+        return [np.array(values, np.int32) for values in found]
+
+
+class SentencePiece:
+    """The same for a model of SentencePiece."""
+
+    def __init__(self, folder: pathlib.Path, about: Mapping[str, Any]) -> None:
+        import cleaning
+        import sentencepiece
+
+        vocabulary = about["vocabulary"]
+        self._processor = sentencepiece.SentencePieceProcessor(
+            model_file=str(folder / vocabulary["spm_model_file"])
+        )
+        # What is put for some pieces, and how many characters it spans.
+        self._new_ids, self._new_lengths = (
+            {int(id_): new for id_, new in vocabulary.get(name, {}).items()}
+            for name in ("replaced_ids", "replaced_lengths")
+        )
+        self._folding = _folding(about)
+        self._preprocess = cleaning.preprocess_text
+
+    def clean(self, text: str) -> str:
+        return self._preprocess(text, **self._folding)
+
+    def encode(self, text: str) -> list[int]:
+        ids = self._processor.encode(self.clean(text))
+        return [new for id_ in ids for new in self._new_ids.get(id_, [id_])]
+
+    @functools.cached_property
+    def encode_with_offsets(self) -> Callable[[str], Sequence[np.ndarray]]:
+        import offsets
+
+        return offsets.Aligner(
+            self._processor, self._new_ids, self._new_lengths, **self._folding
+        ).encode
+
+
+def _folding(about: Mapping[str, Any]) -> dict[str, bool]:
+    rule = about["vocabulary"]
+    return {
+        "lower": rule["do_lower_case"],
+        "keep_accents": rule["keep_accents"],
+    }
+
+
+def _softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True)
+
+
+def _sigmoid(logits: Any) -> Any:
+    """Do what 1 / (1 + exp(-x)) does, which overflows."""
+    return np.tanh(logits / 2) / 2 + 0.5
+
+
+def _plain(value: Any) -> Any:
+    is_array = isinstance(value, np.ndarray | np.generic)
+    return value.tolist() if is_array else value
 
 
 def _read_description(folder: pathlib.Path) -> dict[str, Any]:
@@ -180,55 +518,12 @@ def _read_description(folder: pathlib.Path) -> dict[str, Any]:
     return about
 
 
-def _load_vocabulary(
-    folder: pathlib.Path, about: Mapping[str, Any]
-) -> Callable[[str], list[int]]:
-    """Return a function from a text to the ids of its pieces."""
-    vocabulary = about["vocabulary"]
-    rule = {
-        "lower": vocabulary["do_lower_case"],
-        "keep_accents": vocabulary["keep_accents"],
-    }
-    if "vocab_file" in vocabulary:
-        import wordpiece_rules as rules
-
-        content = (folder / vocabulary["vocab_file"]).read_bytes()
-        lines = content.decode("utf-8-sig").split("\n")
-        # An empty line is a piece that no text has.
-        pieces = [(line.split() or [" "])[0] for line in lines]
-        ids = {piece: id_ for id_, piece in enumerate(pieces)}
-        unk_id = about["special_ids"]["unk"]
-
-        def words_to_ids(text: str) -> list[int]:
-            words = rules.split_words(rules.clean_text(text, **rule))
-            cut = (rules.cut_word(word, ids, unk_id) for word in words)
-            return [*itertools.chain.from_iterable(cut)]
-
-        return words_to_ids
-    import cleaning
-    import sentencepiece
-
-    processor = sentencepiece.SentencePieceProcessor(
-        model_file=str(folder / vocabulary["spm_model_file"])
-    )
-    replaced = {int(k): new for k, new in vocabulary["replaced_ids"].items()}
-
-    def text_to_ids(text: str) -> list[int]:
-        found = processor.encode(cleaning.preprocess_text(text, **rule))
-        return [new for id_ in found for new in replaced.get(id_, [id_])]
-
-    return text_to_ids
-
-
 def _load_network(
-    folder: pathlib.Path, about: Mapping[str, Any]
+    folder: pathlib.Path, about: Mapping[str, Any], outputs: Sequence[str]
 ) -> Callable[[Arrays], Arrays]:
     """Return a function from ids, mask and segments to the outputs needed."""
-    function = about["functions"]["tokens"]
-    names: Sequence[str] = OUTPUTS[about["service"]]
-    if "windows" in about["options"]:
-        names = ("logits",)
-    names = [name for name in names if name in function["outputs"]]
+    known = about["functions"]["tokens"]["outputs"]
+    names = [name for name in outputs if name in known]
     if about["format"] != "onnx":
         from ai_edge_litert import interpreter
 
@@ -247,20 +542,20 @@ def _load_network(
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), settings)
 
     def run_onnx(inputs: Arrays) -> Arrays:
-        if "mlm_positions" in function["inputs"]:  # One, which is not read.
-            none = np.zeros((len(inputs["input_ids"]), 1), np.int32)
-            inputs = {**inputs, "mlm_positions": none}
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run_onnx
 
 
 def read(
-    lines: Iterable[bytes], names: Sequence[str]
-) -> Iterator[tuple[dict[str, Any], dict[str, str]]]:
+    lines: Iterable[bytes], names: Mapping[str, int]
+) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield what tells each line's answer apart, and its texts.
 
     Where a line is wrong there are no texts, and the first has an `error`.
+
+    Args:
+        names: Of the texts; 1, or the length of a list of texts.
     """
     for number, line in enumerate(lines, 1):
         if number == 1:
@@ -274,9 +569,8 @@ def read(
         try:
             entry = _parse(line, names)
             key = {"id": entry["id"]} if "id" in entry else {}
-            for name in names:
-                if not isinstance(entry.get(name), str):
-                    raise ValueError(f"{name!r} is missing, or is no text")
+            for name, count in names.items():
+                _check(name, entry.get(name), count)
         except (ValueError, RecursionError) as error:
             message = f"line {number}: {error}"
             yield {**key, "line": number, "error": message}, {}
@@ -285,9 +579,22 @@ def read(
             yield key or {"line": number}, texts
 
 
-def _parse(line: bytes, names: Sequence[str]) -> dict[str, Any]:
+def _check(name: str, value: Any, count: int) -> None:
+    if count == 1:
+        if not isinstance(value, str):
+            raise ValueError(f"{name!r} is missing, or is no text")
+    elif (
+        not isinstance(value, list)
+        or not all(isinstance(item, str) for item in value)
+        or len(value) > count
+        or sum(map(bool, value)) < 2
+    ):
+        raise ValueError(f"{name!r} must be a list of 2 to {count} texts")
+
+
+def _parse(line: bytes, names: Mapping[str, int]) -> dict[str, Any]:
     text = line.decode().removesuffix("\n").removesuffix("\r")
-    if names == ["text"] and not LIKE_JSON.match(text):
+    if [*names] == ["text"] and not LIKE_JSON.match(text):
         return {"text": text}
     value = json.loads(text)
     # Refuses NaN, and "\ud800", half of a character.

@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,18 +20,23 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import files, strict_json
+from albert_tf.finetuning import overlaps, tag_spans
+from albert_tf.finetuning.squad import squad_spans
 from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.formats import answer
-from albert_tf.serving.services import service, text_service
+from albert_tf.serving.services import answer_service, service, tag_service
 from albert_tf.text import (
     cleaning,
     huggingface_rules,
+    offsets,
     tokenization,
     wordpiece_rules,
+    words,
 )
 from albert_tf.training import run_folder
 
 DESCRIPTION_NAME = "model.json"
+_FROM_PACKAGE = re.compile(rb"^from albert_tf\.\S+ import ", re.MULTILINE)
 
 Arrays = Mapping[str, np.ndarray]
 # tf.functions with fixed inputs, by name.
@@ -64,8 +70,7 @@ class IdModel:
     # multiplied with a kernel becomes so on the way, by its own range: no data
     # is needed.
     precision: str = "float32"
-    # What else one must know to make inputs from a text or an answer from
-    # outputs, such as `doc_stride`.
+    # More to be written down, beside `text_options` of the service.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # Real inputs of `tokens`, for int8 in ONNX: see `onnx_int8.quantize`.
     texts: Sequence[Arrays] = ()
@@ -85,8 +90,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         (tokens); `texts` that a sequence is made of, where that varies;
         `labels`, in the order of the logits; `special_ids`;
         `vocabulary`, its file and how it is used, with `replaced_ids`, see
-        `tokenization.Tokenizer.digit_comma_ids`; `options`; `sha256` of the
-        network and the vocabulary.
+        `tokenization.Tokenizer.digit_comma_ids`; `options`, see
+        `Service.text_options`; `sha256` of the network and the vocabulary.
     """
     form.require()
     functions = form.functions(what.service)
@@ -103,7 +108,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         for name, function in functions.items()
     }
     name = str(run_folder.copy_vocabulary(what.vocabulary, path))
-    _copy_program(path, name, description["service"])
+    _copy_program(path, name, what.service)
     description["sha256"] = {
         each: hashlib.sha256(
             files.read_bytes(os.path.join(path, each))
@@ -115,25 +120,22 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     return description
 
 
-def _copy_program(folder: str, vocabulary: str, kind: str) -> None:
-    """Copy answer.py and its rules; a vocab.txt gets one piece a line.
-
-    Args:
-        kind: Of the service.
-    """
+def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
+    """Copy answer.py and what it imports; a vocab.txt gets one piece a line."""
     is_wordpiece = vocabulary == run_folder.VOCABULARY_NAMES["vocab_file"]
-    rules = wordpiece_rules.__file__ if is_wordpiece else cleaning.__file__
-    sources = [str(rules)]
-    if kind in answer.OUTPUTS:
-        sources.append(answer.__file__)
-    else:
-        logging.warning(
-            "The folder takes ids only: answer.py does not answer for a %s. "
-            "Make the inputs as %s says, or export a SavedModel.",
-            kind,
-            DESCRIPTION_NAME,
-        )
-    contents = {os.path.basename(s): files.read_bytes(s) for s in sources}
+    modules = [answer, wordpiece_rules if is_wordpiece else cleaning]
+    if what.reads_offsets:
+        modules += [overlaps] if is_wordpiece else [overlaps, offsets]
+    if isinstance(what, tag_service.TagService):
+        modules += [tag_spans, words, wordpiece_rules]
+    elif isinstance(what, answer_service.AnswerService):
+        modules.append(squad_spans)
+    contents = {}
+    for module in modules:
+        path = str(module.__file__)
+        # There they are no package.
+        content = _FROM_PACKAGE.sub(b"import ", files.read_bytes(path))
+        contents[os.path.basename(path)] = content
     if is_wordpiece:
         path = os.path.join(folder, vocabulary)
         lines = huggingface_rules.lines_of(files.read_bytes(path), path)
@@ -196,14 +198,13 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
     asked = what.service
     tokenizer = tokenization.load(what.vocabulary)
     kind = str(what.vocabulary.kind)
-    options = dict(what.options)
-    if isinstance(asked, text_service.MultiLabelService):
-        pairs = zip(asked.labels, asked.thresholds, strict=True)
-        options["thresholds"] = dict(pairs)
     replaced = {}
     if isinstance(tokenizer, tokenization.Tokenizer):
         table = tokenizer.digit_comma_ids.items()
         replaced["replaced_ids"] = {str(id_): new for id_, new in table}
+        if asked.reads_offsets:
+            table = tokenizer.digit_comma_lengths.items()
+            replaced["replaced_lengths"] = {str(id_): n for id_, n in table}
     return {
         "format": format_name,
         "precision": what.precision,
@@ -221,7 +222,7 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
             **tokenizer.settings,
             **replaced,
         },
-        "options": options,
+        "options": {**what.options, **asked.text_options},
     }
 
 

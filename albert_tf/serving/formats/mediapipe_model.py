@@ -66,7 +66,7 @@ def _convert(
     if (
         not rules.do_lower_case
         or rules.keep_accents
-        or "windows" in what.options
+        or "windows" in what.service.text_options
     ):
         raise errors.UserError(
             "`format=mediapipe` takes models that lower-case texts, leave "

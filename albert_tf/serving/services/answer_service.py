@@ -1,7 +1,8 @@
 """Signatures of a finetuned question-answering model, SQuAD."""
 
 import abc
-from typing import ClassVar
+import dataclasses
+from typing import Any, ClassVar
 
 import tensorflow as tf
 
@@ -22,6 +23,7 @@ class AnswerService(service.Service, abc.ABC):
     """
 
     model: Model
+    texts = "question", "context"
     reads_offsets = True
     # Inputs of `tokens`, and the outputs that answers are made of.
     ids: ClassVar[tuple[str, ...]]
@@ -52,9 +54,15 @@ class AnswerService(service.Service, abc.ABC):
     def signatures(self) -> dict[str, Signature]:
         return {
             "tokens": service.with_ids(self.ask, self.ids),
-            "serving_default": service.with_texts(
-                self.answer, "question", "context"
-            ),
+            "serving_default": service.with_texts(self.answer, *self.texts),
+        }
+
+    @property
+    def text_options(self) -> dict[str, Any]:
+        options = self._options
+        return {
+            **dataclasses.asdict(options.windows),
+            **dataclasses.asdict(options.answers),
         }
 
     @abc.abstractmethod
@@ -197,6 +205,14 @@ class AnswerServiceV2(AnswerService):
         outputs = self.tokens(*inputs.values())
         found = self.model.search(outputs["sequence_output"], p_mask)
         return {**outputs, **found}
+
+    @property
+    def text_options(self) -> dict[str, Any]:
+        return {
+            **super().text_options,
+            "null_score_diff_threshold": self._threshold,
+            "original_threshold": self._options.original_threshold,
+        }
 
     def propose(
         self, outputs: Tensors, windows: answer_ops.WindowTensors

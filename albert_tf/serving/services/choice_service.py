@@ -1,5 +1,7 @@
 """Signatures of a finetuned multiple-choice model, such as RACE."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from albert_tf.finetuning import race, race_data
@@ -13,6 +15,7 @@ class ChoiceService(service.Service):
     """Chooses one of the options of a question about an article."""
 
     model: multiple_choice.AlbertMultipleChoice
+    texts = "article", "question", "options"
 
     def __init__(
         self,
@@ -24,6 +27,10 @@ class ChoiceService(service.Service):
         super().__init__(model, tokenizer, max_seq_length)
         self._count = options.num_options
         self._longest = options.max_qa_length
+
+    @property
+    def text_options(self) -> dict[str, Any]:
+        return {"num_options": self._count, "max_qa_length": self._longest}
 
     def signatures(self) -> dict[str, Signature]:
         texts = [

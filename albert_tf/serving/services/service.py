@@ -130,6 +130,14 @@ class Service:
         return self.model if is_bare else self.model.encoder
 
     @property
+    def text_options(self) -> dict[str, Any]:
+        """What, besides the vocabulary, one must know to use ids alone.
+
+        To make them from texts, and answers from outputs.
+        """
+        return {}
+
+    @property
     def can_adapt(self) -> bool:
         """Whether answers say how sure they are; see `adapt`."""
         return False

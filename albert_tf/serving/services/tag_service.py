@@ -60,6 +60,7 @@ class TagService(service.Service):
             labels: In the order of the logits.
         """
         super().__init__(model, tokenizer, max_seq_length)
+        self.labels = tuple(labels)
         self._tags = _tags(labels)
         self._has_entities = tag_spans.are_entities(labels)
 

@@ -41,6 +41,13 @@ class TextService(service.Service, abc.ABC):
         self.labels = tuple(labels)
         self._long = long or windows.WindowOptions()
 
+    @property
+    def text_options(self) -> dict[str, Any]:
+        if not self._long.is_divided:
+            return {}
+        stride = self._long.stride(self.max_seq_length)
+        return {"windows": self._long.windows, "window_stride": stride}
+
     def signatures(self) -> dict[str, Signature]:
         return {
             **super().signatures(),
@@ -136,6 +143,11 @@ class MultiLabelService(TextService):
         """
         super().__init__(*args, **kwargs)
         self.thresholds = tuple(thresholds)
+
+    @property
+    def text_options(self) -> dict[str, Any]:
+        pairs = zip(self.labels, self.thresholds, strict=True)
+        return {**super().text_options, "thresholds": dict(pairs)}
 
     def answer(self, *texts: tf.Tensor) -> Tensors:
         """Label texts.
