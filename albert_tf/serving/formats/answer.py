@@ -21,25 +21,50 @@ import argparse
 import contextlib
 import functools
 import hashlib
+import importlib
 import itertools
 import json
 import os
 import pathlib
 import re
-import string
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-GROUP = 256  # Texts that are sorted by length.
+BATCH_SIZE = 32
+SMALL_BATCH = 8  # SQuAD 2.0 pairs every position with each of the best starts.
+GROUP = 8 * BATCH_SIZE  # Texts that are sorted by length.
+# Of a service the file that knows its task, and the outputs of the network that
+# its answers are made of.
+TASKS: dict[str, tuple[str, Sequence[str]]] = {
+    "ClassifierService": ("", ("probabilities",)),
+    "MultiLabelService": ("", ("probabilities",)),
+    "RegressionService": ("", ("logits",)),
+    "EmbeddingService": ("", ("embedding",)),
+    "EncoderService": ("", ("sequence_output", "pooled_output")),
+    "PretrainedService": ("", ("sequence_output", "pooled_output")),
+    "TagService": ("answer_tags", ("logits",)),
+    "AnswerServiceV1": ("answer_squad", ("start_logits", "end_logits")),
+    "AnswerServiceV2": (
+        "answer_squad",
+        (
+            "start_top_log_probs",
+            "start_top_index",
+            "end_top_log_probs",
+            "end_top_index",
+            "cls_logits",
+        ),
+    ),
+    "ChoiceService": ("answer_race", ("logits",)),
+}
 NO_TABLES = "The input is a table. Write one JSON object a line."
 LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
-GAP = re.compile("_(?: *_)*")  # Filled by an option.
-NO_WINDOW = 1e6  # The score for "no answer" in a context without pieces.
 
 Arrays = dict[str, np.ndarray]
+# One or two texts in pieces.
+Pieces = Sequence[list[int]]
 
 
 class UsageError(Exception):
@@ -51,279 +76,6 @@ class Packed(NamedTuple):
 
     ids: list[int]
     front: int  # Before the second text.
-    truncated: bool = False
-
-
-class Asked(NamedTuple):
-    """A request as rows for the network, and what its answer needs beside."""
-
-    rows: Sequence[Packed]
-    rest: Any = None
-
-
-class Task:
-    """How a kind of model is asked, and what it answers."""
-
-    batch_size = 32
-
-    def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:
-        self._about, self._options = about, about["options"]
-        self._labels, self._longest = about["labels"], about["max_seq_length"]
-        self._tokenizer = tokenizer
-
-    def lay_out(self, *texts: Any) -> Asked:
-        raise NotImplementedError
-
-    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
-        """Return the answer, from the outputs for each row."""
-        raise NotImplementedError
-
-    def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
-        """Join pieces; of what does not fit, the end of the longer is cut."""
-        special = self._about["special_ids"]
-        budget = self._longest - 2 - bool(second)
-        truncated = len(first) + len(second) > budget
-        first = first[: budget - min(len(second), budget // 2)]
-        second = second[: budget - len(first)]
-        front = [special["cls"], *first, special["sep"]]
-        back = [*second, special["sep"]] if second else []
-        return Packed(front + back, len(front), truncated)
-
-
-class Texts(Task):
-    """Gives a text, or a pair of texts, a label, a number or a vector."""
-
-    def lay_out(self, *texts: str) -> Asked:
-        """Pack the texts; a long one may have several windows."""
-        pieces = [self._tokenizer.encode(text) for text in texts]
-        if "windows" not in self._options:
-            return Asked([self._pack(*pieces)])
-        (first,) = pieces
-        limit = self._longest - 2
-        step = min(limit, self._options["window_stride"])
-        starts = range(0, max(1, len(first) - limit + step), step)
-        return Asked([self._pack(first[i : i + limit]) for i in starts])
-
-    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
-        service, how = self._about["service"], self._options.get("windows")
-        values = found[0]
-        if how:
-            logits = np.stack([each["logits"] for each in found])
-            logits = logits.max(0) if how == "max" else logits.mean(0)
-            values = {"logits": logits}
-            if service == "ClassifierService":
-                values = {"probabilities": _softmax(logits)}
-            elif service == "MultiLabelService":
-                values = {"probabilities": _sigmoid(logits)}
-        truncated = asked.rows[0].truncated
-        if service == "RegressionService":
-            return {"score": values["logits"][0], "truncated": truncated}
-        if "probabilities" not in values:
-            return {**values, "truncated": truncated}
-        chances, labels = values["probabilities"], self._labels
-        shared = {
-            "labels": labels,
-            "probabilities": chances,
-            "truncated": truncated,
-        }
-        if service == "ClassifierService":
-            return {"label": labels[chances.argmax()], **shared}
-        limits = self._options["thresholds"]
-        is_given = chances > np.array([limits[n] for n in labels], np.float32)
-        return {"predicted": [*itertools.compress(labels, is_given)], **shared}
-
-
-class Tags(Task):
-    """Finds spans in a text of any length."""
-
-    def lay_out(self, text: str) -> Asked:
-        import overlaps
-        import tag_spans
-        import words
-
-        ids, starts, ends = self._tokenizer.encode_with_offsets(text)
-        edges = (edge.tolist() for edge in words.ranges(text))
-        places = [*zip(*edges, strict=True)]
-        pieces = tag_spans.find_pieces(text, places, starts, ends)
-        stride = overlaps.stride(self._longest)
-        windows = overlaps.split(len(ids), self._longest - 2, stride)
-        rows = [self._pack(ids[i : i + n].tolist()) for i, n in windows]
-        return Asked(rows, (text, places, pieces, windows, len(ids)))
-
-    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
-        import overlaps
-        import tag_spans
-
-        text, places, pieces, windows, total = asked.rest
-        chances = np.zeros([total, len(self._labels)])
-        for (begin, length), counts, outputs in zip(
-            windows, overlaps.max_context(windows), found, strict=True
-        ):
-            values = _softmax(outputs["logits"][1 : length + 1])
-            chances[begin : begin + length][counts] = values[counts]
-        tags = tag_spans.tags_of_words(chances, *pieces, self._labels)
-        sizes = (len(character.encode()) for character in text)
-        byte = [0, *itertools.accumulate(sizes)]
-        spans = [
-            {
-                **span,
-                "start_byte": byte[span["start"]],
-                "end_byte": byte[span["end"]],
-            }
-            for span in tag_spans.spans(text, places, tags)
-        ]
-        return {"spans": [dict(sorted(span.items())) for span in spans]}
-
-
-class Questions(Task):
-    """Finds answers in a context of any length."""
-
-    batch_size = 8  # SQuAD 2.0 pairs every position with each of the starts.
-
-    def lay_out(self, question: str, context: str) -> Asked:
-        import overlaps
-
-        longest = self._options["max_query_length"]
-        query = self._tokenizer.encode(question)
-        is_cut, query = len(query) > longest, query[:longest]
-        ids, *edges = self._tokenizer.encode_with_offsets(context)
-        windows = overlaps.split(
-            len(ids),
-            self._longest - 3 - len(query),
-            self._options["doc_stride"],
-        )
-        rows = [self._pack(query, ids[i : i + n].tolist()) for i, n in windows]
-        return Asked(rows, (context, edges, windows, is_cut))
-
-    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
-        is_second = self._about["service"] == "AnswerServiceV2"
-        best = self._best(asked, found) or {"": (0, -2e6 if is_second else 0.0)}
-        scores = [score for _, score in best.values()]
-        context, *_, is_cut = asked.rest
-        starts = [len(context[:start].encode()) for start, _ in best.values()]
-        sizes = [len(text.encode()) for text in best]
-        lists = {
-            "answers": [*best],
-            "scores": scores,
-            "probabilities": _softmax(np.array(scores)).tolist(),
-            "start": starts,
-            "end": [*map(sum, zip(starts, sizes, strict=True))],
-        }
-        answer = {
-            "answer": lists["answers"][0],
-            "score": scores[0],
-            "start": lists["start"][0],
-            "end": lists["end"][0],
-            "question_truncated": is_cut,
-        }
-        rest = self._options["n_best_size"] - len(best)
-        for name, values in lists.items():
-            answer[f"n_best_{name}"] = values + [type(values[0])()] * rest
-        if is_second:
-            logits = [float(outputs["cls_logits"]) for outputs in found]
-            score = min([*logits, NO_WINDOW])
-            limit = self._options["null_score_diff_threshold"]
-            answer["no_answer_score"] = score
-            answer["no_answer_probability"] = _sigmoid(score)
-            inclusive = not self._options["original_threshold"]
-            if score > limit or (score == limit and not inclusive):
-                answer.update(answer="", start=0, end=0)
-        return answer
-
-    def _best(
-        self, asked: Asked, found: Sequence[Arrays]
-    ) -> dict[str, tuple[int, float]]:
-        """Return different answers, each with its start and its score."""
-        import overlaps
-        import squad_spans
-
-        context, (starts, ends), windows, _ = asked.rest
-        parts = [(np.zeros(0, np.int64),) * 3]
-        for (begin, length), counts, row, outputs in zip(
-            windows,
-            overlaps.max_context(windows),
-            asked.rows,
-            found,
-            strict=True,
-        ):
-            _, first, last, *scores = squad_spans.find(
-                {k: v[None] for k, v in outputs.items()},
-                np.array([row.front]),
-                np.array([length]),
-                n_best_size=self._options["n_best_size"],
-                max_answer_length=self._options["max_answer_length"],
-            )
-            kept = counts[first]
-            values = first + begin, last + begin, sum(scores)
-            parts.append(tuple(each[kept] for each in values))
-        first, last, score = map(np.concatenate, zip(*parts, strict=True))
-        best: dict[str, tuple[int, float]] = {}
-        for i in np.argsort(-score, kind="stable").tolist():
-            if len(best) == self._options["n_best_size"]:
-                break
-            begin, stop = int(starts[first[i]]), max(int(ends[last[i]]), 1)
-            part = context[begin:stop]
-            text = part.strip()
-            if text:
-                begin += len(part) - len(part.lstrip())
-                best.setdefault(text, (begin, float(score[i])))
-        return best
-
-
-class Choices(Task):
-    """Chooses one of the options of a question about an article."""
-
-    def lay_out(self, article: str, question: str, options: list[str]) -> Asked:
-        clean, encode = self._tokenizer.clean, self._tokenizer.encode
-        parts, given = GAP.split(clean(question)), encode(article)
-        longest, truncated, rows = self._options["max_qa_length"], False, []
-        for option in filter(None, options):
-            filled = clean(option).join(parts)
-            if len(parts) == 1:
-                filled = f"{parts[0]} {clean(option)}"
-            choice = encode(filled)
-            kept = choice[-longest:]
-            limit = self._longest - 3 - len(kept)
-            truncated |= len(choice) > longest or len(given) > limit
-            rows.append(self._pack(given[:limit], kept))
-        return Asked(rows, ([*map(bool, options)], truncated))
-
-    def conclude(self, asked: Asked, found: Sequence[Arrays]) -> dict[str, Any]:
-        is_real, truncated = asked.rest
-        chances = np.zeros(self._options["num_options"])
-        real = np.flatnonzero(is_real)
-        chances[real] = _softmax(np.array([each["logits"] for each in found]))
-        choice = int(chances.argmax())
-        return {
-            "choice": choice,
-            "label": string.ascii_uppercase[choice],
-            "probabilities": chances,
-            "truncated": truncated,
-        }
-
-
-# Of each service, and the outputs of the network that its answers are made of.
-TASKS: dict[str, tuple[type[Task], tuple[str, ...]]] = {
-    "ClassifierService": (Texts, ("probabilities",)),
-    "MultiLabelService": (Texts, ("probabilities",)),
-    "RegressionService": (Texts, ("logits",)),
-    "EmbeddingService": (Texts, ("embedding",)),
-    "EncoderService": (Texts, ("sequence_output", "pooled_output")),
-    "PretrainedService": (Texts, ("sequence_output", "pooled_output")),
-    "TagService": (Tags, ("logits",)),
-    "AnswerServiceV1": (Questions, ("start_logits", "end_logits")),
-    "AnswerServiceV2": (
-        Questions,
-        (
-            "start_top_log_probs",
-            "start_top_index",
-            "end_top_log_probs",
-            "end_top_index",
-            "cls_logits",
-        ),
-    ),
-    "ChoiceService": (Choices, ("logits",)),
-}
 
 
 class Model:
@@ -332,16 +84,19 @@ class Model:
     def __init__(self, folder: str | pathlib.Path | None = None) -> None:
         """Load a folder; the default is that of this file."""
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
-        about = _read_description(folder)
-        # The options of a question are a list of this length at most.
-        self._options: int = about["options"].get("num_options", 1)
-        self.names = dict.fromkeys(about["texts"] or ["text"], 1)
+        self._about = about = _read_description(folder)
+        # The texts of a request: 1, or a list of this length at most.
+        self.names: dict[str, int] = dict.fromkeys(
+            about["texts"] or ["text"], 1
+        )
+        self._count = about["options"].get("num_options", 1)
         if "options" in self.names:
-            self.names["options"] = self._options
-        task, outputs = TASKS[about["service"]]
+            self.names["options"] = self._count
+        name, outputs = TASKS[about["service"]]
+        kind = importlib.import_module(name).Task if name else Texts
         is_wordpiece = "vocab_file" in about["vocabulary"]
         tokenizer = WordPiece if is_wordpiece else SentencePiece
-        self._task = task(about, tokenizer(folder, about))
+        self._task = kind(about, tokenizer(folder, about))
         if "windows" in about["options"]:
             outputs = ("logits",)
         self._inputs = about["functions"]["tokens"]["inputs"]
@@ -351,14 +106,16 @@ class Model:
         self, entries: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """Return the answers to objects with the texts of `names`."""
-        asked = [
+        laid = [
             self._task.lay_out(*(entry[name] for name in self.names))
             for entry in entries
         ]
-        rows = [row for each in asked for row in each.rows]
+        rows = [
+            self._pack(*pieces) for several, _ in laid for pieces in several
+        ]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         found: dict[int, Arrays] = {}
-        size = self._task.batch_size
+        size = SMALL_BATCH if "p_mask" in self._inputs else BATCH_SIZE
         for start in range(0, len(order), size):
             some = order[start : start + size]
             outputs = self._ask([rows[i] for i in some])
@@ -366,20 +123,28 @@ class Model:
                 found[i] = {k: v[place] for k, v in outputs.items()}
         numbers = iter(range(len(rows)))
         answers = []
-        for each in asked:
-            of_text = [found[next(numbers)] for _ in each.rows]
-            answer = sorted(self._task.conclude(each, of_text).items())
+        for several, rest in laid:
+            of_entry = [found[next(numbers)] for _ in several]
+            answer = sorted(self._task.conclude(rest, of_entry).items())
             answers.append({name: _plain(value) for name, value in answer})
         return answers
+
+    def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
+        """Join pieces; of what does not fit, the end of the longer is cut."""
+        special = self._about["special_ids"]
+        budget = self._about["max_seq_length"] - 2 - bool(second)
+        first = first[: budget - min(len(second), budget // 2)]
+        second = second[: budget - len(first)]
+        front = [special["cls"], *first, special["sep"]]
+        back = [*second, special["sep"]] if second else []
+        return Packed(front + back, len(front))
 
     def _ask(self, batch: Sequence[Packed]) -> Arrays:
         """Return outputs with a row for each sequence."""
         width = max(len(row.ids) for row in batch)
-        # What is filled up to the options of one question is not read.
-        count = len(batch) + -len(batch) % self._options
-        inputs = {
-            name: np.zeros((count, width), np.int32) for name in self._inputs
-        }
+        # Options are asked some at a time; what fills these up is not read.
+        shape = len(batch) + -len(batch) % self._count, width
+        inputs = {name: np.zeros(shape, np.int32) for name in self._inputs}
         for i, row in enumerate(batch):
             size = len(row.ids)
             inputs["input_ids"][i, :size] = row.ids
@@ -390,18 +155,66 @@ class Model:
                 inputs["p_mask"][i, row.front : size - 1] = 0
         if "mlm_positions" in inputs:  # One, which is not read.
             inputs["mlm_positions"] = inputs["mlm_positions"][:, :1]
-        if self._options > 1:
-            shape = -1, self._options, width
-            inputs = {
-                name: each.reshape(shape) for name, each in inputs.items()
-            }
-            return {k: v.reshape(-1) for k, v in self._run(inputs).items()}
+        if self._count > 1:
+            shape = -1, self._count, width
+            inputs = {k: v.reshape(shape) for k, v in inputs.items()}
         found = self._run(inputs)
+        if self._count > 1:
+            found = {k: v.reshape(-1) for k, v in found.items()}
         if "sequence_output" in found:
             mask = inputs["input_mask"][..., None].astype(np.float32)
             total = (found.pop("sequence_output") * mask).sum(1)
             found["mean_output"] = total / mask.sum(1)
         return found
+
+
+class Texts:
+    """Gives a text, or a pair of texts, a label, a number or a vector."""
+
+    def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:
+        self._about, self._options = about, about["options"]
+        self._encode = tokenizer.encode
+
+    def lay_out(self, *texts: str) -> tuple[list[Pieces], bool]:
+        """Return the pieces, of each window of a long text; if some are cut."""
+        pieces = [self._encode(text) for text in texts]
+        limit = self._about["max_seq_length"] - 2 - any(pieces[1:])
+        if "windows" not in self._options:
+            return [pieces], sum(map(len, pieces)) > limit
+        (first,) = pieces
+        step = min(limit, self._options["window_stride"])
+        starts = range(0, max(1, len(first) - limit + step), step)
+        return [[first[i : i + limit]] for i in starts], False
+
+    def conclude(
+        self, truncated: bool, several: Sequence[Arrays]
+    ) -> dict[str, Any]:
+        """Return what is answered, from the outputs for each window."""
+        (found, *_), labels = several, self._about["labels"]
+        service, windows = self._about["service"], self._options.get("windows")
+        if windows:
+            logits = np.stack([each["logits"] for each in several])
+            logits = logits.max(0) if windows == "max" else logits.mean(0)
+            found = {"logits": logits}
+            if service != "RegressionService":
+                import probabilities
+
+                is_one = service == "ClassifierService"
+                kind = (
+                    probabilities.softmax if is_one else probabilities.sigmoid
+                )
+                found = {"probabilities": kind(logits)}
+        found["truncated"] = truncated
+        if service == "RegressionService":
+            return {"score": found["logits"][0], "truncated": truncated}
+        if "probabilities" not in found:
+            return found
+        chances, found["labels"] = found["probabilities"], labels
+        if service == "ClassifierService":
+            return {"label": labels[chances.argmax()], **found}
+        limits = self._options["thresholds"]
+        is_given = chances > np.array([limits[n] for n in labels], np.float32)
+        return {"predicted": [*itertools.compress(labels, is_given)], **found}
 
 
 class WordPiece:
@@ -483,16 +296,6 @@ def _folding(about: Mapping[str, Any]) -> dict[str, bool]:
         "lower": rule["do_lower_case"],
         "keep_accents": rule["keep_accents"],
     }
-
-
-def _softmax(logits: np.ndarray) -> np.ndarray:
-    powers = np.exp(logits - logits.max(-1, keepdims=True))
-    return powers / powers.sum(-1, keepdims=True)
-
-
-def _sigmoid(logits: Any) -> Any:
-    """Do what 1 / (1 + exp(-x)) does, which overflows."""
-    return np.tanh(logits / 2) / 2 + 0.5
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import os
 import re
+import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -20,11 +21,21 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import files, strict_json
-from albert_tf.finetuning import overlaps, tag_spans
+from albert_tf.finetuning import overlaps, probabilities, tag_spans
 from albert_tf.finetuning.squad import squad_spans
 from albert_tf.model.config import AlbertConfig
-from albert_tf.serving.formats import answer
-from albert_tf.serving.services import answer_service, service, tag_service
+from albert_tf.serving.formats import (
+    answer,
+    answer_race,
+    answer_squad,
+    answer_tags,
+)
+from albert_tf.serving.services import (
+    answer_service,
+    choice_service,
+    service,
+    tag_service,
+)
 from albert_tf.text import (
     cleaning,
     huggingface_rules,
@@ -36,6 +47,24 @@ from albert_tf.text import (
 from albert_tf.training import run_folder
 
 DESCRIPTION_NAME = "model.json"
+# What answer.py imports for a kind of service.
+_PARTS: dict[type[service.Service], Sequence[types.ModuleType]] = {
+    tag_service.TagService: (
+        answer_tags,
+        overlaps,
+        probabilities,
+        tag_spans,
+        wordpiece_rules,
+        words,
+    ),
+    answer_service.AnswerService: (
+        answer_squad,
+        overlaps,
+        probabilities,
+        squad_spans,
+    ),
+    choice_service.ChoiceService: (answer_race, probabilities),
+}
 _FROM_PACKAGE = re.compile(rb"^from albert_tf\.\S+ import ", re.MULTILINE)
 
 Arrays = Mapping[str, np.ndarray]
@@ -124,12 +153,12 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
     """Copy answer.py and what it imports; a vocab.txt gets one piece a line."""
     is_wordpiece = vocabulary == run_folder.VOCABULARY_NAMES["vocab_file"]
     modules = [answer, wordpiece_rules if is_wordpiece else cleaning]
-    if what.reads_offsets:
-        modules += [overlaps] if is_wordpiece else [overlaps, offsets]
-    if isinstance(what, tag_service.TagService):
-        modules += [tag_spans, words, wordpiece_rules]
-    elif isinstance(what, answer_service.AnswerService):
-        modules.append(squad_spans)
+    if what.reads_offsets and not is_wordpiece:
+        modules.append(offsets)
+    if "windows" in what.text_options:
+        modules.append(probabilities)
+    for kind, parts in _PARTS.items():
+        modules += parts if isinstance(what, kind) else ()
     contents = {}
     for module in modules:
         path = str(module.__file__)
