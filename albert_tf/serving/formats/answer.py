@@ -86,9 +86,7 @@ class Model:
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
         self._about = about = _read_description(folder)
         # The texts of a request: 1, or a list of this length at most.
-        self.names: dict[str, int] = dict.fromkeys(
-            about["texts"] or ["text"], 1
-        )
+        self.names = dict.fromkeys(about["texts"] or ["text"], 1)
         self._count = about["options"].get("num_options", 1)
         if "options" in self.names:
             self.names["options"] = self._count
@@ -110,9 +108,7 @@ class Model:
             self._task.lay_out(*(entry[name] for name in self.names))
             for entry in entries
         ]
-        rows = [
-            self._pack(*pieces) for several, _ in laid for pieces in several
-        ]
+        rows = [self._pack(*row) for several, _ in laid for row in several]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         found: dict[int, Arrays] = {}
         size = SMALL_BATCH if "p_mask" in self._inputs else BATCH_SIZE
@@ -156,8 +152,8 @@ class Model:
         if "mlm_positions" in inputs:  # One, which is not read.
             inputs["mlm_positions"] = inputs["mlm_positions"][:, :1]
         if self._count > 1:
-            shape = -1, self._count, width
-            inputs = {k: v.reshape(shape) for k, v in inputs.items()}
+            split = -1, self._count, width
+            inputs = {k: v.reshape(split) for k, v in inputs.items()}
         found = self._run(inputs)
         if self._count > 1:
             found = {k: v.reshape(-1) for k, v in found.items()}
@@ -190,9 +186,8 @@ class Texts:
         self, truncated: bool, several: Sequence[Arrays]
     ) -> dict[str, Any]:
         """Return what is answered, from the outputs for each window."""
-        (found, *_), labels = several, self._about["labels"]
-        service, windows = self._about["service"], self._options.get("windows")
-        if windows:
+        found, service = several[0], self._about["service"]
+        if windows := self._options.get("windows"):
             logits = np.stack([each["logits"] for each in several])
             logits = logits.max(0) if windows == "max" else logits.mean(0)
             found = {"logits": logits}
@@ -200,21 +195,20 @@ class Texts:
                 import probabilities
 
                 is_one = service == "ClassifierService"
-                kind = (
-                    probabilities.softmax if is_one else probabilities.sigmoid
-                )
-                found = {"probabilities": kind(logits)}
-        found["truncated"] = truncated
+                name = "softmax" if is_one else "sigmoid"
+                found = {"probabilities": getattr(probabilities, name)(logits)}
         if service == "RegressionService":
             return {"score": found["logits"][0], "truncated": truncated}
+        answer: dict[str, Any] = {**found, "truncated": truncated}
         if "probabilities" not in found:
-            return found
-        chances, found["labels"] = found["probabilities"], labels
+            return answer
+        chances, labels = found["probabilities"], self._about["labels"]
+        answer["labels"] = labels
         if service == "ClassifierService":
-            return {"label": labels[chances.argmax()], **found}
+            return {**answer, "label": labels[chances.argmax()]}
         limits = self._options["thresholds"]
         is_given = chances > np.array([limits[n] for n in labels], np.float32)
-        return {"predicted": [*itertools.compress(labels, is_given)], **found}
+        return {**answer, "predicted": [*itertools.compress(labels, is_given)]}
 
 
 class WordPiece:

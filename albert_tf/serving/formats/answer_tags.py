@@ -41,7 +41,8 @@ class Task:
         ):
             values = probabilities.softmax(outputs["logits"][1 : n + 1])
             chances[begin : begin + n][best] = values[best]
-        tags = tag_spans.tags_of_words(chances, *pieces, self._labels)
+        first, goes_on = pieces
+        tags = tag_spans.tags_of_words(chances, first, goes_on, self._labels)
         sizes = (len(character.encode()) for character in text)
         byte = [0, *itertools.accumulate(sizes)]
         spans = []
