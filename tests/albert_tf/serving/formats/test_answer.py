@@ -240,11 +240,13 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     assert len(found) == len(wanted) == len(TEXTS) + 3 + 6
     bad = [i for i, row in enumerate(wanted) if "error" in row]
     assert [i for i, row in enumerate(found) if "error" in row] == bad
-    assert len(bad) == 5 or "options" in names
+    assert 5 <= len(bad) < 10
     for row, expected in zip(found, wanted, strict=True):
         assert_same({**row, "error": 0}, {**expected, "error": 0})
     if kind == "tagging":
-        assert len({len(row["spans"]) for row in found if "id" in row}) > 5
+        assert len({len(row.get("spans", ())) for row in found}) > 5
+    if kind == "squad 2.0":
+        assert {not row.get("answer") for row in found[-300:]} == {True, False}
 
 
 def assert_same(found, expected):

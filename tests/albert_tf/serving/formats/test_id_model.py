@@ -192,12 +192,20 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
     }
 
 
-def test_what_answer_py_cannot_do_is_said(tiny_vocab, tmp_path, caplog):
-    model = id_services.make_model("tagging", tiny_vocab)
+@pytest.mark.parametrize(
+    ("kind", "parts"),
+    [
+        ("tagging", "answer_tags offsets overlaps tag_spans wordpiece_rules"),
+        ("squad 1.1", "answer_squad offsets overlaps squad_spans"),
+        ("race", "answer_race"),
+    ],
+)
+def test_a_folder_has_what_its_task_needs(kind, parts, tiny_vocab, tmp_path):
+    model = id_services.make_model(kind, tiny_vocab)
     id_model.save(model, str(tmp_path / "model"), lite_model.FORMAT)
-    assert "does not answer for a TagService. Make the inputs" in caplog.text
-    names = {file.name for file in (tmp_path / "model").iterdir()}
-    assert "answer.py" not in names and "model.json" in names
+    names = {file.stem for file in (tmp_path / "model").glob("*.py")}
+    shared = {"answer", "cleaning", "probabilities"}
+    assert names - {"words"} == {*parts.split(), *shared}
 
 
 def test_too_long_sequences_get_no_answer(form, saved):
