@@ -1,6 +1,5 @@
 """answer.py in a process without TensorFlow, against the SavedModel."""
 
-import dataclasses
 import functools
 import io
 import itertools
@@ -218,13 +217,6 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     service = make_service(kind, tokenization.load(vocabulary))
     folder = tmp_path / "export"
     model = id_model.IdModel(service, vocabulary)
-    if kind in WINDOWS:
-        long = WINDOWS[kind][1]
-        kept = {
-            "windows": long.windows,
-            "window_stride": long.stride(LENGTH),
-        }
-        model = dataclasses.replace(model, options=kept)
     id_model.save(model, str(folder), FORMS[form])
     saved_model.save(service, str(tmp_path / "saved"))
     signature = ask.load(str(tmp_path / "saved"), "serving_default")
