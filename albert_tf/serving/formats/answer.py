@@ -39,7 +39,7 @@ GROUP = 8 * BATCH_SIZE  # Texts that are sorted by length.
 # Of a service the file that knows its task, and the outputs of the network that
 # its answers are made of.
 TASKS: dict[str, tuple[str, Sequence[str]]] = {
-    "ClassifierService": ("", ("probabilities",)),
+    "ClassifierService": ("", ("probabilities", "layers")),
     "MultiLabelService": ("", ("probabilities",)),
     "RegressionService": ("", ("logits",)),
     "EmbeddingService": ("", ("embedding",)),
