@@ -358,7 +358,7 @@ def run(settings):
     if settings.name != "x":
         Garbage()
     if settings.name == "taken":
-        raise errors.UserError("is taken.", "name", "taken")
+        raise errors.UserError("`name=taken` is taken.")
     if settings.name == "fault":
         raise TypeError("A fault.")
 
