@@ -599,7 +599,7 @@ def _parsed(
         )
 
     found = text_files.read_own(path, wanted, parse, header=options.header)
-    rows = list(text_files.strictly(list(found)))
+    rows = list(text_files.strictly(found))
     if rows and not any(text.strip() for row in rows for text in row.texts):
         raise errors.UserError(
             f"`text_columns={options.text_columns}` is empty in all "

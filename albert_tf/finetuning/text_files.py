@@ -67,15 +67,12 @@ def bad_line(
 
 
 def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
-    """Yield all items; a bad line is an error.
-
-    In a list, the error counts the others, too.
-    """
-    for item in items:
+    """Yield all items; a bad line is an error, which counts the others."""
+    left = iter(items)
+    for item in left:
         if isinstance(item, BadLine):
-            several = items if isinstance(items, list) else []
-            bad = [str(Place(x.key)) for x in several if isinstance(x, BadLine)]
-            raise errors.UserError(item.message + and_others(bad[1:]))
+            bad = [str(Place(x.key)) for x in left if isinstance(x, BadLine)]
+            raise errors.UserError(item.message + and_others(bad))
         yield item
 
 
