@@ -10,7 +10,12 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.squad import squad_answers, squad_data, squad_metrics
+from albert_tf.finetuning.squad import (
+    squad_answers,
+    squad_data,
+    squad_metrics,
+    squad_results,
+)
 from tests.parity.test_original_squad import find_windows
 
 # Answers in an n-best list, pieces of the longest answer, and the unit of the
@@ -84,12 +89,8 @@ def test_null_odds_and_thresholded_answers_are_those_of_the_original(
 ):
     found, null = answered
     assert null == recorded("null_odds")
-    texts = squad_answers.apply_threshold(
-        {id_: best[0].text for id_, best in found.items()},
-        null,
-        0.0,
-        squad_answers.ORIGINAL_RULE,
-    )
+    results = squad_results.Results((), found, null, original_threshold=True)
+    texts = results.texts(0.0)
     expected = recorded("predictions_threshold_0")
     assert texts == expected
     assert {True, False} == {text == "" for text in expected.values()}

@@ -85,12 +85,6 @@ class SquadOptions:
     windows: squad_features.WindowOptions = squad_features.WindowOptions()
     answers: squad_answers.AnswerOptions = squad_answers.AnswerOptions()
 
-    @property
-    def rule(self) -> squad_answers.ThresholdRule:
-        if self.original_threshold:
-            return squad_answers.ORIGINAL_RULE
-        return squad_answers.RULE
-
 
 class SquadTask(base.Task):
     """SQuAD 1.1 or 2.0. An example is a question, its records are windows."""
@@ -329,8 +323,8 @@ class SquadTask(base.Task):
             examples,
             n_best,
             null_scores,
-            self.options.rule,
             self.options.answer_units,
+            self.options.original_threshold,
         )
 
     def _threshold(self, results: squad_results.Results) -> float:

@@ -18,12 +18,7 @@ import numpy as np
 from albert_tf.common import ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import overlaps
-from albert_tf.finetuning.squad import (
-    squad_data,
-    squad_features,
-    squad_metrics,
-    squad_spans,
-)
+from albert_tf.finetuning.squad import squad_data, squad_features, squad_spans
 
 # The answer to a question whose windows propose nothing.
 _EMPTY_V1 = ("empty", 0.0)
@@ -295,61 +290,4 @@ def null_scores(
             cls_logits[span].min(axis=0, initial=_NO_WINDOW).mean()
         )
         for question, span in zip(questions, windows.spans, strict=True)
-    }
-
-
-@dataclasses.dataclass(frozen=True)
-class ThresholdRule:
-    """How the threshold for "no answer" is found and applied.
-
-    Attributes:
-        floor: The threshold at which nothing is answered; the search begins
-            there. None stands for just below the lowest score.
-        inclusive: Whether a question whose score equals the threshold is
-            answered, as the search assumes.
-        scoring: The threshold that the reported scores apply on top; None for
-            the one that was found.
-    """
-
-    floor: float | None = None
-    inclusive: bool = True
-    scoring: float | None = None
-
-    def is_answered(self, null_score: float, threshold: float) -> bool:
-        if self.inclusive:
-            return null_score <= threshold
-        return null_score < threshold
-
-    def lowest(self, scores: Mapping[str, float]) -> float:
-        """Return where the search begins, as a number that JSON can hold."""
-        if self.floor is not None:
-            return self.floor
-        return math.nextafter(min(scores.values(), default=0.0), -math.inf)
-
-
-RULE = ThresholdRule()
-# The scores are logits, but the original treats them as probabilities: it never
-# tries a threshold below 0 unless it helps at once, and reports questions with
-# a score above 1 as not answered. The question at the threshold is lost.
-ORIGINAL_RULE = ThresholdRule(
-    floor=squad_metrics.OFFICIAL_FLOOR,
-    inclusive=False,
-    scoring=squad_metrics.OFFICIAL_THRESHOLD,
-)
-
-
-def apply_threshold(
-    texts: Mapping[str, str],
-    scores: Mapping[str, float],
-    threshold: float,
-    rule: ThresholdRule = RULE,
-) -> dict[str, str]:
-    """Return the texts, "" where the score for "no answer" is too high.
-
-    DIFFERS: a question at the threshold is answered, as the search counts it;
-    with `ORIGINAL_RULE` it is not.
-    """
-    return {
-        id_: text if rule.is_answered(scores[id_], threshold) else ""
-        for id_, text in texts.items()
     }

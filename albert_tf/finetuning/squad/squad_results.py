@@ -2,6 +2,8 @@
 
 import dataclasses
 import functools
+import math
+import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -17,13 +19,19 @@ class Results:
 
     Thresholds are for the scores for "no answer", `null_scores`, which SQuAD
     1.1 does not have. `n_best` is id to the best answers.
+
+    DIFFERS: a question at the threshold is answered, as the search for the
+    best one counts it. With `original_threshold` it is not, and the scores,
+    which are logits, are taken for probabilities: the search begins at 0
+    rather than just below the lowest score, and what is reported counts a
+    question with a score above 1 as not answered.
     """
 
     questions: Sequence[squad_data.Question]
     n_best: Mapping[str, Sequence[squad_answers.Candidate]]
     null_scores: Mapping[str, float] | None
-    rule: squad_answers.ThresholdRule
     answer_units: str | None = None
+    original_threshold: bool = False
 
     @property
     def are_labelled(self) -> bool:
@@ -42,12 +50,16 @@ class Results:
         """Id to the best text, whatever the score for "no answer"."""
         return {id_: entries[0].text for id_, entries in self.n_best.items()}
 
-    def best_threshold(self) -> float:
-        """Return the threshold with the best F1; the questions are labelled.
+    @property
+    def _lowest(self) -> float:
+        """Where the search begins, as a number that JSON can hold."""
+        if self.original_threshold:
+            return squad_metrics.OFFICIAL_FLOOR
+        lowest = min((self.null_scores or {}).values(), default=0.0)
+        return math.nextafter(lowest, -math.inf)
 
-        DIFFERS: the search begins just below the lowest score rather than at 0,
-        since the scores are logits; `ORIGINAL_RULE` begins at 0.
-        """
+    def best_threshold(self) -> float:
+        """Return the threshold with the best F1; the questions are labelled."""
         null, texts = self.null_scores or {}, self._texts
         _, threshold = squad_metrics.best_threshold(
             squad_metrics.raw_scores(
@@ -59,7 +71,7 @@ class Results:
                 question.id: bool(question.answers)
                 for question in self.questions
             },
-            self.rule.lowest(null),
+            self._lowest,
         )
         return threshold
 
@@ -67,30 +79,28 @@ class Results:
         """Return id to text, "" where there is no answer."""
         if self.null_scores is None:
             return self._texts
-        return squad_answers.apply_threshold(
-            self._texts, self.null_scores, threshold, self.rule
-        )
+        is_below = operator.lt if self.original_threshold else operator.le
+        return {
+            id_: text if is_below(self.null_scores[id_], threshold) else ""
+            for id_, text in self._texts.items()
+        }
 
     def score(self, threshold: float) -> dict[str, float]:
-        """Return the official metrics; see `squad.SquadTask.score`.
-
-        DIFFERS: the official scoring applies a threshold of its own, 1, which
-        is meant for probabilities; here it is the one that was found. With
-        `ORIGINAL_RULE` it is 1.
-        """
+        """Return the official metrics; see `squad.SquadTask.score`."""
         if self.null_scores is None:
             return squad_metrics.score_version_1(
                 self.questions, self._texts, self._units
             )
         texts, limit = self._texts, threshold
-        if self.rule.scoring is not None:
-            texts, limit = self.texts(threshold), self.rule.scoring
+        if self.original_threshold:
+            texts = self.texts(threshold)
+            limit = squad_metrics.OFFICIAL_THRESHOLD
         results = squad_metrics.score_version_2(
             self.questions,
             texts,
             self.null_scores,
             threshold=limit,
-            floor=self.rule.lowest(self.null_scores),
+            floor=self._lowest,
             units=self._units,
         )
         return {**results, "null_score_diff_threshold": threshold}

@@ -233,10 +233,11 @@ class AnswerServiceV2(AnswerService):
         score = answer_ops.null_scores(
             outputs["cls_logits"], windows, tf.size(question)
         )
-        rule = self._options.rule
         limit = tf.constant(self._threshold, tf.float64)
         wide = tf.cast(score, tf.float64)
-        is_answered = wide <= limit if rule.inclusive else wide < limit
+        is_answered = wide <= limit
+        if self._options.original_threshold:
+            is_answered = wide < limit
         return {
             **found,
             "answer": tf.where(is_answered, found["answer"], ""),

@@ -223,14 +223,6 @@ def test_equal_spans_are_merged_where_the_first_stood():
     assert [column.tolist() for column in found] == list(expected)
 
 
-def test_the_search_begins_where_nothing_is_answered():
-    scores = {"a": -3.5, "b": 2.0}
-    lowest = squad_answers.RULE.lowest(scores)
-    texts = squad_answers.apply_threshold({"a": "x", "b": "y"}, scores, lowest)
-    assert set(texts.values()) == {""}
-    assert lowest == pytest.approx(-3.5)
-
-
 @pytest.mark.parametrize("context", ["a \u3000 b", "\u3000\n \t "])
 def test_white_space_alone_is_no_answer(context):
     """A piece for each character; the white ones have the best scores."""

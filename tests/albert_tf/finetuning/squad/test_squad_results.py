@@ -27,9 +27,7 @@ NULL_SCORES = {"a": -5.0, "b": 3.0, "7": 1.0}
 
 
 def results(null_scores=NULL_SCORES, questions=QUESTIONS):
-    return squad_results.Results(
-        questions, N_BEST, null_scores, squad_answers.RULE
-    )
+    return squad_results.Results(questions, N_BEST, null_scores)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +68,6 @@ def test_units_are_those_of_the_paragraphs_or_given():
             asked,
             {"a": [squad_answers.Candidate("北京", 1.0, 0.0, 0.0)]},
             null_scores,
-            squad_answers.RULE,
             units,
         )
         assert found.score(1.0)["f1"] == pytest.approx(score)
@@ -84,7 +81,7 @@ TEXTS = {"q0": "rain", "q1": "hill", "q2": "hill", "q3": "old hill"}
 NULL = {"q0": 4.0, "q1": -2.0, "q2": 3.0, "q3": 2.0}
 
 
-def decide(null, rule, texts=TEXTS):
+def decide(null, texts=TEXTS, *, original=False):
     hill = (squad_data.Answer("hill", 2),)
     asked = [
         squad_data.Question(id_, "?", "A hill.", gold, is_impossible=not gold)
@@ -94,7 +91,9 @@ def decide(null, rule, texts=TEXTS):
         id_: [squad_answers.Candidate(text, 1.0, 0.0, 0.0)]
         for id_, text in texts.items()
     }
-    found = squad_results.Results(asked, n_best, null, rule)
+    found = squad_results.Results(
+        asked, n_best, null, original_threshold=original
+    )
     threshold = found.best_threshold()
     scores = found.score(threshold)
     assert scores["null_score_diff_threshold"] == threshold
@@ -102,14 +101,14 @@ def decide(null, rule, texts=TEXTS):
 
 
 def test_our_threshold_answers_the_question_at_it():
-    threshold, final, scores = decide(NULL, squad_answers.RULE)
+    threshold, final, scores = decide(NULL)
     assert threshold == 2.0
     assert final == {"q0": "", "q1": "hill", "q2": "", "q3": "old hill"}
     assert scores["f1"] == scores["best_f1"]
     assert scores["f1"] == pytest.approx(100 * (1 + 1 + 1 + 2 / 3) / 4)
     assert scores["NoAns_f1"] == 100
     # The original loses the question at the threshold.
-    threshold, final, scores = decide(NULL, squad_answers.ORIGINAL_RULE)
+    threshold, final, scores = decide(NULL, original=True)
     assert threshold == 2.0
     assert final == {"q0": "", "q1": "hill", "q2": "", "q3": ""}
     assert scores["f1"] == pytest.approx(75)
@@ -118,10 +117,10 @@ def test_our_threshold_answers_the_question_at_it():
 def test_the_original_scores_with_a_threshold_of_one():
     """Answers with a score above 1 count as none, though they are written."""
     null = {"q0": 4.0, "q1": 1.5, "q2": 3.0, "q3": 2.0}
-    threshold, final, scores = decide(null, squad_answers.ORIGINAL_RULE)
+    threshold, final, scores = decide(null, original=True)
     assert (threshold, final["q1"]) == (2.0, "hill")
     assert scores["f1"] == 50
-    _, _, ours = decide(null, squad_answers.RULE)
+    _, _, ours = decide(null)
     assert ours["f1"] == pytest.approx(100 * (3 + 2 / 3) / 4)
 
 
@@ -130,10 +129,10 @@ def test_the_original_does_not_search_below_zero():
     texts = dict.fromkeys(TEXTS, "wrong")
     null = {id_: score - 10 for id_, score in NULL.items()}
     below_all = math.nextafter(-12.0, -math.inf)
-    threshold, _, scores = decide(null, squad_answers.RULE, texts)
+    threshold, _, scores = decide(null, texts)
     assert (threshold, scores["f1"]) == (below_all, 50.0)
     assert json.loads(json.dumps(below_all)) == below_all
-    threshold, _, scores = decide(null, squad_answers.ORIGINAL_RULE, texts)
+    threshold, _, scores = decide(null, texts, original=True)
     assert (threshold, scores["f1"]) == (0.0, 0.0)
 
 
