@@ -130,6 +130,6 @@ def test_every_console_script_is_a_command():
 def test_what_running_needs_has_no_test_packages():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = " ".join(project["dependencies"])
-    for name in ("models-official", "pytest", "scikit", "hypothesis"):
+    for name in ("models-official", "pytest", "hypothesis"):
         assert name not in needed
     assert "==" not in needed

@@ -173,27 +173,20 @@ class EmbeddingTask(base.Task):
             texts = [text for example in part for text in example.texts]
             pieces = self.tokenizer.encode_batch(texts)
             sizes = np.reshape([len(ids) for ids in pieces], [len(part), -1])
-            cut += [
-                example.guid
-                for example, longest in zip(part, sizes.max(1), strict=True)
-                if longest > limit
-            ]
-            empty += [
-                example.guid
-                for example, shortest in zip(part, sizes.min(1), strict=True)
-                if not shortest
-            ]
-            packed = [
-                packing.pack(ids, (), self.tokenizer, self.max_seq_length)
-                for ids in pieces
-            ]
+            for example, row in zip(part, sizes, strict=True):
+                if row.max() > limit:
+                    cut.append(example.guid)
+                if not row.min():
+                    empty.append(example.guid)
+            packed = packing.pack_all(
+                ((ids, ()) for ids in pieces),
+                self.tokenizer,
+                self.max_seq_length,
+            )
             shape = (len(part), *layout[0].shape)
             scores = [e.score or 0.0 for e in part]
             values = {
-                **{
-                    k: np.stack([p[k] for p in packed]).reshape(shape)
-                    for k in packing.NAMES
-                },
+                **{k: rows.reshape(shape) for k, rows in packed.items()},
                 "label_ids": np.array(scores, np.float32)
                 / np.float32(self.options.max_score),
                 "is_real_example": np.ones(len(part), np.int64),

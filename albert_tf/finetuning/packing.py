@@ -1,6 +1,6 @@
 """Two texts to the ids of one sequence."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -13,6 +13,16 @@ NAMES = ("input_ids", "input_mask", "segment_ids")
 def max_pieces(second: Sequence[int], max_seq_length: int) -> int:
     """Return how many pieces fit together with `[CLS]` and `[SEP]`."""
     return max_seq_length - (3 if second else 2)
+
+
+def pack_all(
+    pairs: Iterable[Sequence[Sequence[int]]],
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+) -> dict[str, np.ndarray]:
+    """Do what `pack` does for each pair; return int64 [pairs, S]."""
+    rows = [pack(one, two, tokenizer, max_seq_length) for one, two in pairs]
+    return {name: np.stack([row[name] for row in rows]) for name in NAMES}
 
 
 def pack(

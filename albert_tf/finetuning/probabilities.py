@@ -55,17 +55,13 @@ def mean_area(rows: np.ndarray, is_right: np.ndarray) -> float:
         is_right: bool of this shape. Columns that are all right or all wrong
             do not count; without others it is 0.5.
     """
-    from scipy import stats  # Takes half a second.
+    from sklearn import metrics  # Takes a second.
 
-    areas = []
-    for values, right in zip(rows.T, is_right.T, strict=True):
-        positive = int(right.sum())
-        negative = len(right) - positive
-        if positive and negative:
-            ranks = stats.rankdata(values)[right].sum()
-            pairs = positive * negative
-            areas.append((ranks - positive * (positive + 1) / 2) / pairs)
-    return float(np.mean(areas)) if areas else 0.5
+    has_both = is_right.any(0) & ~is_right.all(0)
+    if not has_both.any():
+        return 0.5
+    is_right, rows = is_right[:, has_both], rows[:, has_both]
+    return float(metrics.roc_auc_score(is_right, rows))
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:

@@ -373,12 +373,11 @@ class TableTask(glue.TextTask):
             **({"window_stride": stride} if one.long.is_divided else {}),
         }
 
-    def featurize(
-        self, examples: Sequence[TextExample], split: str
-    ) -> Iterator[dict[str, np.ndarray]]:
-        if self.options.long.is_divided:
-            return windows.featurize(self, examples)
-        return super().featurize(examples, split)
+    def pieces(self, examples: Sequence[TextExample]) -> list[Any]:
+        if not self.options.long.is_divided:
+            return super().pieces(examples)
+        found = zip(examples, windows.divide(self, examples), strict=True)
+        return [(example, ids, ()) for example, each in found for ids in each]
 
     def of_examples(
         self, outputs: base.Outputs, examples: Sequence[TextExample]

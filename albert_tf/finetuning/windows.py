@@ -5,18 +5,17 @@ not in training. So a long text is learnt as often as it has windows.
 """
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import overlaps, packing
+from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 FIRST, MEAN, MAX = "first", "mean", "max"
-_BATCH = 256  # Texts that are cut together.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,30 +73,6 @@ def divide(
         ]
         for ids in task.tokenizer.encode_batch(texts)
     ]
-
-
-def featurize(
-    task: Any, examples: Sequence[TextExample]
-) -> Iterator[dict[str, np.ndarray]]:
-    length = task.max_seq_length
-    for start in range(0, len(examples), _BATCH):
-        part = examples[start : start + _BATCH]
-        found = divide(task, part)
-        packed = [
-            packing.pack(ids, (), task.tokenizer, length)
-            for several in found
-            for ids in several
-        ]
-        of_windows = [
-            example
-            for example, several in zip(part, found, strict=True)
-            for _ in several
-        ]
-        yield {
-            **{k: np.stack([p[k] for p in packed]) for k in packing.NAMES},
-            "label_ids": task.label_ids(of_windows),
-            "is_real_example": np.ones(len(packed), np.int64),
-        }
 
 
 def pool(outputs: np.ndarray, counts: Sequence[int], how: str) -> np.ndarray:

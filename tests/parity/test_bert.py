@@ -169,14 +169,9 @@ def test_exports_of_real_weights_give_the_same_vectors(minilm, tmp_path, form):
         assert outputs["truncated"].numpy().tolist().index(True) == 28
     else:
         tokenizer = ours_of(minilm)
-        rows = [
-            packing.pack(tokenizer.encode(text), (), tokenizer, 256)
-            for text in texts
-        ]
-        inputs = {
-            name: np.array([row[name] for row in rows], np.int32)
-            for name in packing.NAMES
-        }
+        pairs = [(tokenizer.encode(text), ()) for text in texts]
+        rows = packing.pack_all(pairs, tokenizer, 256)
+        inputs = {name: ids.astype(np.int32) for name, ids in rows.items()}
         path = f"{folder}/{onnx_model.FORMAT.file_name}"
         outputs = onnx_model.FORMAT.ask(path, "tokens", inputs)
     np.testing.assert_allclose(

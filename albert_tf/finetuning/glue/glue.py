@@ -66,32 +66,17 @@ class TextTask(base.Task):
         cut: list[str] = []
         empty: list[str] = []
         for start in range(0, len(examples), _BATCH):
-            part = examples[start : start + _BATCH]
-            pairs = list(
-                zip(
-                    self.tokenizer.encode_batch([e.text_a for e in part]),
-                    self.tokenizer.encode_batch([e.text_b for e in part]),
-                    strict=True,
-                )
-            )
-            cut += [
-                example.guid
-                for example, texts in zip(part, pairs, strict=True)
-                if sum(map(len, texts))
-                > packing.max_pieces(texts[1], self.max_seq_length)
-            ]
-            empty += [
-                example.guid
-                for example, texts in zip(part, pairs, strict=True)
-                if not any(texts)
-            ]
-            packed = [
-                packing.pack(first, second, self.tokenizer, self.max_seq_length)
-                for first, second in pairs
-            ]
+            part = self.pieces(examples[start : start + _BATCH])
+            for example, *pair in part:
+                longest = packing.max_pieces(pair[1], self.max_seq_length)
+                if sum(map(len, pair)) > longest:
+                    cut.append(example.guid)
+                if not any(pair):
+                    empty.append(example.guid)
+            pairs = (pair for _, *pair in part)
             yield {
-                **{k: np.stack([p[k] for p in packed]) for k in packing.NAMES},
-                "label_ids": self.label_ids(part),
+                **packing.pack_all(pairs, self.tokenizer, self.max_seq_length),
+                "label_ids": self.label_ids([example for example, *_ in part]),
                 "is_real_example": np.ones(len(part), np.int64),
             }
         self.remark(
@@ -100,6 +85,14 @@ class TextTask(base.Task):
             cut,
         )
         self.remark(base.EMPTY, empty)
+
+    def pieces(
+        self, examples: Sequence[glue_data.TextExample]
+    ) -> list[tuple[glue_data.TextExample, Sequence[int], Sequence[int]]]:
+        """Return the pieces of both texts of each record, with its example."""
+        first = self.tokenizer.encode_batch([e.text_a for e in examples])
+        second = self.tokenizer.encode_batch([e.text_b for e in examples])
+        return list(zip(examples, first, second, strict=True))
 
     def label_ids(
         self, examples: Sequence[glue_data.TextExample]

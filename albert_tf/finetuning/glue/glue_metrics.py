@@ -1,89 +1,41 @@
-"""The official metrics of GLUE.
-
-Equal to those of scikit-learn and scipy.
+"""The metrics of GLUE, computed by scikit-learn and scipy.
 
 Source: the GLUE paper, table 1; names as in the original's classifier_utils
 where it has them.
 """
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-
-def _accuracy(predicted: np.ndarray, expected: np.ndarray) -> float:
-    return float((predicted == expected).mean())
-
-
-def _f1(predicted: np.ndarray, expected: np.ndarray) -> float:
-    """Return F1 of class 1; 0 if it is neither predicted nor expected."""
-    is_predicted, is_expected = predicted == 1, expected == 1
-    total = is_predicted.sum() + is_expected.sum()
-    return float(2 * (is_predicted & is_expected).sum() / max(total, 1))
-
-
-def _matthews(predicted: np.ndarray, expected: np.ndarray) -> float:
-    """Return Matthews correlation; 0 where its denominator is 0.
-
-    Source: Gorodkin, "Comparing two K-category assignments by a K-category
-    correlation coefficient", equation 8; for two classes it is Matthews'.
-    """
-    if _is_constant(predicted) or _is_constant(expected):
-        return 0.0
-    classes = np.union1d(predicted, expected)
-    counts = [
-        (values[:, None] == classes).sum(0, dtype=np.float64)
-        for values in (predicted, expected)
-    ]
-    total, correct = len(expected), (predicted == expected).sum()
-    covariance = correct * total - counts[0] @ counts[1]
-    variances = [total**2 - count @ count for count in counts]
-    return float(covariance / np.sqrt(variances[0] * variances[1]))
-
-
-def _correlation(
-    name: str, predicted: np.ndarray, expected: np.ndarray
-) -> float:
-    """Return scipy's `pearsonr` or `spearmanr`; 0 where it is not defined."""
-    from scipy import stats  # Takes half a second.
-
-    if _is_constant(predicted) or _is_constant(expected):
-        return 0.0
-    both = predicted.astype(np.float64), expected.astype(np.float64)
-    return float(getattr(stats, name)(*both).statistic)
-
-
-def _mean_squared_error(predicted: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.square(expected - predicted).mean())
-
-
-def _mean_absolute_error(predicted: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.abs(expected - predicted).mean())
-
-
-def _root_mean_squared_error(
-    predicted: np.ndarray, expected: np.ndarray
-) -> float:
-    return float(np.sqrt(_mean_squared_error(predicted, expected)))
-
-
-def _is_constant(values: np.ndarray) -> bool:
-    return bool((values == values[0]).all())
-
-
-_METRICS: dict[str, Callable[[np.ndarray, np.ndarray], float]] = {
-    "accuracy": _accuracy,
-    "matthew_corr": _matthews,
-    "f1": _f1,
-    "pearson": functools.partial(_correlation, "pearsonr"),
-    "spearmanr": functools.partial(_correlation, "spearmanr"),
-    "mse": _mean_squared_error,
-    "mae": _mean_absolute_error,
-    "rmse": _root_mean_squared_error,
-}
-OF_CLASSES, OF_NUMBERS = tuple(_METRICS)[:3], tuple(_METRICS)[3:]
+OF_CLASSES = ("accuracy", "matthew_corr", "f1")
 ERRORS = ("mse", "mae", "rmse")  # The smaller, the better.
+OF_NUMBERS = ("pearson", "spearmanr", *ERRORS)
+_OF_SCIPY = {"pearson": "pearsonr", "spearmanr": "spearmanr"}
+_OF_SKLEARN = {
+    "matthew_corr": "matthews_corrcoef",
+    "mse": "mean_squared_error",
+    "mae": "mean_absolute_error",
+    "rmse": "root_mean_squared_error",
+}
+
+
+def _compute(name: str, predicted: np.ndarray, expected: np.ndarray) -> float:
+    if name == "accuracy":
+        return float((predicted == expected).mean())
+    are_constant = any((x == x[0]).all() for x in (predicted, expected))
+    if are_constant and name in ("matthew_corr", *_OF_SCIPY):
+        return 0.0  # It is not defined.
+    if name in _OF_SCIPY:
+        from scipy import stats  # Takes half a second.
+
+        both = predicted.astype(np.float64), expected.astype(np.float64)
+        return float(getattr(stats, _OF_SCIPY[name])(*both).statistic)
+    from sklearn import metrics  # Takes a second.
+
+    if name == "f1":
+        return float(metrics.f1_score(expected, predicted, zero_division=0))
+    return float(getattr(metrics, _OF_SKLEARN[name])(expected, predicted))
 
 
 def score(
@@ -91,10 +43,11 @@ def score(
 ) -> dict[str, float]:
     """Return metrics of classes or numbers [examples].
 
-    All are up to 1, but for the errors of numbers: `mse`, `mae`, `rmse`.
+    All are up to 1, but for the errors of numbers.
 
-    A prediction that is not finite is a `ValueError`.
+    Raises:
+        ValueError: A prediction is not finite.
     """
     if not np.isfinite(predicted).all():
         raise ValueError("Predictions are NaN or infinite.")
-    return {name: _METRICS[name](predicted, expected) for name in names}
+    return {name: _compute(name, predicted, expected) for name in names}

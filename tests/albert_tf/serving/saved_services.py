@@ -88,16 +88,10 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
 
 def pack(tokenizer, first, second=None):
     """What the Python side makes of texts, padded to MAX_SEQ_LENGTH."""
-    rows = [
-        packing.pack(
-            tokenizer.encode(a), tokenizer.encode(b), tokenizer, MAX_SEQ_LENGTH
-        )
-        for a, b in zip(first, second or [""] * len(first), strict=True)
-    ]
-    return {
-        name: tf.constant([row[name] for row in rows], tf.int32)
-        for name in rows[0]
-    }
+    texts = zip(first, second or [""] * len(first), strict=True)
+    pairs = [map(tokenizer.encode, pair) for pair in texts]
+    rows = packing.pack_all(pairs, tokenizer, MAX_SEQ_LENGTH)
+    return {name: tf.constant(ids, tf.int32) for name, ids in rows.items()}
 
 
 def are_cut(tokenizer, first, second=None):
