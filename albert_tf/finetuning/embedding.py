@@ -145,7 +145,7 @@ class EmbeddingTask(base.Task):
                 )
 
     def read_own(self, path: str) -> list[TextGroup | text_files.BadLine]:
-        return embedding_data.read_texts(path)
+        return embedding_data.read(path, embedding_data.TEXTS)
 
     def layout(self, split: str) -> layouts.Layout:
         if split == base.PREDICT:

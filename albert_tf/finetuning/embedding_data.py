@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.common import errors
@@ -50,17 +50,8 @@ def read(
         has_scores: Whether those of SCORED are needed. They are finite.
     """
     texts = _TEXTS[kind]
-    wants = kind == SCORED and has_scores
-    return _read(path, texts, [*texts, *["score"] * wants])
+    inputs = [*texts, *["score"] * (kind == SCORED and has_scores)]
 
-
-def read_texts(path: str) -> list[TextGroup | text_files.BadLine]:
-    return _read(path, ("text",), ["text"])
-
-
-def _read(
-    path: str, texts: Sequence[str], inputs: Sequence[str]
-) -> list[TextGroup | text_files.BadLine]:
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[TextGroup]:

@@ -12,7 +12,7 @@ import operator
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from absl import logging
 
@@ -39,21 +39,6 @@ class FeatureFile:
 
     path: str
     num_records: int
-
-
-class Added(Protocol):
-    """Features that do not follow from the text, such as a teacher's outputs.
-
-    Attributes:
-        facts: What they follow from.
-    """
-
-    facts: Mapping[str, Any]
-
-    def joined(
-        self, framed: Iterable[Sequence[bytes]]
-    ) -> Iterator[Sequence[bytes]]:
-        """Add them to framed records, which come in order."""
 
 
 def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
@@ -189,7 +174,7 @@ def cached(
     split: str,
     folder: str,
     examples: Sequence[base.Example],
-    added: Added | None = None,
+    added: Any = None,
 ) -> FeatureFile:
     """Return the features of a split; make them if they are not there.
 
@@ -197,7 +182,7 @@ def cached(
     training are shuffled, so that batches do not follow the order of the data.
 
     Args:
-        added: What else the records hold.
+        added: A `StoredOutputs` of a teacher, which the records hold, too.
     """
     facts = describe(task, source, split)
     if added:

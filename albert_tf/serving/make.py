@@ -1,7 +1,7 @@
 """From a task, or the name of a kind of task, to its service."""
 
-import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 from albert_tf.common import errors
 from albert_tf.finetuning import (
@@ -18,7 +18,6 @@ from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
-    pretraining,
     question_answering,
     token_classification,
 )
@@ -28,7 +27,6 @@ from albert_tf.serving.services import (
     answer_service,
     choice_service,
     embedding_service,
-    encoder_service,
     service,
     tag_service,
     text_service,
@@ -36,72 +34,35 @@ from albert_tf.serving.services import (
 from albert_tf.text import tokenization
 
 
-def of_encoder(
-    encoder: AlbertModel,
+def of_texts(
+    model: classification.AlbertClassifier,
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
+    **about: Any,
 ) -> service.Service:
-    """Serve an encoder alone."""
-    return encoder_service.EncoderService(encoder, tokenizer, max_seq_length)
-
-
-def of_pretraining(
-    encoder: AlbertModel,
-    tokenizer: tokenization.AnyTokenizer,
-    max_seq_length: int,
-    *,
-    sentence_order: bool,
-) -> service.Service:
-    """Serve an encoder with the heads of pretraining, new ones."""
-    model = pretraining.AlbertPretrainer(encoder, sentence_order)
-    return encoder_service.PretrainedService(model, tokenizer, max_seq_length)
-
-
-def of_labels(
-    encoder: AlbertModel,
-    tokenizer: tokenization.AnyTokenizer,
-    max_seq_length: int,
-    *,
-    labels: Sequence[str],
-    are_several: bool,
-    pairs: bool,
-) -> service.Service:
-    """Serve a classifier, new; without labels a regression.
+    """Serve a classifier; without labels a regression.
 
     Args:
-        are_several: A text has the labels whose probability is above 0.5.
+        about: See `TextService`. With `thresholds` of probabilities a text may
+            have several labels.
     """
-    model = classification.AlbertClassifier(encoder, len(labels) or 1)
-    thresholds = [multi_label.EVEN] * len(labels) if are_several else None
-    kind = _text_service(labels, thresholds)
-    return kind(model, tokenizer, max_seq_length, labels=labels, pairs=pairs)
-
-
-def _text_service(
-    labels: Sequence[str], thresholds: Sequence[float] | None = None
-) -> Callable[..., text_service.TextService]:
-    if thresholds:
+    kind: Callable[..., text_service.TextService]
+    if "thresholds" in about:
         kind = text_service.MultiLabelService
-        return functools.partial(kind, thresholds=thresholds)
-    if labels:
-        return text_service.ClassifierService
-    return text_service.RegressionService
+    elif about["labels"]:
+        kind = text_service.ClassifierService
+    else:
+        kind = text_service.RegressionService
+    return kind(model, tokenizer, max_seq_length, **about)
 
 
-def _of_texts(
-    task: glue.TextTask, model: classification.AlbertClassifier
-) -> service.Service:
-    thresholds = None
+def _about(task: glue.TextTask) -> dict[str, Any]:
+    about: dict[str, Any] = {"labels": task.labels, "pairs": task.has_pairs}
+    if isinstance(task, tables.TableTask):
+        about["long"] = task.options.long
     if isinstance(task, multi_label.MultiLabelTask):
-        thresholds = list(task.thresholds.values())
-    return _text_service(task.labels, thresholds)(
-        model,
-        task.tokenizer,
-        task.max_seq_length,
-        labels=task.labels,
-        pairs=task.has_pairs,
-        long=task.options.long if isinstance(task, tables.TableTask) else None,
-    )
+        about["thresholds"] = list(task.thresholds.values())
+    return about
 
 
 def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
@@ -114,7 +75,7 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     is_tagger = head is token_classification.AlbertTokenClassifier
     if isinstance(task, glue.TextTask):
         if head is classification.AlbertClassifier:
-            return _of_texts(task, model)
+            return of_texts(model, *rest, **_about(task))
     elif isinstance(task, embedding.EmbeddingTask) and is_embedder:
         return embedding_service.EmbeddingService(model, *rest)
     elif isinstance(task, tagging.TaggingTask) and is_tagger:

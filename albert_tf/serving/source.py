@@ -12,16 +12,16 @@ from absl import logging
 
 from albert_tf.common import errors, scores
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, registry, tagging
+from albert_tf.finetuning import base, multi_label, registry, tagging
 from albert_tf.finetuning import embedding as embedding_task
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import from_checkpoint
+from albert_tf.model.heads import classification, from_checkpoint, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source_options
-from albert_tf.serving.services import service
+from albert_tf.serving.services import encoder_service, service
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 
@@ -269,19 +269,20 @@ def make_service(
         if values["task"] == "finetuned" and values.get("exit_heads"):
             made.model.add_exits(trained_depths(source)[:-1], own_heads=True)
         return made
-    given = encoder, _load_tokenizer(source), values["max_seq_length"]
+    given = _load_tokenizer(source), values["max_seq_length"]
     if values["task"] == "encoder":
-        return make.of_encoder(*given)
+        return encoder_service.EncoderService(encoder, *given)
     if values["task"] == "pretraining":
         has_order = values.get("sentence_objective") != "none"
         has_order = values.get("has_sentence_order", has_order)
-        return make.of_pretraining(*given, sentence_order=has_order)
-    return make.of_labels(
-        *given,
-        labels=_labels(values) if values["task"] == "classifier" else [],
-        are_several=values.get("are_several", False),
-        pairs=values.get("pairs", False),
-    )
+        model = pretraining.AlbertPretrainer(encoder, has_order)
+        return encoder_service.PretrainedService(model, *given)
+    labels = _labels(values) if values["task"] == "classifier" else []
+    about = {"labels": labels, "pairs": values.get("pairs", False)}
+    if values.get("are_several"):
+        about["thresholds"] = [multi_label.EVEN] * len(labels)
+    head = classification.AlbertClassifier(encoder, len(labels) or 1)
+    return make.of_texts(head, *given, **about)
 
 
 def trained_depths(source: Source) -> tuple[int, ...]:

@@ -74,7 +74,7 @@ def make_service(
 
     from albert_tf.model.config import AlbertConfig
     from albert_tf.model.network.encoder import AlbertModel
-    from albert_tf.serving import make
+    from albert_tf.serving.services import encoder_service
     from albert_tf.text import tokenization
 
     keras.utils.set_random_seed(0)
@@ -83,7 +83,8 @@ def make_service(
     tokenizer = tokenization.load(vocabulary)
     encoder = AlbertModel(config, precision=precision)
     length = max(shape.length for shape in settings.shapes)
-    return make.of_encoder(encoder, tokenizer, length), vocabulary
+    service = encoder_service.EncoderService(encoder, tokenizer, length)
+    return service, vocabulary
 
 
 def write_albert_tf(

@@ -11,9 +11,11 @@ from albert_tf import convert_checkpoint
 from albert_tf.finetuning import registry, task_models
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source, source_options
 from albert_tf.serving.formats import hub_folder
+from albert_tf.serving.services import encoder_service
 from albert_tf.text import tokenization
 from tests.conftest import FIXTURES, PARITY_ATOL
 
@@ -108,9 +110,8 @@ def test_fill_mask_gives_our_pieces(tmp_path, vocabulary):
 
     tokenizer = tokenization.load(vocabulary)
     encoder = make_encoder(tokenizer)
-    service = make.of_pretraining(
-        encoder, tokenizer, LENGTH, sentence_order=True
-    )
+    model = pretraining.AlbertPretrainer(encoder, True)
+    service = encoder_service.PretrainedService(model, tokenizer, LENGTH)
     folder = export(tmp_path, service.model, vocabulary, tokenizer)
     pipeline = transformers.pipeline("fill-mask", folder)
     ours = service.fill_mask(tf.constant(TEXTS))

@@ -7,9 +7,11 @@ import tensorflow as tf
 
 from albert_tf.finetuning import embedding, packing, race, tagging
 from albert_tf.finetuning.squad import squad, squad_features
+from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.formats import saved_model
+from albert_tf.serving.services import encoder_service
 from tests.conftest import LAYER_ATOL
 
 MAX_SEQ_LENGTH = 16
@@ -51,7 +53,7 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
     """A kind of service, with spread weights; only the classifier has pairs."""
     given = AlbertModel(config), tokenizer, length
     if kind == "encoder":
-        service = make.of_encoder(*given)
+        service = encoder_service.EncoderService(*given)
     elif kind == "embedding":
         task = embedding.EmbeddingTask(
             tokenizer, length, embedding.EmbeddingOptions(text_pooling="max")
@@ -62,15 +64,14 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
         task = tagging.TaggingTask(tokenizer, length, options_of_tags)
         service = make.of_task(task, given[0])
     elif kind == "pretraining":
-        service = make.of_pretraining(*given, sentence_order=True)
+        model = pretraining.AlbertPretrainer(given[0], True)
+        service = encoder_service.PretrainedService(model, *given[1:])
     elif kind == "classifier":
-        service = make.of_labels(
-            *given, labels=LABELS, are_several=False, pairs=True
-        )
+        model = classification.AlbertClassifier(given[0], len(LABELS))
+        service = make.of_texts(model, *given[1:], labels=LABELS, pairs=True)
     elif kind == "regression":
-        service = make.of_labels(
-            *given, labels=(), are_several=False, pairs=False
-        )
+        model = classification.AlbertClassifier(given[0], 1)
+        service = make.of_texts(model, *given[1:], labels=(), pairs=False)
     elif kind == "race":
         task = race.RaceTask(tokenizer, length, RACE)
         service = make.of_task(task, given[0])

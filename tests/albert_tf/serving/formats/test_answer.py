@@ -12,7 +12,7 @@ from typing import ClassVar
 import pytest
 
 from albert_tf.finetuning import embedding, windows
-from albert_tf.model.heads import classification
+from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.client import ask
@@ -23,7 +23,7 @@ from albert_tf.serving.formats import (
     onnx_model,
     saved_model,
 )
-from albert_tf.serving.services import text_service
+from albert_tf.serving.services import encoder_service, text_service
 from albert_tf.text import (
     tokenization,
     tokenizer_check,
@@ -166,14 +166,15 @@ def make_service(kind, tokenizer):
     elif kind in ("tagging", "squad 1.1", "squad 2.0", "race"):
         return saved_services.make_service(kind, config, tokenizer, LENGTH)
     elif kind == "pretraining":
-        service = make.of_pretraining(*given, sentence_order=True)
+        model = pretraining.AlbertPretrainer(given[0], True)
+        service = encoder_service.PretrainedService(model, *given[1:])
     else:
-        service = make.of_labels(
-            *given,
-            labels=() if kind == "regression" else saved_services.LABELS,
-            are_several=kind == "labels",
-            pairs=kind == "pair",
-        )
+        labels = () if kind == "regression" else saved_services.LABELS
+        about = {"labels": labels, "pairs": kind == "pair"}
+        if kind == "labels":
+            about["thresholds"] = [0.5] * len(labels)
+        model = classification.AlbertClassifier(given[0], len(labels) or 1)
+        service = make.of_texts(model, *given[1:], **about)
     saved_services.spread(service.model)
     return service
 
