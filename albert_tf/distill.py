@@ -113,9 +113,6 @@ def run(settings: DistillOptions) -> None:
     shared, vectors = settings.finetuning, settings.vectors
     tokenizer = finetuning_options.load_tokenizer(shared)
 
-    def task_of(wanted: embedding.EmbeddingOptions) -> embedding.EmbeddingTask:
-        return embedding.EmbeddingTask(tokenizer, shared.max_seq_length, wanted)
-
     asked = dataclasses.replace(
         vectors,
         text_pooling=settings.teacher_pooling or known.text_pooling,
@@ -131,14 +128,12 @@ def run(settings: DistillOptions) -> None:
         lambda *_: distillation.vectors(
             settings.similarity_weight, weights, wanted.model
         ),
-        asked=task_of(asked),
+        asked=embedding.EmbeddingTask(tokenizer, shared.max_seq_length, asked),
         gives_words=settings.word_embeddings == "teacher"
         and not shared.init.init_checkpoint,
         gives_states=bool(weights),
     )
-    finetune.run(
-        "distill", settings, task_of(vectors), settings.sources, wanted
-    )
+    finetune.run("distill", settings, settings.sources, taught=wanted)
 
 
 def _complete(settings: DistillOptions, width: int) -> DistillOptions:

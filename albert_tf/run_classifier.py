@@ -112,7 +112,6 @@ from albert_tf.finetuning import (
     features,
     finetune,
     known_labels,
-    lesson,
     regression,
     saved_outputs,
 )
@@ -140,13 +139,7 @@ def run(settings: ClassifierOptions) -> None:
     sources = _sources(settings, task)
     if settings.is_table:  # Of GLUE's files one that is missing is told.
         task.eval_splits = tuple(s for s in task.eval_splits if s in sources)
-    finetune.run(
-        "run_classifier",
-        settings,
-        task,
-        sources,
-        lesson.soft_labels(settings.teaching),
-    )
+    finetune.run("run_classifier", settings, sources, task=task)
 
 
 def _with_labels(

@@ -61,12 +61,7 @@ from albert_tf.training import run_folder
 
 def run(settings: RunEmbeddingsOptions) -> None:
     settings = dataclasses.replace(settings, vectors=_with_defaults(settings))
-    task = embedding.EmbeddingTask(
-        finetuning_options.load_tokenizer(settings.finetuning),
-        settings.finetuning.max_seq_length,
-        settings.vectors,
-    )
-    finetune.run("run_embeddings", settings, task, settings.sources)
+    finetune.run("run_embeddings", settings, settings.sources)
 
 
 def _with_defaults(

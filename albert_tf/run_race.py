@@ -33,7 +33,7 @@ class RunRaceOptions(finetuning_options.TaskOptions):
 if __name__ == "__main__":
     options.check_command_line(RunRaceOptions)
 
-from albert_tf.finetuning import finetune, lesson
+from albert_tf.finetuning import finetune
 
 
 def run(settings: RunRaceOptions) -> None:
@@ -42,13 +42,8 @@ def run(settings: RunRaceOptions) -> None:
         settings.finetuning.max_seq_length,
         settings.questions,
     )
-    finetune.run(
-        "run_race",
-        settings,
-        task,
-        task.sources(settings.data_dir),
-        lesson.soft_labels(settings.teaching),
-    )
+    sources = task.sources(settings.data_dir)
+    finetune.run("run_race", settings, sources, task=task)
 
 
 if __name__ == "__main__":

@@ -83,22 +83,11 @@ class RunSquadOptions(finetuning_options.TaskOptions):
 if __name__ == "__main__":
     options.check_command_line(RunSquadOptions)
 
-from albert_tf.finetuning import finetune, lesson
+from albert_tf.finetuning import finetune
 
 
 def run(settings: RunSquadOptions) -> None:
-    task = squad.SquadTask(
-        finetuning_options.load_tokenizer(settings.finetuning),
-        settings.finetuning.max_seq_length,
-        settings.questions,
-    )
-    finetune.run(
-        "run_squad",
-        settings,
-        task,
-        settings.sources,
-        lesson.soft_labels(settings.teaching),
-    )
+    finetune.run("run_squad", settings, settings.sources)
 
 
 if __name__ == "__main__":

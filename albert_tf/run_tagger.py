@@ -37,7 +37,7 @@ class RunTaggerOptions(finetuning_options.FileOptions):
 if __name__ == "__main__":
     options.check_command_line(RunTaggerOptions)
 
-from albert_tf.finetuning import finetune, known_labels, lesson
+from albert_tf.finetuning import finetune, known_labels
 from albert_tf.model.heads import token_classification
 
 _NAMES = known_labels.Names(
@@ -48,12 +48,10 @@ _NAMES = known_labels.Names(
 
 
 def run(settings: RunTaggerOptions) -> None:
-    shared = settings.finetuning
-    tokenizer = finetuning_options.load_tokenizer(shared)
     own = settings.words
     if not own.tags:
         found = _NAMES.choose(
-            shared,
+            settings.finetuning,
             settings.train_file,
             lambda path: tagging_data.labels_of(
                 tagging_data.read(path, own.columns), path
@@ -61,14 +59,7 @@ def run(settings: RunTaggerOptions) -> None:
         )
         own = dataclasses.replace(own, tags=tagging.SEPARATOR.join(found))
         settings = dataclasses.replace(settings, words=own)
-    task = tagging.TaggingTask(tokenizer, shared.max_seq_length, own)
-    finetune.run(
-        "run_tagger",
-        settings,
-        task,
-        settings.sources,
-        lesson.soft_labels(settings.teaching),
-    )
+    finetune.run("run_tagger", settings, settings.sources)
 
 
 if __name__ == "__main__":

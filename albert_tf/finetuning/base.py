@@ -198,12 +198,6 @@ class Task(abc.ABC):
 def check_labels(
     option: str, written: str | None, labels: Sequence[str], separators: str
 ) -> None:
-    """Refuse an option that lists labels if it cannot be such a list.
-
-    Args:
-        labels: What it lists; none where it is not given.
-        separators: What stands between them, in words.
-    """
     is_odd = len(set(labels)) < max(2, len(labels)) or not all(labels)
     if labels and is_odd:
         raise errors.UserError(

@@ -72,10 +72,6 @@ def ask(
     """Return the outputs of a model for all records of examples, in order.
 
     Examples without any record have outputs of the right shape, without rows.
-
-    Args:
-        model: Takes a batch by name, returns outputs by name.
-        split: That the examples are of.
     """
     parts, found = [], [np.zeros(0, np.int64)]
     for batch, numbers in of_examples(

@@ -43,12 +43,7 @@ def num_texts(kind: str) -> int:
 def read(
     path: str, kind: str, *, has_scores: bool = True
 ) -> list[TextGroup | text_files.BadLine]:
-    """Read a table or JSON objects, see `text_files.own_entries`.
-
-    Args:
-        kind: TEXTS, or one of KINDS.
-        has_scores: Whether those of SCORED are needed. They are finite.
-    """
+    """Read a table or JSON objects, see `text_files.own_entries`."""
     texts = _TEXTS[kind]
     inputs = [*texts, *["score"] * (kind == SCORED and has_scores)]
 

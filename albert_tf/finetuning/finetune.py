@@ -18,6 +18,7 @@ from albert_tf.finetuning import (
     finetuning_options,
     lesson,
     one_run,
+    registry,
     run_data,
     saved_outputs,
 )
@@ -29,8 +30,9 @@ from albert_tf.training import distribution, memory_check, run_folder
 def run(
     program: str,
     settings: finetuning_options.TaskOptions,
-    task: base.Task,
     sources: Mapping[str, str],
+    *,
+    task: base.Task | None = None,
     taught: lesson.Lesson | None = None,
 ) -> None:
     """Train, evaluate and predict one task, once or several times.
@@ -38,8 +40,17 @@ def run(
     With several runs, each has a folder `run_1`, `run_2` and so on, and the
     best one's predictions are written beside these folders. Of several workers
     the first writes; features and logs of the others are in `worker_N`.
+
+    Args:
+        task: Default: what the options say.
+        taught: What is learned from a teacher. Default: as `task`.
     """
     shared = settings.finetuning
+    task = task or registry.make(
+        options.to_dict(settings), finetuning_options.load_tokenizer(shared)
+    )
+    teaching = getattr(settings, "teaching", None)
+    taught = lesson.soft_labels(teaching) if teaching else taught
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(shared.devices)
     runs = _options_of_runs(settings)

@@ -61,12 +61,7 @@ class Names:
         path: str | None,
         find: Callable[[str], Sequence[str]],
     ) -> Sequence[str]:
-        """Return the labels of a training file, else those of a model.
-
-        Args:
-            path: The file, if it is given.
-            find: From it to its labels.
-        """
+        """Return the labels of a training file, else those of a model."""
         init = settings.init.init_checkpoint
         known: Sequence[str] = ()
         if init and not settings.new_head:

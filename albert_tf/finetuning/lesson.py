@@ -64,11 +64,6 @@ class Lesson:
     def prepare(
         self, task: base.Task, source: str, precision: str | None = None
     ) -> None:
-        """Open the teacher, and refuse it if it does not fit.
-
-        Args:
-            precision: See `teacher.open_teacher`.
-        """
         if teacher_outputs.is_stored(self._path):
             self._stored = teacher_outputs.open_stored(self._path, task, source)
         else:

@@ -68,12 +68,7 @@ class RunPredictor:
         task_module: str | None = None,
         option: str = "run_dir",
     ) -> None:
-        """Find the task of a run; its model is loaded by `load`.
-
-        Args:
-            checkpoint: The one to use; None for the best, else the latest.
-            option: The one that names the folder.
-        """
+        """Find the task of a run; its model is loaded by `load`."""
         self._source = run_folder.read(run_dir, option)
         options = self._source.options
         if "task_name" not in options:
@@ -133,10 +128,6 @@ class RunPredictor:
         memory_check.check(step, strategy, "batch_size", self._batch_size)
 
     def answers(self, items: Sequence[Item]) -> list[dict[str, Any]]:
-        """Return the prediction for each item, or its error.
-
-        See `base.Task.answers`.
-        """
         examples = [i for i in items if not isinstance(i, text_files.BadLine)]
         found = iter(
             self.task.answers(self._outputs(examples), examples)

@@ -33,11 +33,6 @@ class RunData:
         strategy: tf.distribute.Strategy,
         taught: lesson.Lesson | None = None,
     ):
-        """Read the examples of all wanted splits.
-
-        Args:
-            taught: What is learned from a teacher while training.
-        """
         self.task = task
         self.sources = sources
         self._settings = settings
@@ -147,12 +142,7 @@ class RunData:
         )
 
     def training_batches(self, seed: int, first_step: int) -> tf.data.Dataset:
-        """Return endless batches, from that of `first_step` on.
-
-        Args:
-            seed: Decides their order. Each of several runs has its own.
-            first_step: Number of the first one.
-        """
+        """Return endless batches, from that of `first_step` on."""
         shortest = self._shortest(base.TRAIN)
         records = (
             [self._features[base.TRAIN].path],

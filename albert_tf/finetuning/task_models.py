@@ -43,21 +43,13 @@ from albert_tf.model.network.encoder import AlbertModel
 
 @functools.singledispatch
 def make_model(task: base.Task, encoder: AlbertModel) -> keras.Model:
-    """Put the head of a task, with new weights, on an encoder.
-
-    Raises:
-        TypeError: Nothing is registered for the task's class.
-    """
+    """Put the head of a task, with new weights, on an encoder."""
     raise TypeError(_missing("make_model", task))
 
 
 @functools.singledispatch
 def objective(task: base.Task) -> objectives.Objective:
-    """Return what the model of a task is trained for.
-
-    Raises:
-        TypeError: Nothing is registered for the task's class.
-    """
+    """Return what the model of a task is trained for."""
     raise TypeError(_missing("objective", task))
 
 

@@ -110,12 +110,7 @@ def store(
     examples: Sequence[base.Example],
     folder: str,
 ) -> StoredOutputs:
-    """Ask a teacher for the outputs of all examples, if nobody has yet.
-
-    Args:
-        facts: Those of `facts_of`.
-        folder: Where outputs are kept, in a folder of their own.
-    """
+    """Ask a teacher for the outputs of all examples, if nobody has yet."""
     text = strict_json.dumps(facts, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()[:16]
     place = os.path.join(folder, f"teacher-{facts['task']}-{key}")

@@ -311,11 +311,7 @@ def _csv_entries(
 
 
 def _csv_row(reader: Iterator[list[str]], where: str) -> list[str] | None:
-    """Return the fields of the next row, none for an empty line.
-
-    Returns:
-        None at the end.
-    """
+    """Return the fields of the next row, [] if it is empty; None at the end."""
     try:
         fields = next(reader, None)
     except csv.Error as error:

@@ -57,11 +57,7 @@ class WindowOptions:
 def divide(
     task: Any, examples: Sequence[TextExample]
 ) -> list[list[Sequence[int]]]:
-    """Return the pieces of each window of each text; one window at least.
-
-    Args:
-        task: A `tables.TableTask` of single texts.
-    """
+    """Return the pieces of each window of each text; one window at least."""
     limit = task.max_seq_length - overlaps.NUM_SPECIAL
     stride = task.options.long.stride(task.max_seq_length)
     texts = [example.text_a for example in examples]

@@ -58,11 +58,7 @@ class Model:
 def measure(
     models: Sequence[Model], named: Sequence[tuple[str, float, float]]
 ) -> list[Point]:
-    """Return a point for each model; all have been asked the same.
-
-    Args:
-        named: Kind, value and score of each.
-    """
+    """Return a point for each model; all have been asked the same."""
     together = models[0].requests
     alone = [
         {name: values[row : row + 1] for name, values in request.items()}

@@ -34,12 +34,7 @@ def by_ids(
     task: base.Task,
     examples: Sequence[base.Example],
 ) -> dict[str, float]:
-    """Return the task's metrics for what a signature of ids says.
-
-    Args:
-        names: Of the inputs that it takes.
-        examples: With labels.
-    """
+    """Return the task's metrics for what a signature of ids says."""
 
     def ask_batch(batch: Inputs) -> base.Outputs:
         outputs = ask({name: batch[name] for name in names})

@@ -141,9 +141,6 @@ def read(path: str, option: str) -> tuple[list[Question], Report]:
 
     DIFFERS: the original does not compare `answer_start` with the text, so
     that a wrong one trains a wrong span.
-
-    Returns:
-        All questions in the order of the file, and the report.
     """
     content = strict_json.read(
         files.require_file(path, option),

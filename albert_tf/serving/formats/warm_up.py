@@ -26,11 +26,7 @@ _KEY, _VALUE = 1, 2  # An entry of any map.
 
 
 def write(folder: str, samples: Mapping[str, Mapping[str, tf.Tensor]]) -> None:
-    """Write one request for each signature into the folder of a SavedModel.
-
-    Args:
-        samples: Inputs by name, by signature; see `service.Service.samples`.
-    """
+    """Write one request for each signature into the folder of a SavedModel."""
     path = os.path.join(folder, PATH)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     with tf.io.TFRecordWriter(path) as writer:

@@ -34,11 +34,7 @@ class Model:
 
 
 def load(name: str, version: str, folder: str) -> Model:
-    """Load a SavedModel, and ask each signature once: the first call is slow.
-
-    Args:
-        folder: Of the version.
-    """
+    """Load a version, and ask each signature once: the first call is slow."""
     loaded = ask.open_model(folder)
     found = {key: ask.Signature(loaded, key) for key in loaded.signatures}
     usable = {

@@ -54,11 +54,7 @@ class TagService(service.Service):
         max_seq_length: int,
         labels: Sequence[str],
     ):
-        """Keep what the signatures need.
-
-        Args:
-            labels: In the order of the logits.
-        """
+        """Keep what the signatures need; `labels` go with the logits."""
         super().__init__(model, tokenizer, max_seq_length)
         self.labels = tuple(labels)
         self._tags = _tags(labels)

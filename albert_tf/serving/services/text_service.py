@@ -136,11 +136,7 @@ class MultiLabelService(TextService):
         thresholds: Sequence[float],
         **kwargs: Any,
     ):
-        """Keep what the signatures need; see `TextService`.
-
-        Args:
-            thresholds: Of each label, in the order of `labels`.
-        """
+        """Keep what the signatures need; `thresholds` are those of `labels`."""
         super().__init__(*args, **kwargs)
         self.thresholds = tuple(thresholds)
 
