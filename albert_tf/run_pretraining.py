@@ -151,21 +151,15 @@ class PretrainingOptions:
                 "(`masking_time=training`) and `masked_lm_budget`, the most "
                 "pieces of a sequence (85 of 512 in XLNet and T5)."
             )
-        plain = options.to_dict(masking.MaskingOptions())
-        found = {
-            **options.to_dict(self.masks),
-            "sentence_objective": self.recipe.sentence_objective,
-            "pack_sequences": self.pack_sequences,
-            "token_objective": self.recipe.token_objective,
-        }
+        given = options.to_dict(self)
         needed = {
-            **plain,
+            **options.to_dict(masking.MaskingOptions()),
             "sentence_objective": "none",
             "pack_sequences": False,
             "token_objective": "none",
         }
         for name, value in needed.items():
-            if found[name] != value:
+            if given[name] != value:
                 raise errors.UserError(
                     f"`objective={self.recipe.objective}` has a rule of its "
                     "own for what it asks for, predicts nothing beside and has "

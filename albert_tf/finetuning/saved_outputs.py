@@ -45,18 +45,19 @@ def path(folder: str, split: str) -> str:
     return os.path.join(folder, f"{split}_outputs.npz")
 
 
-def save(folder: str, split: str, saved: SavedOutputs) -> None:
+def write_arrays(path: str, arrays: dict[str, Any]) -> None:
     content = io.BytesIO()
+    np.savez(content, **arrays)
+    files.write_together({path: content.getvalue()})
+
+
+def save(folder: str, split: str, saved: SavedOutputs) -> None:
     names = sorted(saved.outputs)
     facts = strict_json.dumps(
         {"source": saved.source, "facts": saved.facts, "outputs": names}
     )
-    arrays: dict[str, Any] = {_FACTS: np.array(facts), **saved.outputs}
-    np.savez(content, **arrays)
-    with files.replace_atomically(
-        path(folder, split), through_link=False
-    ) as stream:
-        stream.write(content.getvalue())
+    arrays = {_FACTS: np.array(facts), **saved.outputs}
+    write_arrays(path(folder, split), arrays)
 
 
 def load(folder: str, split: str) -> SavedOutputs:

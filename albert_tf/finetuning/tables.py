@@ -582,7 +582,7 @@ def _parsed(
         separator = options.label_separator or _COMMA
         parse_labels = functools.partial(_several, separator)
     if options.is_number:
-        parse_labels = _relevance if options.query_column else _number
+        parse_labels = functools.partial(_number, bool(options.query_column))
 
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
@@ -633,7 +633,9 @@ def _several(
     return tuple(x for label in labels for x in _label(label, name, where))
 
 
-def _number(written: Any, name: str, where: str) -> tuple[float, ...]:
+def _number(
+    is_relevance: bool, written: Any, name: str, where: str
+) -> tuple[float, ...]:
     """Return a number that records can hold."""
     is_number = not isinstance(written, bool)
     number = text_files.number(written) if is_number else math.nan
@@ -643,12 +645,7 @@ def _number(written: Any, name: str, where: str) -> tuple[float, ...]:
             f"number from {-_LARGEST:g} to {_LARGEST:g}. Write numbers such as "
             "3.5 or 1e6; correct the row, or remove it."
         )
-    return (number,)
-
-
-def _relevance(written: Any, name: str, where: str) -> tuple[float, ...]:
-    (number,) = _number(written, name, where)
-    if number < 0:
+    if is_relevance and number < 0:
         raise errors.UserError(
             f"{where}: the column {name!r} holds {written!r}. A relevance is "
             "0, for a text that does not belong to the query, or more. "

@@ -15,7 +15,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, progress, strict_json
 from albert_tf.data import layouts, tfrecord
-from albert_tf.finetuning import base, features, teacher
+from albert_tf.finetuning import base, features, saved_outputs, teacher
 from albert_tf.model.losses import distillation
 
 _MANIFEST = "teacher_outputs.json"
@@ -171,11 +171,7 @@ def _write_part(path: str, outputs: base.Outputs) -> None:
                 f"`{teacher.OPTION}` has outputs {name!r} that are not finite. "
                 "Its weights are damaged, or too large; name another one."
             )
-    content = io.BytesIO()
-    arrays: dict[str, Any] = {**outputs}
-    np.savez(content, **arrays)
-    with files.replace_atomically(path, through_link=False) as stream:
-        stream.write(content.getvalue())
+    saved_outputs.write_arrays(path, {**outputs})
 
 
 def _part(folder: str, number: int) -> str:

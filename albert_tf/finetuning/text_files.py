@@ -58,14 +58,6 @@ class BadLine:
         return {**self.key, "error": self.message}
 
 
-def bad_line(
-    key: dict[str, Any], values: Any, error: errors.UserError
-) -> BadLine:
-    if isinstance(values, dict) and "id" in values:
-        key = {"id": values["id"], **key}
-    return BadLine(key, str(error))
-
-
 def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
     """Yield all items; a bad line is an error, which counts the others."""
     left = iter(items)
@@ -136,6 +128,13 @@ def read_own(
         )
     else:
         entries = own_entries(_split(path), path, inputs, header=header)
+    yield from parsed(entries, parse)
+
+
+def parsed(
+    entries: Iterable[Entry | BadLine], parse: Parse[T]
+) -> Iterator[T | BadLine]:
+    """Yield what `parse` makes of entries; see `read_own`."""
     for entry in entries:
         if isinstance(entry, BadLine):
             yield entry
@@ -144,7 +143,9 @@ def read_own(
         try:
             made = list(parse(where, key, values))
         except errors.UserError as error:
-            yield bad_line(key, values, error)
+            if "id" in values:
+                key = {"id": values["id"], **key}
+            yield BadLine(key, str(error))
         else:
             yield from made
 

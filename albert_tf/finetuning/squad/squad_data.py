@@ -201,9 +201,7 @@ def _own_question(
 
 def parse(content: Any, path: str) -> tuple[list[Question], Report]:
     questions: list[Question] = []
-    not_found: list[str] = []
-    partly_found: list[str] = []
-    repaired: list[str] = []
+    ids: dict[str, list[str]] = collections.defaultdict(list)
     num_paragraphs = 0
     for context, entries, where in _paragraphs(content, path):
         num_paragraphs += 1
@@ -211,20 +209,14 @@ def parse(content: Any, path: str) -> tuple[list[Question], Report]:
             question, moves = _question(entry, context, f"{where} {number}")
             questions.append(question)
             if moves and not question.learnt:
-                not_found.append(question.id)
+                ids["not_found"].append(question.id)
             elif -1 in moves:
-                partly_found.append(question.id)
+                ids["partly_found"].append(question.id)
             elif any(moves):
-                repaired.append(question.id)
+                ids["repaired"].append(question.id)
     _check_ids(questions, path)
-    report = Report(
-        num_paragraphs,
-        len(questions),
-        tuple(not_found),
-        tuple(partly_found),
-        tuple(repaired),
-    )
-    return questions, report
+    told = {name: tuple(found) for name, found in ids.items()}
+    return questions, Report(num_paragraphs, len(questions), **told)
 
 
 def _paragraphs(

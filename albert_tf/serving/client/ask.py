@@ -6,6 +6,7 @@ Text are loaded.
 """
 
 import dataclasses
+import functools
 import glob
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -226,20 +227,13 @@ def read(
 
     One that is no request becomes a `BadLine`.
     """
-    for entry in text_files.own_entries(lines, name, list(inputs)):
-        if isinstance(entry, text_files.BadLine):
-            yield entry
-            continue
-        where, key, values = entry
-        try:
-            yield _request(values, key, inputs, where)
-        except errors.UserError as error:
-            yield text_files.bad_line(key, values, error)
+    entries = text_files.own_entries(lines, name, list(inputs))
+    return text_files.parsed(entries, functools.partial(_request, inputs))
 
 
 def _request(
-    entry: Mapping[str, Any], place: dict[str, Any], inputs: Inputs, where: str
-) -> Request:
+    inputs: Inputs, where: str, place: dict[str, Any], entry: Mapping[str, Any]
+) -> Iterator[Request]:
     text_files.require_names(entry, inputs, where, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
@@ -258,7 +252,7 @@ def _request(
             _text(item, f"{what}, number {i}") for i, item in enumerate(given)
         ] + [""] * (count - len(given))
     key = {"id": entry["id"]} if "id" in entry else place
-    return Request(key, texts)
+    yield Request(key, texts)
 
 
 def _text(value: Any, what: str) -> str:
