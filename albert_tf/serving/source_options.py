@@ -1,11 +1,12 @@
 """Options of what is exported; imports no TensorFlow."""
 
 import dataclasses
+import functools
 from typing import Any
 
 from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import race_data
+from albert_tf.finetuning import race
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
@@ -26,6 +27,18 @@ _OF_ANY_RUN = ("encoder", "embedding")
 # Options for `run_dir` only, and for `init_checkpoint` only.
 _OF_RUN = ("checkpoint", "task_module")
 _OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs", "tags")
+
+
+def _without_default(task: str, options_class: type, name: str) -> Any:
+    """Declare an option of a task, which may be left out here."""
+    (flag,) = (x for x in options.leaves(options_class) if x.name == name)
+    about = f"{task}: {flag.metadata['help']}"
+    metadata = {**flag.metadata, "help": about, "may_change": False}
+    return dataclasses.field(default=None, metadata=metadata)
+
+
+_of_squad = functools.partial(_without_default, "SQuAD", squad.SquadOptions)
+_of_race = functools.partial(_without_default, "RACE", race.RaceOptions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,42 +113,18 @@ class SourceOptions:
         "Tags of --task=tagging, with tabs between them. Default: those of a "
         "Hugging Face folder.",
     )
-    squad_version: str | None = option(
-        None,
-        "Version of --task=squad. Default: 2.0.",
-        choices=squad.VERSIONS,
+    squad_version: str | None = _of_squad("squad_version")
+    start_n_top: int | None = _of_squad("start_n_top")
+    end_n_top: int | None = _of_squad("end_n_top")
+    null_score_diff_threshold: float | None = _of_squad(
+        "null_score_diff_threshold"
     )
-    start_n_top: int | None = option(
-        None, "SQuAD 2.0: starts to follow.", within=ranges.TOKENS
-    )
-    end_n_top: int | None = option(
-        None, "SQuAD 2.0: ends for each start.", within=ranges.TOKENS
-    )
-    null_score_diff_threshold: float | None = option(
-        None,
-        "SQuAD 2.0: questions with a higher score have no answer.",
-        within=ranges.THRESHOLD,
-    )
-    doc_stride: int | None = option(
-        None, "SQuAD: from window to window.", within=ranges.TOKENS
-    )
-    max_query_length: int | None = option(
-        None, "SQuAD: of a question.", within=ranges.TOKENS
-    )
-    max_answer_length: int | None = option(
-        None, "SQuAD: of an answer.", within=ranges.TOKENS
-    )
-    n_best_size: int | None = option(
-        None, "SQuAD: answers of the n-best list.", within=ranges.N_BEST
-    )
-    num_options: int | None = option(
-        None,
-        "RACE: options of a question.",
-        within=ranges.Range(2, len(race_data.LETTERS)),
-    )
-    max_qa_length: int | None = option(
-        None, "RACE: tokens of question and option.", within=ranges.TOKENS
-    )
+    doc_stride: int | None = _of_squad("doc_stride")
+    max_query_length: int | None = _of_squad("max_query_length")
+    max_answer_length: int | None = _of_squad("max_answer_length")
+    n_best_size: int | None = _of_squad("n_best_size")
+    num_options: int | None = _of_race("num_options")
+    max_qa_length: int | None = _of_race("max_qa_length")
 
     def __post_init__(self) -> None:
         if bool(self.run_dir) == bool(self.init_checkpoint):

@@ -224,10 +224,10 @@ def test_korean_is_aligned_where_the_original_fails(own_text):
     )
     positions = squad_features.find_answers(windows, [question])
     (pieces,) = windows.paragraphs
-    first = int(positions.start[0] - windows.first[0])
-    last = int(positions.end[0] - windows.first[0])
+    first = int(positions["start_positions"][0] - windows.first[0])
+    last = int(positions["end_positions"][0] - windows.first[0])
     assert "대한민국" in text[pieces.starts[first] : pieces.ends[last]]
-    assert not positions.is_impossible.any()
+    assert not positions["is_impossible"].any()
 
 
 # The original's alignment, as original-release.md 5.8 describes it.

@@ -15,7 +15,7 @@ Source: the original's squad_utils.convert_examples_to_features.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -163,28 +163,18 @@ def _encode_queries(
     return [ids[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
-@dataclasses.dataclass(frozen=True)
-class Positions:
-    """The right answer of each window; 0 and 0 where it holds none.
-
-    Attributes:
-        start: int32 [windows], position of the first piece of the answer.
-        end: int32 [windows], position of the last piece.
-        is_impossible: bool [windows], whether the window holds no whole answer.
-    """
-
-    start: np.ndarray
-    end: np.ndarray
-    is_impossible: np.ndarray
-
-
 def find_answers(
     windows: Windows, questions: Sequence[squad_data.Question]
-) -> Positions:
+) -> dict[str, np.ndarray]:
     """Say where the answer to learn of each question stands.
 
     A window that does not hold the whole answer is kept and points to [CLS], as
     one of a question without an answer does.
+
+    Returns:
+        For records, [windows] each: `start_positions` and `end_positions`
+        int32, of the first and the last piece of the answer; `is_impossible`
+        int8, 1 where it is not there.
     """
     spans = np.full([len(questions), 2], -1, np.int64)
     for row, (question, pieces) in enumerate(
@@ -200,11 +190,11 @@ def find_answers(
         & (start >= 0)
     )
     shift = windows.first - windows.begin
-    return Positions(
-        np.where(holds, start + shift, 0).astype(np.int32),
-        np.where(holds, end + shift, 0).astype(np.int32),
-        ~holds,
-    )
+    return {
+        "start_positions": np.where(holds, start + shift, 0).astype(np.int32),
+        "end_positions": np.where(holds, end + shift, 0).astype(np.int32),
+        "is_impossible": (~holds).view(np.int8),
+    }
 
 
 def find_pieces(pieces: Pieces, start: int, end: int) -> tuple[int, int]:
@@ -224,7 +214,7 @@ def make_features(
     windows: Windows,
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
-    positions: Positions | None = None,
+    positions: Mapping[str, np.ndarray] | None = None,
 ) -> Iterator[dict[str, np.ndarray]]:
     """Turn windows into the values of records, block by block.
 
@@ -242,13 +232,8 @@ def make_features(
     for begin in range(0, len(windows), _BLOCK):
         block = slice(begin, min(begin + _BLOCK, len(windows)))
         values = _block(windows, block, tokenizer, max_seq_length)
-        if positions is not None:
-            values["start_positions"] = positions.start[block]
-            values["end_positions"] = positions.end[block]
-            values["is_impossible"] = positions.is_impossible[block].view(
-                np.int8
-            )
-        yield values
+        more = (positions or {}).items()
+        yield {**values, **{name: column[block] for name, column in more}}
 
 
 def renumber(framed: Sequence[bytes], first: int) -> list[bytes]:

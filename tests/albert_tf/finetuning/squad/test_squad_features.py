@@ -126,8 +126,9 @@ def test_every_answer_is_in_the_windows_that_hold_all_of_it():
                 holds = begin <= first and last < begin + length
                 place = 4 - begin if holds else 0
                 expected = (first + place, last + place) if holds else (0, 0)
-                assert (found.start[row], found.end[row]) == expected
-                assert found.is_impossible[row] == (not holds)
+                start, end = found["start_positions"], found["end_positions"]
+                assert (start[row], end[row]) == expected
+                assert found["is_impossible"][row] == (not holds)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +168,12 @@ def test_real_answers_are_inside_their_pieces(shared_dir):
     ):
         windows = make_windows(questions, tokenizer, 384, 128, 64)
         positions = squad_features.find_answers(windows, questions)
-        for row in np.flatnonzero(~positions.is_impossible):
+        for row in np.flatnonzero(1 - positions["is_impossible"]):
             question = questions[windows.question[row]]
             pieces = windows.paragraphs[windows.question[row]]
             shift = windows.begin[row] - windows.first[row]
-            start = pieces.starts[positions.start[row] + shift]
-            end = pieces.ends[positions.end[row] + shift]
+            start = pieces.starts[positions["start_positions"][row] + shift]
+            end = pieces.ends[positions["end_positions"][row] + shift]
             answer = question.answers[0]
             assert start <= answer.start
             assert end >= answer.end
@@ -186,7 +187,7 @@ def test_a_paragraph_without_pieces_has_no_window(shared_dir):
     windows = make_windows(questions, tokenizer)
     assert [span.stop - span.start for span in windows.spans] == [0, 1]
     positions = squad_features.find_answers(windows, questions)
-    assert positions.is_impossible.tolist() == [True]
+    assert positions["is_impossible"].tolist() == [1]
 
 
 def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
