@@ -75,12 +75,12 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def read(self, path: str, split: str) -> list[Example]:
-        """Read the file (RACE: the folder) of a split, or of `PREDICT`."""
+        """Read the file (RACE: the folder) of a split."""
 
     def read_own(self, path: str) -> list[Example | text_files.BadLine]:
         """Read a user's own file; a bad line becomes a `BadLine`.
 
-        By default a bad line is an error.
+        By default `read` reads it, as `PREDICT`.
         """
         return self.read(path, PREDICT)
 

@@ -105,11 +105,9 @@ class EmbeddingTask(base.Task):
         return self._dev_examples
 
     def read(self, path: str, split: str) -> list[TextGroup]:
-        """Read a file of `embedding_data`, strictly; of PREDICT, texts."""
+        """Read a file of `embedding_data`, strictly."""
         items: Sequence[TextGroup | text_files.BadLine]
-        if split == base.PREDICT:
-            items = self.read_own(path)
-        elif self._kind(split) == embedding_data.RETRIEVAL:
+        if self._kind(split) == embedding_data.RETRIEVAL:
             items = retrieval.read(path)
         else:
             kind, has_scores = self._kind(split), split != base.TEST

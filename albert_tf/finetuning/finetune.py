@@ -4,6 +4,7 @@ The same for every task; the commands `run_classifier`, `run_squad` and
 `run_race` choose the task and say where its files are.
 """
 
+import dataclasses
 import gc
 import os
 from collections.abc import Mapping, Sequence
@@ -87,22 +88,19 @@ def _options_of_runs(
     shared = settings.finetuning
     if shared.num_runs == 1:
         return [settings]
-    values = options.to_dict(settings)
-    values |= {
-        "num_runs": 1,
-        "cached_dir": shared.cached_dir or shared.output_dir,
-    }
-    return [
-        options.from_dict(
-            type(settings),
-            {
-                **values,
-                "output_dir": os.path.join(shared.output_dir, f"run_{number}"),
-                "seed": shared.trainer.seed + number - 1,
-            },
+    cached = shared.cached_dir or shared.output_dir
+    trainer, runs = shared.trainer, []
+    for number in range(1, shared.num_runs + 1):
+        seed = trainer.seed + number - 1
+        one = dataclasses.replace(
+            shared,
+            num_runs=1,
+            cached_dir=cached,
+            output_dir=os.path.join(shared.output_dir, f"run_{number}"),
+            trainer=dataclasses.replace(trainer, seed=seed),
         )
-        for number in range(1, shared.num_runs + 1)
-    ]
+        runs.append(dataclasses.replace(settings, finetuning=one))
+    return runs
 
 
 def _check_number_of_runs(

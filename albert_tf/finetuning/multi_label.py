@@ -65,8 +65,6 @@ class MultiLabelTask(tables.TableTask):
         both = np.stack([self._total - counts, counts], -1)
         return tuple(map(tuple, (self._total / 2 / both).tolist()))
 
-    # The thresholds.
-
     def remember(self, scores: Mapping[str, float]) -> None:
         """Take the thresholds from an earlier `score`, if it has them.
 
@@ -123,8 +121,6 @@ class MultiLabelTask(tables.TableTask):
                     )
             return found
         return np.array(list(self.thresholds.values()))
-
-    # Outputs to results.
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]

@@ -48,8 +48,6 @@ class RankingTask(regression.RegressionTask):
     def sequences_at_once(self) -> int:
         return 2 if self.is_pairwise else 1
 
-    # Text to records.
-
     def read(self, path: str, split: str) -> list[Any]:
         """Read a file strictly; pairwise, TRAIN has pairs of texts."""
         examples = super().read(path, split)
@@ -104,8 +102,6 @@ class RankingTask(regression.RegressionTask):
                 "label_ids": np.zeros(count, np.int64),
                 "is_real_example": np.ones(count, np.int64),
             }
-
-    # Outputs to results.
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]

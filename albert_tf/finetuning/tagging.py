@@ -146,12 +146,8 @@ class TaggingTask(base.Task):
         columns = dataclasses.asdict(self.options.columns)
         return {**super().settings, "tags": list(self.labels), **columns}
 
-    # Text to records.
-
     def read(self, path: str, split: str) -> list[TaggedText]:
-        """Read a file of `tagging_data`, strictly; of PREDICT, texts."""
-        if split == base.PREDICT:
-            return list(text_files.strictly(self.read_own(path)))
+        """Read a file of `tagging_data`, strictly."""
         examples = tagging_data.read(
             path,
             self.options.columns,
@@ -231,8 +227,6 @@ class TaggingTask(base.Task):
     def output_widths(self) -> Mapping[str, int]:
         """The logits have a row for each token."""
         return {"logits": self.max_seq_length}
-
-    # Outputs to results.
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]

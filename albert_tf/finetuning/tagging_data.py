@@ -183,8 +183,6 @@ def _to_bio(path: str, found: Sequence[_Read]) -> list[_Read]:
     return result
 
 
-# Columns.
-
 _Row = tuple[int, list[str]]  # Number of the line, its columns.
 
 
@@ -281,9 +279,6 @@ def _of_words(
     pairs = zip(starts.tolist(), written, strict=True)
     spans = tuple((start, start + len(word)) for start, word in pairs)
     return TaggedText(guid, text, spans, tags)
-
-
-# JSON.
 
 
 def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:

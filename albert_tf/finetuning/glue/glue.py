@@ -16,8 +16,7 @@ from albert_tf.finetuning.glue import glue_data, glue_metrics, glue_tasks
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
-# Examples that are featurized together.
-_BATCH = 256
+_BATCH = 256  # Examples that are featurized together.
 
 
 class TextTask(base.Task):
@@ -211,10 +210,7 @@ class GlueTask(TextTask):
         here they are counted and reported. It lower-cases labels; here they
         keep their case.
         """
-        if split == base.PREDICT:
-            examples = list(text_files.strictly(self.read_own(path)))
-        else:
-            examples = list(glue_data.read(self._spec, self.name, path, split))
+        examples = list(glue_data.read(self._spec, self.name, path, split))
         text_files.require_some(examples, path)
         return examples
 

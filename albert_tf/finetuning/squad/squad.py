@@ -140,8 +140,6 @@ class SquadTask(base.Task):
     def has_null(self) -> bool:
         return self.options.squad_version == "2.0"
 
-    # Text to records.
-
     def read(self, path: str, split: str) -> list[squad_data.Question]:
         """Read all questions of a file; say what was repaired or left out.
 
@@ -149,8 +147,6 @@ class SquadTask(base.Task):
         first answer that stands in its paragraph is learnt; without one the
         question is left out. DIFFERS: the original stops at several answers.
         """
-        if split == base.PREDICT:
-            return list(text_files.strictly(squad_data.read_own(path)))
         questions = squad_splits.read(path, split, has_null=self.has_null)
         if split == base.DEV and self.options.answer_units is None:
             units = squad_metrics.units_of(questions)
@@ -208,8 +204,6 @@ class SquadTask(base.Task):
             examples, self.tokenizer, self.options.windows, self.max_seq_length
         )
 
-    # The model.
-
     @property
     def shortest(self) -> int:
         """Tokens of the shortest batches: enough for the best starts and ends.
@@ -228,8 +222,6 @@ class SquadTask(base.Task):
         kind = "log_probs" if self.has_null else "logits"
         names = f"start_{kind}", f"end_{kind}"
         return dict.fromkeys(names, self.max_seq_length)
-
-    # Outputs to results.
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[squad_data.Question]

@@ -6,7 +6,7 @@ import re
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, race_data, text_files
+from albert_tf.finetuning import race_data, text_files
 from tests.albert_tf.finetuning.race_articles import (
     ARTICLE,
     FIVE,
@@ -58,7 +58,7 @@ def test_own_data_need_no_levels(tmp_path):
 def test_own_articles_need_no_answers(tmp_path):
     own = {k: v for k, v in ARTICLE.items() if k != "answers"}
     path = write(tmp_path, "own.jsonl", own) + "/own.jsonl"
-    examples = make().read(path, base.PREDICT)
+    examples = make().read_own(path)
     assert [e.label for e in examples] == [None, None]
     with pytest.raises(errors.UserError, match="no list 'answers'"):
         make().read(path, "dev")
@@ -135,12 +135,13 @@ def test_answers_have_the_ids_of_their_articles_as_given(tmp_path):
     assert keys[3] == {"id": 7, "question": 1}
 
 
-@pytest.mark.parametrize("split", ["dev", base.PREDICT])
-def test_articles_without_questions_are_reported(tmp_path, caplog, split):
+@pytest.mark.parametrize("is_own", [False, True])
+def test_articles_without_questions_are_reported(tmp_path, caplog, is_own):
     empty = article(4, questions=[], options=[], answers=[])
     folder = write(tmp_path, "all.txt", article(9), empty, empty)
     caplog.set_level("WARNING", "absl")
-    examples = make().read(f"{folder}/all.txt", split)
+    task, path = make(), f"{folder}/all.txt"
+    examples = task.read_own(path) if is_own else task.read(path, "dev")
     assert ids(examples) == ["middle9"]
     (record,) = caplog.records
     assert record.getMessage() == (

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors, files
-from albert_tf.finetuning import base
 from albert_tf.finetuning.glue import glue_data, glue_tasks
 from tests import row_files
 from tests.albert_tf.finetuning.glue import small_tasks
@@ -323,7 +322,7 @@ def test_own_texts(tmp_path):
     """In other kinds of files: test_text_files.py."""
     path = tmp_path / "own.tsv"
     path.write_text("text_pair\tid\ttext\nIt is wet.\ta\tIt rains.\n")
-    (read,) = small_tasks.make("rte").read(str(path), base.PREDICT)
+    (read,) = small_tasks.make("rte").read_own(str(path))
     assert read == glue_data.TextExample("a", "It rains.", "It is wet.")
 
 
@@ -334,21 +333,14 @@ def test_answers_have_the_ids_as_given_or_the_lines(tmp_path, name):
     texts = {"text": "We sail.", "text_pair": "We row."}
     rows = [*({**texts, "id": id_} for id_ in ids), texts]
     path = row_files.write(tmp_path / "own.jsonl", rows)
-    examples = task.read(path, base.PREDICT)
+    examples = task.read_own(path)
     logits = np.zeros([6, max(len(task.labels), 1)])
     answers = list(task.answers({"logits": logits}, examples))
     assert [answer.get("id", "none") for answer in answers] == [*ids, "none"]
     assert [answer.get("line") for answer in answers] == [None] * 5 + [6]
 
 
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        ("text\nWe sail.\n", "line 1 has no 'text_pair'"),
-        ("text\ttext_pair\n", "has no examples"),
-    ],
-)
-def test_unusable_own_texts_are_refused(tmp_path, content, message):
-    (tmp_path / "own.tsv").write_text(content)
-    with pytest.raises(errors.UserError, match=message):
-        small_tasks.make("rte").read(str(tmp_path / "own.tsv"), base.PREDICT)
+def test_own_texts_need_all_columns(tmp_path):
+    (tmp_path / "own.tsv").write_text("text\nWe sail.\n")
+    with pytest.raises(errors.UserError, match="line 1 has no 'text_pair'"):
+        small_tasks.make("rte").read_own(str(tmp_path / "own.tsv"))

@@ -3,7 +3,7 @@
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import base, batches, tagging
+from albert_tf.finetuning import batches, tagging
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.client import ask
@@ -31,7 +31,7 @@ TOKENIZERS = {
 def spans_of_task(task, model, texts, path):
     """Answers of the task for a file, each with its bytes."""
     path.write_text("".join(tagged.line(text) for text in texts))
-    examples = task.read(str(path), base.PREDICT)
+    examples = task.read_own(str(path))
     call = tf.function(model, autograph=False, reduce_retracing=True)
     outputs = batches.ask(
         lambda batch: {k: v.numpy() for k, v in call(batch).items()},
