@@ -51,15 +51,9 @@ def read(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[TextGroup]:
         text_files.require_names(values, inputs, where, "It needs")
-        for name in texts:
-            if not isinstance(values[name], str):
-                raise errors.UserError(
-                    f"{where}: {name!r} is {values[name]!r}, which is no text. "
-                    "Put it into quotation marks."
-                )
         yield TextGroup(
             values.get("id", text_files.Place(place)),
-            tuple(values[name] for name in texts),
+            text_files.texts(values, texts, where),
             _number(values["score"], where) if "score" in inputs else None,
         )
 

@@ -40,13 +40,10 @@ def read(path: str) -> list[Entry]:
         is_query = "query" in values
         needed = ("query", "relevant") if is_query else ("id", "text")
         text_files.require_names(values, needed, where, "It needs")
-        text = values["query" if is_query else "text"]
-        if not isinstance(text, str):
-            raise errors.UserError(
-                f"{where}: {text!r} is no text. Put it into quotation marks."
-            )
+        name = "query" if is_query else "text"
+        texts = text_files.texts(values, [name], where)
         if not is_query:
-            yield Entry(_checked_id(values["id"], where), (text,))
+            yield Entry(_checked_id(values["id"], where), texts)
             return
         relevant = values["relevant"]
         if not isinstance(relevant, list) or not relevant:
@@ -56,7 +53,7 @@ def read(path: str) -> list[Entry]:
             )
         ids = tuple(dict.fromkeys(_checked_id(id_, where) for id_ in relevant))
         yield Entry(
-            values.get("id", text_files.Place(place)), (text,), relevant=ids
+            values.get("id", text_files.Place(place)), texts, relevant=ids
         )
 
     items = text_files.read_own(path, ["query", "relevant"], parse)

@@ -608,17 +608,10 @@ def _parsed(
 def _texts(
     values: Mapping[str, Any], names: Sequence[str], where: str
 ) -> tuple[str, ...]:
-    text_files.require_names(values, names, where, "It needs")
-    texts = [values[name] for name in names]
     # An empty cell of Parquet, or null.
-    texts = ["" if text is None else text for text in texts]
-    for name, text in zip(names, texts, strict=True):
-        if not isinstance(text, str):
-            raise errors.UserError(
-                f"{where}: {name!r} is {text!r}, which is no text. Put it into "
-                "quotation marks, or name another column."
-            )
-    return tuple(texts)
+    values = {k: "" if v is None else v for k, v in values.items()}
+    remedy = "Put it into quotation marks, or name another column."
+    return text_files.texts(values, names, where, remedy)
 
 
 def _several(

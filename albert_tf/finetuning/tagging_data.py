@@ -137,8 +137,6 @@ def read_own(path: str) -> list[TaggedText | text_files.BadLine]:
         where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[TaggedText]:
         guid = values.get("id", text_files.Place(place))
-        if "words" not in values:
-            text_files.require_names(values, ["text"], where, "It needs")
         yield _object(guid, {**values, "tags": None, "spans": None}, where)[0]
 
     return list(text_files.read_own(path, ["text"], parse))
@@ -325,12 +323,7 @@ def _object(
                 )
         places = [where] * len(written)
         return _of_words(guid, written, tags, places), True
-    text = values["text"]
-    if not isinstance(text, str):
-        raise errors.UserError(
-            f"{where}: 'text' is {strict_json.shown(text)}, which is no text. "
-            "Put it into quotation marks."
-        )
+    (text,) = text_files.texts(values, ["text"], where)
     starts, ends = words.ranges(text)
     pairs = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
     example = TaggedText(guid, text, pairs)

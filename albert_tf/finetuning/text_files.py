@@ -13,7 +13,14 @@ import itertools
 import math
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import (
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any, TypeVar
 
 from absl import logging
@@ -337,6 +344,23 @@ def require_names(
             f"{', '.join(map(repr, names)) or 'none'}. {demand} "
             f"{', '.join(inputs)}."
         )
+
+
+def texts(
+    values: Mapping[str, Any],
+    names: Sequence[str],
+    where: str,
+    remedy: str = "Put it into quotation marks.",
+) -> tuple[str, ...]:
+    """Return the values of these names, which must be there, and texts."""
+    require_names(values, names, where, "It needs")
+    for name in names:
+        if not isinstance(values[name], str):
+            raise errors.UserError(
+                f"{where}: {name!r} is {values[name]!r}, which is no text. "
+                + remedy
+            )
+    return tuple(values[name] for name in names)
 
 
 def _columns(

@@ -222,7 +222,7 @@ class GlueTask(TextTask):
         Their names are `text`, `text_pair` where the task has pairs, and, if
         wanted, `id`.
         """
-        return glue_data.read_own(self._spec, self.name, path)
+        return glue_data.read_own(self._spec, path)
 
     def write_predictions(
         self,

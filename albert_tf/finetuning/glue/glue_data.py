@@ -217,22 +217,14 @@ def _check_count(
 
 
 def read_own(
-    spec: glue_tasks.TaskSpec, name: str, path: str
+    spec: glue_tasks.TaskSpec, path: str
 ) -> list[TextExample | text_files.BadLine]:
     wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
 
     def parse(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[TextExample]:
-        for key in wanted:
-            if not isinstance(values.get(key), str):
-                raise errors.UserError(
-                    f"{where} has no text {key!r}; there are "
-                    f"{', '.join(values) or 'none'}. {name} needs "
-                    f"{' and '.join(wanted)}: as columns that the first "
-                    "row of a TSV file names, or as keys of JSON objects."
-                )
-        texts = [values[key] for key in wanted]
+        texts = text_files.texts(values, wanted, where)
         yield TextExample(values.get("id", text_files.Place(place)), *texts)
 
     return list(text_files.read_own(path, wanted, parse))
