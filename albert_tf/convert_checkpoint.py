@@ -157,10 +157,12 @@ def run(settings: ConvertOptions) -> None:
 def _convert(settings: ConvertOptions) -> None:
     source = _read(settings)
     _check_neighbour(settings, source.config)
+    given = settings.vocabulary
+    known, beside = run_folder.vocabulary_beside(source.path, given)
+    vocabulary = serving_source.choose_vocabulary(given, known, beside)
     if settings.format in _HUB_FORMATS:
-        _write_huggingface(source, settings)
+        _write_huggingface(source, settings, vocabulary, beside)
     elif settings.format == _BFLOAT16:
-        vocabulary, _ = _find_vocabulary(source, settings)
         _write_bfloat16(source, vocabulary, settings.to)
     else:
         details = _details_in(source)
@@ -170,7 +172,6 @@ def _convert(settings: ConvertOptions) -> None:
                 "Give them to albert_tf.export as --labels.",
                 ",".join(details.labels),
             )
-        vocabulary, _ = _find_vocabulary(source, settings)
         if vocabulary.path:  # Parsed before anything is written.
             tokenization.load(vocabulary)
         _WRITERS[settings.format](source, settings.to)
@@ -186,15 +187,6 @@ def _convert(settings: ConvertOptions) -> None:
         len(source.variables),
         ", moments and step" if has_state else "",
     )
-
-
-def _find_vocabulary(
-    source: _Source, settings: ConvertOptions
-) -> tuple[tokenization.VocabularyOptions, str]:
-    """Return the vocabulary of a model, if it is known, and its folder."""
-    given = settings.vocabulary
-    known, folder = run_folder.vocabulary_beside(source.path, given)
-    return serving_source.choose_vocabulary(given, known, folder), folder
 
 
 def _check_target(settings: ConvertOptions) -> None:
@@ -390,8 +382,12 @@ def _refuse_windows(task: base.Task, settings: ConvertOptions) -> None:
         )
 
 
-def _write_huggingface(source: _Source, settings: ConvertOptions) -> None:
-    vocabulary, folder = _find_vocabulary(source, settings)
+def _write_huggingface(
+    source: _Source,
+    settings: ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+    folder: str,
+) -> None:
     if vocabulary.path is None:
         raise errors.UserError(
             f"`from={settings.from_}` has no vocabulary beside it, or several. "

@@ -52,12 +52,7 @@ def compiled(model: keras.Model) -> Call:
 
 
 class RunPredictor:
-    """The model of a run.
-
-    Attributes:
-        task: What it was finetuned for.
-        group: Number of items that `answers` should get at a time.
-    """
+    """The model of a run; `group` items should be answered at a time."""
 
     def __init__(
         self,

@@ -23,12 +23,7 @@ _PART = 2048  # Examples of a file. The number decides about no output.
 
 
 class StoredOutputs:
-    """The outputs of a teacher for the records of one training file.
-
-    Attributes:
-        facts: What they follow from.
-        layout: The features that they become.
-    """
+    """The outputs of a teacher for the records of one training file."""
 
     def __init__(self, folder: str):
         self._folder = folder

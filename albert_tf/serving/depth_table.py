@@ -36,17 +36,12 @@ class Point(NamedTuple):
 
 
 class Model:
-    """A model that is asked, and what is kept of that.
-
-    Attributes:
-        requests: What it was asked.
-        layers: How many it used for each text, if it says so.
-    """
+    """A model that is asked, and what is kept of that."""
 
     def __init__(self, ask: scoring.Ask):
         self.ask = ask
         self.requests: list[scoring.Inputs] = []
-        self.layers: list[int] = []
+        self.layers: list[int] = []  # Used for each text, if it says so.
 
     def __call__(self, inputs: scoring.Inputs) -> Mapping[str, np.ndarray]:
         found = self.ask(inputs)

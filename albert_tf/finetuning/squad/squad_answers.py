@@ -49,21 +49,6 @@ class AnswerOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class Spans:
-    """Possible answers, best first.
-
-    Attributes:
-        start: int [spans], number of the first character in the paragraph.
-        end: int [spans], number of the last character plus 1.
-    """
-
-    start: np.ndarray
-    end: np.ndarray
-    start_score: np.ndarray
-    end_score: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
 class Candidate:
     """One entry of the n-best list of a question.
 
@@ -113,16 +98,11 @@ def n_best(
 
 
 def _distinct(
-    context: str, spans: Spans, size: int, white_space: bool
+    context: str, spans: Sequence[np.ndarray], size: int, white_space: bool
 ) -> list[Candidate]:
     found: dict[str, tuple[float, float]] = {}
-    for start, end, *scores in zip(
-        spans.start.tolist(),
-        spans.end.tolist(),
-        spans.start_score.tolist(),
-        spans.end_score.tolist(),
-        strict=True,
-    ):
+    rows = zip(*(column.tolist() for column in spans), strict=True)
+    for start, end, *scores in rows:
         if len(found) == size:
             break
         text = context[start:end].strip()
@@ -146,7 +126,7 @@ def rank(
     windows: squad_features.Windows,
     outputs: Mapping[str, np.ndarray],
     options: AnswerOptions,
-) -> list[Spans]:
+) -> Iterator[tuple[np.ndarray, ...]]:
     """Rank the possible answers of all windows of each question.
 
     A span stands inside the part of the window that holds the paragraph, begins
@@ -156,8 +136,9 @@ def rank(
     proposes several times, as the combined outputs of several models do, has
     the mean of its scores.
 
-    Returns:
-        For each question.
+    Yields:
+        For each question, of its spans, the best first: number of the first
+        character in the paragraph, of the last one plus 1, and both scores.
     """
     sees_best = _sees_best(windows)
     columns = [
@@ -178,20 +159,16 @@ def rank(
     edges = np.searchsorted(
         question[order], np.arange(len(windows.queries) + 1)
     )
-    ranked = []
     for row, (at, stop) in enumerate(itertools.pairwise(edges.tolist())):
         part = order[at:stop]
         pieces = windows.paragraphs[row]
-        ranked.append(
-            Spans(
-                pieces.starts[start[part]],
-                # As in the original, nothing ends before the first character.
-                np.maximum(pieces.ends[end[part]], 1),
-                start_score[part],
-                end_score[part],
-            )
+        yield (
+            pieces.starts[start[part]],
+            # As in the original, nothing ends before the first character.
+            np.maximum(pieces.ends[end[part]], 1),
+            start_score[part],
+            end_score[part],
         )
-    return ranked
 
 
 def _blocks(total: int) -> list[tuple[int, int]]:

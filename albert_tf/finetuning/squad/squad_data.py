@@ -89,15 +89,7 @@ def _is_unseen(character: str) -> bool:
 
 @dataclasses.dataclass(frozen=True)
 class Report:
-    """Counts and repairs of a file; a question is in one of the lists at most.
-
-    Attributes:
-        not_found: Ids of questions none of whose answers stands in the
-            paragraph.
-        partly_found: Ids of questions with some such answers.
-        repaired: Ids of questions with an answer that stands elsewhere than
-            `answer_start` says; it was moved to the nearest place.
-    """
+    """Counts of a file, and ids of questions by what is told of them."""
 
     num_paragraphs: int
     num_questions: int

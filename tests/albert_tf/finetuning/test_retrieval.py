@@ -107,7 +107,10 @@ def test_the_task_reads_scores_and_answers(tmp_path, tiny_tokenizer):
         ({"id": "c"}, "line 6 has no 'text'.* It needs id, text"),
         ({"text": "c"}, "line 6 has no 'id'"),
         ({"query": "c"}, "line 6 has no 'relevant'"),
-        ({"query": 1, "relevant": ["a"]}, "line 6: .query. is 1, which is no text"),
+        (
+            {"query": 1, "relevant": ["a"]},
+            "line 6: .query. is 1, which is no text",
+        ),
         ({"query": "c", "relevant": []}, r"line 6: 'relevant' is \[\]"),
         ({"query": "c", "relevant": "a"}, "line 6: 'relevant' is 'a'"),
         ({"query": "c", "relevant": [["a"]]}, r"the id \['a'\] is neither"),
