@@ -218,7 +218,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
         if settings.strict:
             items = text_files.strictly(items)
         while batch := list(itertools.islice(items, size)):
-            yield ask.answer_all(signature, batch)
+            yield text_files.answered(batch, signature)
 
 
 def _write(path: str, batches: Iterable[_Answers]) -> None:

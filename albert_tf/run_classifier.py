@@ -79,15 +79,12 @@ class ClassifierOptions(finetuning_options.FileOptions):
                     "own option."
                 )
         shared, table = self.finetuning, self.table
-        if table.kind != "label" and self.teaching.teacher:
+        is_taught = table.kind == "label" and not table.long.is_divided
+        if self.teaching.teacher and not is_taught:
             raise errors.UserError(
-                f"`teacher={self.teaching.teacher}` teaches which label is the "
-                "right one. For tables of another kind leave it out."
-            )
-        if table.long.is_divided and self.teaching.teacher:
-            raise errors.UserError(
-                f"`teacher={self.teaching.teacher}` teaches whole texts. With "
-                "`windows` leave it out."
+                f"`teacher={self.teaching.teacher}` teaches which label of "
+                "whole texts is the right one. For tables of another kind, and "
+                "with `windows`, leave it out."
             )
         if not table.label_column and (shared.do_train or shared.do_eval):
             raise errors.UserError(

@@ -123,16 +123,9 @@ class RunPredictor:
         memory_check.check(step, strategy, "batch_size", self._batch_size)
 
     def answers(self, items: Sequence[Item]) -> list[dict[str, Any]]:
-        examples = [i for i in items if not isinstance(i, text_files.BadLine)]
-        found = iter(
-            self.task.answers(self._outputs(examples), examples)
-            if examples
-            else ()
+        return text_files.answered(
+            items, lambda some: self.task.answers(self._outputs(some), some)
         )
-        return [
-            item.answer if isinstance(item, text_files.BadLine) else next(found)
-            for item in items
-        ]
 
     def log_remarks(self) -> None:
         base.log_remarks(self.task.remarks or {})

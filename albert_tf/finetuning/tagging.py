@@ -9,7 +9,6 @@ Source: Devlin et al., arXiv 1810.04805, section 5.3.
 
 import collections
 import dataclasses
-import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -259,15 +258,10 @@ class TaggingTask(base.Task):
         expected = [example.tags or () for example in examples]
         found = self._found(outputs, examples)
         if not self.has_entities:
-            given, right = (
-                list(itertools.chain(*x)) for x in (found, expected)
-            )
-            labels = sorted({*given, *right})
-            return confusion.Confusion.of(
-                np.array([labels.index(tag) for tag in given], np.int64),
-                np.array([labels.index(tag) for tag in right], np.int64),
-                labels,
-            )
+            tags = [tag for tags in (*found, *expected) for tag in tags]
+            labels, numbers = np.unique(tags, return_inverse=True)
+            given, right = np.split(numbers, 2)
+            return confusion.Confusion.of(given, right, labels.tolist())
         there, predicted = (
             {
                 (number, *entity)

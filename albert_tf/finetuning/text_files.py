@@ -83,6 +83,16 @@ def and_others(places: Sequence[str]) -> str:
     return f" The same holds for {len(places)} more: {shown}{more}."
 
 
+def answered(
+    items: Sequence[T | BadLine],
+    answer: Callable[[list[T]], Iterable[dict[str, Any]]],
+) -> list[dict[str, Any]]:
+    """Return what is written for each item: its answer, or its error."""
+    good = [item for item in items if not isinstance(item, BadLine)]
+    found = iter(answer(good) if good else ())
+    return [i.answer if isinstance(i, BadLine) else next(found) for i in items]
+
+
 def require_some(found: Sequence[Any], path: str) -> None:
     if not found:
         raise errors.UserError(

@@ -186,17 +186,6 @@ def load(path: str, name: str) -> Signature:
     return Signature(model, name)
 
 
-def answer_all(
-    signature: Signature, items: Sequence[Request | text_files.BadLine]
-) -> list[dict[str, Any]]:
-    requests = [item for item in items if isinstance(item, Request)]
-    found = iter(signature(requests) if requests else ())
-    return [
-        item.answer if isinstance(item, text_files.BadLine) else next(found)
-        for item in items
-    ]
-
-
 def _with_spans(answer: dict[str, Any]) -> dict[str, Any]:
     """Join the lists `span_start`, `span_end`, ... to a list of `spans`."""
     if "num_spans" not in answer:

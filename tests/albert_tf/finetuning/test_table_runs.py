@@ -436,13 +436,13 @@ def test_other_formats_with_windows(world, of_windows, tmp_path):
     with pytest.raises(errors.UserError, match="several outputs for a text"):
         teacher.open_teacher(str(of_windows), single)
     made = settings(world, tmp_path / "run", long_texts(9), ONE)
-    with pytest.raises(errors.UserError, match="teaches whole texts"):
+    with pytest.raises(errors.UserError, match="label of whole texts"):
         changed(made, windows="mean", teacher="runs/x")
 
 
 def test_a_teacher_has_one_label(world, tmp_path):
     made = settings(world, tmp_path / "run", tagged(9), SEVERAL)
-    with pytest.raises(errors.UserError, match="which label is the right one"):
+    with pytest.raises(errors.UserError, match="label of whole texts"):
         changed(made, teacher="runs/x")
 
 

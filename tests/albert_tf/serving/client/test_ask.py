@@ -146,7 +146,7 @@ def answer(signature, lines, batch_size=32):
     items = list(ask.read(content, "in.jsonl", signature.inputs))
     starts = range(0, len(items), batch_size)
     batches = [items[start : start + batch_size] for start in starts]
-    return [one for b in batches for one in ask.answer_all(signature, b)]
+    return [one for b in batches for one in text_files.answered(b, signature)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 32])
