@@ -139,7 +139,6 @@ def _combine(
     splits: Collection[str],
     moved: Mapping[str, Sequence[str]],
 ) -> None:
-    """Write the mean of the outputs of each split, its scores, predictions."""
     described = _claim_folder(settings, folders, splits)
     files.make_folder(settings.output_dir, "output_dir")
     numbers: dict[str, float] = {}

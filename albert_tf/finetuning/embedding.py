@@ -105,7 +105,6 @@ class EmbeddingTask(base.Task):
         return self._dev_examples
 
     def read(self, path: str, split: str) -> list[TextGroup]:
-        """Read a file of `embedding_data`, strictly."""
         items: Sequence[TextGroup | text_files.BadLine]
         if self._kind(split) == embedding_data.RETRIEVAL:
             items = retrieval.read(path)

@@ -42,7 +42,6 @@ class FeatureFile:
 
 
 def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
-    """Return everything that the features of a split follow from."""
     return {
         "split": split,
         "options": {**task.settings, **task.tokenizer.settings},

@@ -170,7 +170,6 @@ class _TaskTrainer:
         self._trainer = trainer
 
     def train(self, log: run_log.RunLog) -> None:
-        """Train to the end, or until evaluations no longer improve."""
         settings, key = self._settings, self._data.task.key_metric
         patience = settings.early_stopping_evaluations
         train_steps, _ = self._data.steps()

@@ -13,7 +13,6 @@ _ROWS_AT_ONCE = 1024
 def read(
     content: bytes, path: str
 ) -> tuple[list[str], Iterator[dict[str, Any]]]:
-    """Return the columns of a table, and its rows."""
     pyarrow = packages.require(
         "pyarrow",
         "pyarrow.parquet",

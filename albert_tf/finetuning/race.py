@@ -110,7 +110,6 @@ class RaceTask(base.Task):
         return {split: os.path.join(folder, split) for split in splits}
 
     def read(self, path: str, split: str) -> list[race_data.RaceQuestion]:
-        """See `race_data.Reader.read`."""
         return self._reader().read(path)
 
     def read_own(

@@ -146,7 +146,6 @@ class TaggingTask(base.Task):
         return {**super().settings, "tags": list(self.labels), **columns}
 
     def read(self, path: str, split: str) -> list[TaggedText]:
-        """Read a file of `tagging_data`, strictly."""
         examples = tagging_data.read(
             path,
             self.options.columns,

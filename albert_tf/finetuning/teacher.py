@@ -50,7 +50,6 @@ class Teacher:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What its outputs follow from."""
         digest = hashlib.sha256()
         for variable in sorted(self.model.variables, key=lambda v: v.name):
             digest.update(variable.name.encode() + variable.numpy().tobytes())

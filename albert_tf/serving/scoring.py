@@ -34,8 +34,6 @@ def by_ids(
     task: base.Task,
     examples: Sequence[base.Example],
 ) -> dict[str, float]:
-    """Return the task's metrics for what a signature of ids says."""
-
     def ask_batch(batch: Inputs) -> base.Outputs:
         outputs = ask({name: batch[name] for name in names})
         return {k: v for k, v in outputs.items() if k not in _LEFT_OUT}
@@ -125,7 +123,6 @@ def _score_spans(
     task: tagging.TaggingTask,
     examples: Sequence[tagging_data.TaggedText],
 ) -> dict[str, float]:
-    """Return the metrics of the words that spans touch."""
     tags = []
     for start in range(0, len(examples), _BATCH_SIZE):
         part = examples[start : start + _BATCH_SIZE]

@@ -170,7 +170,6 @@ class Service:
         self._served = self._serve(self.encoder, freeze=True)
 
     def signatures(self) -> dict[str, Signature]:
-        """Return the signatures by name."""
         return {"tokens": with_ids(self.tokens)}
 
     @functools.cached_property
