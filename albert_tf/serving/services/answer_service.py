@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import question_answering
-from albert_tf.serving.services import answer_ops, in_parts, service
+from albert_tf.serving.services import answer_ops, service, text_windows
 from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import tokenization
 
@@ -108,7 +108,7 @@ class AnswerService(service.Service, abc.ABC):
         )
         inputs = self._lay_out(queries, pieces, windows)
         rows = [inputs[name] for name in self.ids]
-        outputs = in_parts.ask(self.ask, rows, self.parts)
+        outputs = text_windows.ask_in_parts(self.ask, rows, self.parts)
         answers = self._options.answers
         found = answer_ops.n_best(
             context,

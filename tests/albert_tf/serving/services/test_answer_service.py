@@ -17,7 +17,7 @@ from albert_tf.finetuning.squad import (
 )
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
-from albert_tf.serving.services import in_parts
+from albert_tf.serving.services import text_windows
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.serving.formats import test_saved_model
@@ -96,7 +96,7 @@ def python_answers(task, service, questions):
     }
     ask = tf.function(service.ask)
     outputs = []
-    size = in_parts._AT_ONCE
+    size = text_windows._AT_ONCE
     for begin in range(0, len(inputs["input_ids"]), size):
         rows = [
             tf.constant(values[begin : begin + size], tf.int32)
@@ -179,7 +179,7 @@ def saved(request, tokenizer, config, tmp_path_factory):
 def test_answers_are_those_of_python(saved):
     questions = cases()
     windows = saved.task._windows(questions)
-    assert len(windows) > 2 * in_parts._AT_ONCE
+    assert len(windows) > 2 * text_windows._AT_ONCE
     assert max(s.stop - s.start for s in windows.spans) > 4
     expected = python_answers(saved.task, saved.service, questions)
     texts = {entry["prediction"] for entry in expected}
