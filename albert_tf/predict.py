@@ -312,11 +312,11 @@ def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
     for answer in answers:
         row: dict[str, Any] = {}
         for name, value in answer.items():
-            cells = {name: value}
+            mark = f"{name}." if clash else ""
             if _is_nested(name, value):
-                mark = f"{name}." if clash else ""
-                cells = {mark + key: number for key, number in value.items()}
-            row |= cells
+                row |= {mark + key: number for key, number in value.items()}
+            else:
+                row[name] = value
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, *([row.get(name, "") for name in names] for row in rows)]

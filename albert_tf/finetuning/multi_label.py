@@ -70,24 +70,21 @@ class MultiLabelTask(tables.TableTask):
 
         Without, the examples that have labels decide them.
         """
-        if _THRESHOLD in scores:
-            values = [scores[_THRESHOLD]] * len(self.labels)
-            self._thresholds = np.array(values)
-            return
-        self._thresholds = None
         known = [name for name in scores if name.startswith(_OF_LABEL)]
-        if not known:
+        names = [f"{_OF_LABEL}{label}" for label in self.labels]
+        if _THRESHOLD in scores:
+            names = [_THRESHOLD] * len(self.labels)
+        elif not known:
+            self._thresholds = None
             return
-        for label in self.labels:
-            if f"{_OF_LABEL}{label}" not in scores:
+        for label, name in zip(self.labels, names, strict=True):
+            if name not in scores:
                 raise errors.UserError(
                     f"The scores of the run have no threshold of {label!r}, "
                     f"but {', '.join(known)}: they are of other labels. Run "
                     "the task again with `do_train` and `do_eval`."
                 )
-        self._thresholds = np.array(
-            [scores[f"{_OF_LABEL}{label}"] for label in self.labels]
-        )
+        self._thresholds = np.array([scores[name] for name in names])
 
     @property
     def thresholds(self) -> dict[str, float]:

@@ -139,6 +139,7 @@ class RaceTask(base.Task):
         padding.
         """
         limit, most = self.options.max_qa_length, self.max_seq_length - 3
+        given = self.tokenizer, self.max_seq_length
         cut_choices: list[str] = []
         cut_articles: list[str] = []
         for start in range(0, len(examples), _BATCH):
@@ -154,10 +155,11 @@ class RaceTask(base.Task):
                 if len(article) + min(longest, limit) > most:
                     cut_articles.append(part[row].guid)
                 for column in real:
-                    values = self._pack(article, choices[column])
-                    packed[:, row, column] = [
-                        values[name] for name in packing.NAMES
-                    ]
+                    choice = choices[column][-limit:]
+                    rest = article[: most - len(choice)]
+                    packed[:, row, column] = list(
+                        packing.pack(rest, choice, *given).values()
+                    )
             yield {
                 **dict(zip(packing.NAMES, packed, strict=True)),
                 "label_ids": np.array([e.label or 0 for e in part], np.int64),
@@ -213,15 +215,6 @@ class RaceTask(base.Task):
         for example in examples:
             choices = self.tokenizer.encode_batch(self.choices(example))
             yield ids[example.article], choices
-
-    def _pack(
-        self, article: Sequence[int], choice: Sequence[int]
-    ) -> dict[str, np.ndarray]:
-        choice = choice[-self.options.max_qa_length :]
-        length = self.max_seq_length - 3 - len(choice)
-        return packing.pack(
-            article[:length], choice, self.tokenizer, self.max_seq_length
-        )
 
     @property
     def sequences_at_once(self) -> int:

@@ -178,7 +178,7 @@ class TaggingTask(base.Task):
         rows: list[np.ndarray] = []
         lost = []
         for example in examples:
-            laid = self._lay_out(example)
+            laid = lay_out(example, self.tokenizer, self.max_seq_length)
             own = laid.first >= 0
             if (~own & ~laid.goes_on).any():
                 lost.append(str(example.guid))
@@ -203,9 +203,6 @@ class TaggingTask(base.Task):
             "is_real_example": np.ones(len(ids), np.int64),
         }
         yield {f.name: values[f.name] for f in self.layout(split)}
-
-    def _lay_out(self, example: TaggedText) -> Layout:
-        return lay_out(example, self.tokenizer, self.max_seq_length)
 
     def _rows(self, laid: Layout, labels: np.ndarray) -> Iterator[np.ndarray]:
         """Yield ids, mask and labels of each window, int64 [3, S]."""
@@ -326,7 +323,7 @@ class TaggingTask(base.Task):
     ) -> Iterator[list[tag_spans.Word]]:
         row = 0
         for example in examples:
-            laid = self._lay_out(example)
+            laid = lay_out(example, self.tokenizer, self.max_seq_length)
             stop = row + len(laid.windows)
             yield self._tags_of_one(laid, outputs["logits"][row:stop])
             row = stop

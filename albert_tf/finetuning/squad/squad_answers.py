@@ -12,6 +12,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,8 +49,7 @@ class AnswerOptions:
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One entry of the n-best list of a question.
 
     Attributes:

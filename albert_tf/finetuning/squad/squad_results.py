@@ -112,7 +112,7 @@ class Results:
             answer: dict[str, Any] = {
                 **text_files.key_of(question.given_id),
                 "prediction": texts[id_],
-                "n_best": _as_dicts(self.n_best[id_]),
+                "n_best": [one._asdict() for one in self.n_best[id_]],
             }
             if self.null_scores is not None:
                 answer["null_score"] = self.null_scores[id_]
@@ -122,7 +122,8 @@ class Results:
         contents: dict[str, Any] = {
             "predictions": self.texts(threshold),
             "nbest_predictions": {
-                id_: _as_dicts(entries) for id_, entries in self.n_best.items()
+                id_: [one._asdict() for one in entries]
+                for id_, entries in self.n_best.items()
             },
         }
         if self.null_scores is not None:
@@ -135,9 +136,3 @@ class Results:
             lines = [f"{name} = {scores[name]}\n" for name in sorted(scores)]
             path = os.path.join(output_dir, "predict_results.txt")
             files.write_text(path, "".join(lines))
-
-
-def _as_dicts(
-    entries: Sequence[squad_answers.Candidate],
-) -> list[dict[str, Any]]:
-    return [dataclasses.asdict(entry) for entry in entries]
