@@ -20,7 +20,6 @@ from albert_tf.finetuning.squad import (
     squad_features,
     squad_metrics,
     squad_results,
-    squad_splits,
 )
 from albert_tf.text import tokenization
 
@@ -144,7 +143,7 @@ class SquadTask(base.Task):
         first answer that stands in its paragraph is learnt; without one the
         question is left out. DIFFERS: the original stops at several answers.
         """
-        questions = squad_splits.read(path, split, has_null=self.has_null)
+        questions = squad_data.read_split(path, split, has_null=self.has_null)
         if split == base.DEV and self.options.answer_units is None:
             units = squad_metrics.units_of(questions)
             logging.info("%s: scored by %s (`answer_units`)", path, units)
