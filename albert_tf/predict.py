@@ -55,7 +55,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import parquet_files, text_files
+from albert_tf.finetuning import text_files
 
 STANDARD = "-"
 # Bytes at the beginning of a file that tell text from other content.
@@ -156,7 +156,7 @@ def run(settings: PredictOptions) -> None:
         outputs.claim(settings, "output_file", [settings.output_file])
         files.make_folder(os.path.dirname(settings.output_file), "output_file")
     if path != STANDARD and not (settings.run_dir and files.is_remote(path)):
-        is_parquet = path.lower().endswith(parquet_files.ENDING)
+        is_parquet = path.lower().endswith(text_files.PARQUET)
         _require_readable(path, is_text=not (settings.run_dir and is_parquet))
     ask = _ask_run if settings.run_dir else _ask_saved_model
     _write(settings.output_file, ask(settings, path))

@@ -25,10 +25,11 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from albert_tf.common import errors, files, strict_json
-from albert_tf.finetuning import parquet_files
+from albert_tf.common import errors, files, packages, strict_json
 
 T = TypeVar("T")
+PARQUET = ".parquet"  # Ends names of such tables.
+_ROWS_AT_ONCE = 1024  # Of Parquet.
 # Of a field of CSV; Python's own limit is 131,072.
 csv.field_size_limit(2**27)
 # What may divide the columns of a table, and its name.
@@ -136,8 +137,8 @@ def read_own(
     .parquet is a table of Parquet.
     """
     entries: Iterable[Entry | BadLine]
-    if path.lower().endswith(parquet_files.ENDING):
-        names, rows = parquet_files.read(_read(path), path)
+    if path.lower().endswith(PARQUET):
+        names, rows = read_parquet(_read(path), path)
         require_names(names, inputs, path, "It must have the columns")
         entries = (
             (f"{path}, row {number}", {"row": number}, values)
@@ -165,6 +166,41 @@ def parsed(
             yield BadLine(key, str(error))
         else:
             yield from made
+
+
+def read_parquet(
+    content: bytes, path: str
+) -> tuple[list[str], Iterator[dict[str, Any]]]:
+    pyarrow = packages.require(
+        "pyarrow",
+        "pyarrow.parquet",
+        install="pip install pyarrow",
+        argument=path,
+    )
+    failures = pyarrow.ArrowException, OSError, UnicodeDecodeError
+
+    def failed(error: Exception) -> errors.UserError:
+        reason = (str(error).splitlines() or [repr(error)])[0]
+        return errors.UserError(
+            f"{path} is no whole Parquet file: {reason}. Copy or write it "
+            "again."
+        )
+
+    def rows() -> Iterator[dict[str, Any]]:
+        try:
+            for batch in table.iter_batches(_ROWS_AT_ONCE):
+                # pyarrow reads beyond the memory of a damaged array.
+                batch.validate(full=True)
+                yield from batch.to_pylist()
+        except failures as error:
+            raise failed(error) from None
+
+    try:
+        table = pyarrow.parquet.ParquetFile(io.BytesIO(content))
+        names = list(table.schema_arrow.names)
+    except failures as error:
+        raise failed(error) from None
+    return names, rows()
 
 
 def is_table(name: str) -> bool:

@@ -7,7 +7,7 @@ import pyarrow.parquet
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import parquet_files, text_files
+from albert_tf.finetuning import text_files
 
 
 def table(**columns):
@@ -17,7 +17,7 @@ def table(**columns):
 
 
 def test_rows_and_columns():
-    names, rows = parquet_files.read(
+    names, rows = text_files.read_parquet(
         table(text=["a", None], n=[1, 2]), "t.parquet"
     )
     assert names == ["text", "n"]
@@ -28,7 +28,7 @@ def test_a_damaged_file_is_named():
     content = table(text=["word " * 100] * 100)
     for damaged in (b"", b"PAR1", content[:-9], content[:200] + content[300:]):
         with pytest.raises(errors.UserError, match="t.parquet is no whole"):
-            names, rows = parquet_files.read(damaged, "t.parquet")
+            names, rows = text_files.read_parquet(damaged, "t.parquet")
             assert list(rows) == [{names[0]: "word " * 100}] * 100
 
 
