@@ -187,10 +187,10 @@ def test_pooling_and_width_are_those_of_the_folder(
     )
     found = []
 
-    def run(program, settings, task, sources):
+    def run(program, settings, sources):
         del program, sources
-        assert settings.vectors == task.options
-        found.append((task.options.text_pooling, task.options.projection_size))
+        made = settings.vectors
+        found.append((made.text_pooling, made.projection_size))
 
     monkeypatch.setattr(finetune, "run", run)
     here = options(world, tmp_path / "run", "scored")
