@@ -1,5 +1,6 @@
 """What SIGTERM does."""
 
+import functools
 import os
 import signal
 import unittest.mock
@@ -39,7 +40,11 @@ def test_an_earlier_sigterm_ends_the_process_too():
 
 
 @pytest.mark.parametrize(
-    ("run", "arguments"), [(run_pretraining.run, 1), (finetune.run, 4)]
+    ("run", "arguments"),
+    [
+        (run_pretraining.run, 1),
+        (functools.partial(finetune.run, task=unittest.mock.MagicMock()), 3),
+    ],
 )
 def test_a_run_that_does_not_train_yet_ends_at_once(
     run, arguments, monkeypatch
