@@ -338,10 +338,7 @@ def _read_words(
 
 
 def _own_folder(settings: PretrainingOptions) -> str:
-    """Return the folder that this process locks.
-
-    A process that follows a training has one inside the training's.
-    """
+    """Return the folder to lock; one that follows has one inside it."""
     if settings.follow_checkpoints:
         return os.path.join(settings.output_dir, run_log.EVALUATION_FOLDER)
     return settings.output_dir

@@ -21,10 +21,6 @@ from albert_tf.training import run_folder, word_embeddings
 
 _WEIGHT = 0.5  # Share of a teacher in the loss.
 
-LessonObjective = Callable[
-    [objectives.Objective, Sequence[str]], objectives.Objective
-]
-
 
 class Lesson:
     """What a student learns from a teacher, beside its own labels."""
@@ -32,7 +28,7 @@ class Lesson:
     def __init__(
         self,
         path: str,
-        objective: LessonObjective,
+        objective: Callable[..., objectives.Objective],
         *,
         asked: base.Task | None = None,
         gives_words: bool = False,

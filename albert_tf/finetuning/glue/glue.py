@@ -4,7 +4,7 @@ Source: the original's classifier_utils.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -248,20 +248,19 @@ class GlueTask(TextTask):
                 for answer in answers
             ]
         _write_lines(output_dir, f"{split}_results.tsv", rows)
-        header = "index\tprediction"
-        lines = [f"{a['id']}\t{a['prediction']}" for a in answers]
         if split == self.test_splits[0]:
-            _write_lines(output_dir, "submit_results.tsv", [header, *lines])
-        submission = self._spec.splits[split].submission
+            _write_lines(output_dir, "submit_results.tsv", _table(answers))
         if self.is_regression:
-            predictions = [answer["prediction"] for answer in answers]
-            numbers = np.clip(predictions, *self._spec.bounds).tolist()
-            lines = [
-                f"{answer['id']}\t{number}"
-                for answer, number in zip(answers, numbers, strict=True)
-            ]
-        if submission:
-            _write_lines(output_dir, submission, [header, *lines])
+            for answer in answers:
+                number = np.clip(answer["prediction"], *self._spec.bounds)
+                answer["prediction"] = float(number)
+        if submission := self._spec.splits[split].submission:
+            _write_lines(output_dir, submission, _table(answers))
+
+
+def _table(answers: Sequence[Mapping[str, Any]]) -> list[str]:
+    rows = (f"{answer['id']}\t{answer['prediction']}" for answer in answers)
+    return ["index\tprediction", *rows]
 
 
 def _write_lines(folder: str, name: str, lines: Sequence[str]) -> None:

@@ -1,40 +1,15 @@
 """Signatures of models that tag words."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import tensorflow as tf
 
 from albert_tf.finetuning import overlaps, tag_spans
+from albert_tf.finetuning.tag_spans import OUTSIDE
 from albert_tf.model.heads import token_classification
 from albert_tf.serving.services import answer_ops, service, text_windows
 from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import tokenization, word_ops
-
-
-class _Tags(NamedTuple):
-    """The tags of words by number, and those of words without a piece last."""
-
-    types: Sequence[str]
-    type: Sequence[int]  # Number in `types`, -1 for none.
-    begins: Sequence[bool]  # Whether the tag begins an entity.
-    ended: Sequence[bool]  # Whether nothing goes on after it.
-
-
-def _tags(labels: Sequence[str]) -> _Tags:
-    has_entities = tag_spans.are_entities(labels)
-    labels = [*labels, tag_spans.OUTSIDE]
-    names = [
-        "" if label == tag_spans.OUTSIDE else label[2 * has_entities :]
-        for label in labels
-    ]
-    types = sorted({name for name in names if name})
-    return _Tags(
-        types,
-        [types.index(name) if name else -1 for name in names],
-        [not has_entities or label[0] in tag_spans.BEGIN for label in labels],
-        [not has_entities or label[0] in tag_spans.ENDED for label in labels],
-    )
 
 
 class TagService(service.Service):
@@ -57,8 +32,20 @@ class TagService(service.Service):
         """Keep what the signatures need; `labels` go with the logits."""
         super().__init__(model, tokenizer, max_seq_length)
         self.labels = tuple(labels)
-        self._tags = _tags(labels)
-        self._has_entities = tag_spans.are_entities(labels)
+        self._has_entities = has_entities = tag_spans.are_entities(labels)
+        labels = [*labels, OUTSIDE]  # Words without a piece have the last.
+        names = [
+            "" if label == OUTSIDE else label[2 * has_entities :]
+            for label in labels
+        ]
+        self._types = sorted({name for name in names if name})
+        # Of each tag: the number of its type, -1 for none; whether it begins an
+        # entity; whether nothing goes on after it.
+        self._type = [self._types.index(name) if name else -1 for name in names]
+        self._begins, self._ended = (
+            [not has_entities or label[0] in prefixes for label in labels]
+            for prefixes in (tag_spans.BEGIN, tag_spans.ENDED)
+        )
 
     def signatures(self) -> dict[str, Signature]:
         return {
@@ -136,15 +123,14 @@ class TagService(service.Service):
             goes_on: bool [words], which words share the piece, and the tag, of
                 the one before them.
         """
-        tags = self._tags
         own = ~goes_on
         label = tf.boolean_mask(tf.argmax(probabilities, -1), own)
         row = tf.boolean_mask(found.row, own)
-        type_ = tf.gather(tags.type, label)
+        type_ = tf.gather(self._type, label)
         same_row = _shifted(row, -1) == row
         continues = same_row & (_shifted(type_, -1) == type_)
-        continues &= ~_shifted(tf.gather(tags.ended, label), True)
-        begins = (type_ >= 0) & (tf.gather(tags.begins, label) | ~continues)
+        continues &= ~_shifted(tf.gather(self._ended, label), True)
+        begins = (type_ >= 0) & (tf.gather(self._begins, label) | ~continues)
         # Back to all words, from those of their own.
         carrier = tf.cumsum(tf.cast(own, tf.int32)) - 1
         inside = tf.gather(type_, carrier) >= 0
@@ -169,7 +155,7 @@ class TagService(service.Service):
         texts = tf.strings.substr(tf.gather(text, rows), start, end - start)
         values = {
             "label": tf.gather(
-                [*tags.types, ""], first_of(tf.gather(type_, carrier))
+                [*self._types, ""], first_of(tf.gather(type_, carrier))
             ),
             "text": texts,
             "score": tf.math.unsorted_segment_mean(best, span, count),
