@@ -103,6 +103,7 @@ class SquadTask(base.Task):
         options.windows.check_length(max_seq_length)
         self.options = options
         self._known_threshold = options.null_score_diff_threshold
+        self._has_warned = False
 
     @property
     def threshold(self) -> float:
@@ -111,15 +112,17 @@ class SquadTask(base.Task):
         It is the option's; else the last that was found; else 0, with a
         warning.
         """
-        if self._known_threshold is None:
+        if self._known_threshold is not None:
+            return self._known_threshold
+        if not self._has_warned:
             logging.warning(
                 "Without `null_score_diff_threshold` and without answers to "
                 "find it on, questions whose score for no answer is above %g "
                 "have none.",
                 _EVEN,
             )
-            self._known_threshold = _EVEN
-        return self._known_threshold
+        self._has_warned = True
+        return _EVEN
 
     @property
     def settings(self) -> dict[str, Any]:
