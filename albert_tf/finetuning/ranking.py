@@ -4,7 +4,6 @@ An example is a pair of texts, the query first. Its score is a number that is
 only compared with those of other texts.
 """
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,12 +19,8 @@ _PAIRS_PER_TEXT = 4
 _PLACES = 10
 
 
-@dataclasses.dataclass(frozen=True)
-class TextPair:
-    """Two texts of a query, of which the first is more relevant."""
-
-    better: TextExample
-    worse: TextExample
+# Two texts of a query, of which the first is more relevant.
+TextPair = tuple[TextExample, TextExample]
 
 
 class RankingTask(regression.RegressionTask):
@@ -73,7 +68,7 @@ class RankingTask(regression.RegressionTask):
             for better in texts:
                 worse = [text for text in texts if text.label < better.label]
                 drawn = random.permutation(len(worse))[:most]
-                pairs += [TextPair(better, worse[at]) for at in drawn]
+                pairs += [(better, worse[at]) for at in drawn]
         logging.info("%s: %d pairs of texts are learnt.", path, len(pairs))
         return pairs
 
@@ -89,9 +84,7 @@ class RankingTask(regression.RegressionTask):
         if split != base.TRAIN or not self.is_pairwise:
             yield from super().featurize(examples, split)
             return
-        texts = [
-            text for pair in examples for text in (pair.better, pair.worse)
-        ]
+        texts = [text for pair in examples for text in pair]
         for values in super().featurize(texts, split):
             count = len(values["label_ids"]) // 2
             yield {

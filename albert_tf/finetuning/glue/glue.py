@@ -47,12 +47,10 @@ class TextTask(base.Task):
 
     def layout(self, split: str) -> layouts.Layout:
         del split  # The same for all.
-        if self.is_regression:
-            return layouts.classification_layout(
-                self.max_seq_length, regression=True
-            )
         return layouts.classification_layout(
-            self.max_seq_length, num_labels=len(self.labels)
+            self.max_seq_length,
+            num_labels=len(self.labels),
+            regression=self.is_regression,
         )
 
     def featurize(

@@ -51,7 +51,7 @@ def test_a_query_is_in_one_part_only(tmp_path):
 def test_pairs_are_of_one_query_and_in_order(tmp_path):
     path = write(tmp_path, [0, 1, 2, 0], [1], [1, 1], [5, 0])
     pairs = task_of(pairs_per_text=9).read(path, base.TRAIN)
-    found = {(p.better.text_b, p.worse.text_b) for p in pairs}
+    found = {(better.text_b, worse.text_b) for better, worse in pairs}
     assert found == {
         ("q0 t1", "q0 t0"),
         ("q0 t1", "q0 t3"),
@@ -63,7 +63,7 @@ def test_pairs_are_of_one_query_and_in_order(tmp_path):
     assert len(pairs) == len(found)
     path = write(tmp_path, [1, *[0] * 50])
     few = task_of().read(path, base.TRAIN)
-    assert len({p.worse.text_b for p in few}) == len(few) == 4
+    assert len({worse.text_b for _, worse in few}) == len(few) == 4
     assert task_of().read(path, base.TRAIN) == few
     assert task_of(split_seed=3).read(path, base.TRAIN) != few
 
@@ -122,7 +122,7 @@ def test_records_of_pairs_have_the_better_text_first(tmp_path, tiny_vocab):
     batches = list(task.featurize(examples, base.TRAIN))
     ids = np.concatenate([batch["input_ids"] for batch in batches])
     assert ids.shape == (300, 2, 16)
-    texts = [text for pair in examples for text in (pair.better, pair.worse)]
+    texts = [text for pair in examples for text in pair]
     alone = task.featurize(texts, base.DEV)
     expected = np.concatenate([batch["input_ids"] for batch in alone])
     np.testing.assert_array_equal(ids.reshape(600, 16), expected)
