@@ -111,11 +111,7 @@ def _splits(
 def _claim_folder(
     settings: EnsembleOptions, run_dirs: list[str], splits: Collection[str]
 ) -> tuple[str, str]:
-    """Refuse a folder of something else; return what says what it is of.
-
-    Returns:
-        Path and content of the file.
-    """
+    """Refuse a folder of something else; return path and text of its file."""
     folder = settings.output_dir
     path = os.path.join(folder, RUNS_NAME)
     made_of = {

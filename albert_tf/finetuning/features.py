@@ -179,9 +179,7 @@ def cached(
 
     The name holds a key of everything that they follow from. The records of
     training are shuffled, so that batches do not follow the order of the data.
-
-    Args:
-        added: A `StoredOutputs` of a teacher, which the records hold, too.
+    What is `added` are a teacher's `StoredOutputs`.
     """
     facts = describe(task, source, split)
     if added:

@@ -76,10 +76,6 @@ def pool(outputs: np.ndarray, counts: Sequence[int], how: str) -> np.ndarray:
 
     Example:
         pool([[0, 1], [4, 3], [5, 5]], [2, 1], "mean") = [[2, 2], [5, 5]]
-
-    Args:
-        outputs: float [windows, labels].
-        counts: Windows of each text, one at least.
     """
     sizes = np.array(counts, np.int64)
     starts = sizes.cumsum() - sizes

@@ -103,12 +103,7 @@ def _convert(
 def _metadata(
     kind: str, inputs: list[str], output: str, labels: tuple[str, ...]
 ) -> bytes:
-    """Return a table ModelMetadata.
-
-    Args:
-        kind: Of the vocabulary.
-        inputs: Names that MediaPipe knows, in the order of the network.
-    """
+    """Return a table ModelMetadata; inputs are in the order of the network."""
     vocabulary = {0: run_folder.VOCABULARY_NAMES[kind]}
     answer: dict[int, Any] = {0: output}
     if labels:

@@ -50,11 +50,7 @@ def text(
     tokenizer: tokenization.AnyTokenizer,
     run_dir: str | None = None,
 ) -> str:
-    """Return the card.
-
-    Args:
-        folder: Where the model is written; its last part is the model's name.
-    """
+    """Return the card; the last part of `folder` is the model's name."""
     name = os.path.basename(os.path.normpath(folder))
     architecture = config["architectures"][0]
     family = config["model_type"]

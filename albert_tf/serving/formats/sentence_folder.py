@@ -55,8 +55,6 @@ def write(
     Args:
         model: Of its weights only encoder and projection are written. A pooler
             that transformers does not have is left out: nothing reads it.
-        text_pooling: One of `config.TEXT_POOLINGS`.
-        max_seq_length: Tokens of a text; longer ones are cut.
     """
     config, weights = model.config, dict(model.weights)
     projection = {

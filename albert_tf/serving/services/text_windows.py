@@ -84,13 +84,7 @@ def ask_in_parts(
 def pool(
     logits: tf.Tensor, text: tf.Tensor, count: tf.Tensor, how: str
 ) -> tf.Tensor:
-    """Do what `windows.pool` does.
-
-    Args:
-        logits: float32 [windows, labels].
-        text: int32 [windows], the number of each window's text.
-        count: Texts.
-    """
+    """Do what `windows.pool` does, given the text of each window, int32."""
     if how == windows.MAX:
         return tf.math.unsorted_segment_max(logits, text, count)
     return tf.math.unsorted_segment_mean(logits, text, count)
