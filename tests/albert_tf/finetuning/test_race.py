@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import race_data, task_models
+from albert_tf.finetuning import base, race_data, task_models
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.albert_tf.finetuning.race_articles import (
@@ -120,13 +120,12 @@ def test_choice_keeps_its_end_and_article_its_beginning():
     example = race_data.RaceQuestion(
         "a", "", "11 12 13 14", "21 22 ?", ("31", "32 33"), 0
     )
-    ((article_ids, choices),) = task._encode([example])
-    packed = [task._pack(article_ids, choice) for choice in choices]
-    assert [p["input_ids"].tolist() for p in packed] == [
+    (found,) = task.featurize([example], base.TRAIN)
+    assert found["input_ids"][0, :2].tolist() == [
         [2, 11, 12, 13, 3, 21, 22, 31, 3],
         [2, 11, 12, 13, 3, 22, 32, 33, 3],
     ]
-    assert packed[0]["segment_ids"].tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    assert found["segment_ids"][0, 0].tolist() == [0, 0, 0, 0, 0, 1, 1, 1, 1]
 
 
 def test_cut_texts_are_reported(caplog):

@@ -122,7 +122,7 @@ def outputs_of(task, examples, labels):
     """Logits that say `labels` at all pieces of the words."""
     rows = []
     for example, tags in zip(examples, labels, strict=True):
-        laid = task._lay_out(example)
+        laid = tagging.lay_out(example, task.tokenizer, task.max_seq_length)
         wanted = np.zeros([len(laid.ids), len(task.labels)])
         for first, tag in zip(laid.first, tags, strict=True):
             wanted[first, task.labels.index(tag)] = 9
