@@ -179,7 +179,8 @@ class Reader:
         if needs_answers or "answers" in article:
             answers = _checked(article, "answers", list, where)
         _check_article(text, questions, options, answers, where)
-        level = level or _level_of(name)
+        if not level and (found := re.match("|".join(LEVELS), name)):
+            level = found[0]  # Of an id such as `high12.txt`.
         for number, question in enumerate(questions):
             at = f"{where}, question {number}"
             _check_text(question, at)
@@ -271,8 +272,3 @@ def _label(answer: Any, options: Sequence[str], where: str) -> int:
             f"{', '.join(letters)}. Correct the file."
         )
     return LETTERS.index(answer)
-
-
-def _level_of(article_id: str) -> str:
-    found = re.match("|".join(LEVELS), article_id)
-    return found[0] if found else ""

@@ -262,14 +262,10 @@ class TableOptions:
     @property
     def names(self) -> tuple[str, ...]:
         """The labels; none where they are not known."""
-        has_tabs = SEPARATOR in (self.labels or "")
-        return _divided(self.labels, SEPARATOR if has_tabs else ",")
-
-
-def _divided(written: str | None, separator: str) -> tuple[str, ...]:
-    if not written:
-        return ()
-    return tuple(part.strip() for part in written.split(separator))
+        if not self.labels:
+            return ()
+        separator = SEPARATOR if SEPARATOR in self.labels else _COMMA
+        return tuple(map(str.strip, self.labels.split(separator)))
 
 
 @dataclasses.dataclass(frozen=True)
