@@ -145,17 +145,13 @@ def _head(name: str, dtype: str, payload_length: int) -> bytes:
 
     It begins the entry of one feature in the map from names to lists.
     """
-    key = _FIRST + _delimited(name.encode())
+    key = _FIRST + _varint(len(name.encode())) + name.encode()
     packed = _FIRST + _varint(payload_length) if payload_length else b""
     values = _LIST[dtype] + _varint(len(packed) + payload_length) + packed
     value = _MAP_VALUE + _varint(len(values) + payload_length) + values
     return (
         _FIRST + _varint(len(key) + len(value) + payload_length) + key + value
     )
-
-
-def _delimited(content: bytes) -> bytes:
-    return _varint(len(content)) + content
 
 
 @functools.lru_cache(maxsize=1 << 16)

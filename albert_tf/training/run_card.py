@@ -71,23 +71,19 @@ def write(output_dir: str) -> str:
     lines = _lines(output_dir)
     picture = io.BytesIO()
     _draw(lines).savefig(picture, format="png", dpi=80)
-    _write(os.path.join(output_dir, CURVES_NAME), picture.getvalue())
+    drawn = {os.path.join(output_dir, CURVES_NAME): picture.getvalue()}
     pictures = [f"![curves]({CURVES_NAME})\n"]
     mixed_up = confusion.read(output_dir)
     for split, found in mixed_up.items():
         if found.are_several:  # Each is right or wrong by itself.
             continue
         name = confusion.name_of(split, "png")
-        _write(os.path.join(output_dir, name), found.draw())
+        drawn[os.path.join(output_dir, name)] = found.draw()
         pictures.append(f"![{split}]({name})\n")
+    files.write_together(drawn)
     path = os.path.join(output_dir, CARD_NAME)
     files.write_text(path, _card(lines, run, mixed_up, *pictures))
     return path
-
-
-def _write(path: str, picture: bytes) -> None:
-    with files.replace_atomically(path, through_link=False) as stream:
-        stream.write(picture)
 
 
 def text(output_dir: str) -> str:

@@ -48,7 +48,7 @@ def apply(
         few = few_outputs.gather_biases(biases, positions)
         return few_outputs.gather(x, positions), few, [x]
 
-    return _apply_all(layers, x, read, seed, recompute=recompute)
+    return apply_reading(layers, x, read, seed, recompute=recompute)
 
 
 def apply_in_loop(
@@ -114,34 +114,10 @@ def apply_two_streams(
         return x[:, length:], of_queries, [content]
 
     x = tf.concat(streams, 1)
-    return _apply_all(layers, x, read, seed, recompute=recompute)[-1]
+    return apply_reading(layers, x, read, seed, recompute=recompute)[-1]
 
 
-def apply_decoder(
-    layers: Sequence[weights.Layer],
-    streams: Sequence[tf.Tensor],
-    biases: Sequence[tf.Tensor],
-    seed: tf.Tensor | None,
-    *,
-    recompute: bool,
-) -> tf.Tensor:
-    """Return the last layer's output, float [B, P, H].
-
-    Args:
-        layers: Of `heads.decoder`.
-        streams: What goes in, float [B, P, H]; the memory, float [B, S, H].
-        biases: See `DecoderLayer`.
-        seed, recompute: See `apply`.
-    """
-    x, memory = streams
-
-    def read(x: tf.Tensor, is_last: bool) -> _Read:
-        return x, biases, [memory]
-
-    return _apply_all(layers, x, read, seed, recompute=recompute)[-1]
-
-
-def _apply_all(
+def apply_reading(
     layers: Sequence[weights.Layer],
     x: tf.Tensor,
     read: Callable[[tf.Tensor, bool], _Read],
@@ -149,7 +125,7 @@ def _apply_all(
     *,
     recompute: bool,
 ) -> list[tf.Tensor]:
-    """Return the output of each layer.
+    """Return the output of each layer, float [B, S, H].
 
     Args:
         read: From what goes into a layer, and whether it is the last, to what

@@ -129,14 +129,15 @@ class SpanPretrainer(model_with_head.ModelWithHead):
             {"input_ids": tf.pad(targets[:, :-1], [[0, 0], [1, 0]])}
         )
         *_, x = encoder.embed(before, seed)
-        last = layer_stack.apply_decoder(
+        biases = self._biases(inputs, before)
+        outputs = layer_stack.apply_reading(
             self.decoder_layers,
-            [x, memory],
-            self._biases(inputs, before),
+            x,
+            lambda x, is_last: (x, biases, [memory]),
             seed,
             recompute=encoder.recompute,
         )
-        return {"target_logits": self.words.word_logits(last)}
+        return {"target_logits": self.words.word_logits(outputs[-1])}
 
     def _biases(
         self, inputs: Mapping[str, tf.Tensor], before: Mapping[str, tf.Tensor]

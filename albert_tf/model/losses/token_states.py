@@ -12,7 +12,6 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
 from albert_tf.model.losses import objectives
 
@@ -56,7 +55,8 @@ def _relations(
     Source: Wang et al., arXiv 2012.15828, section 3.1.
     """
     both = student, teacher
-    heads = _common_heads(*(one.model.encoder.config for one in both))
+    widths = math.gcd(*(one.model.encoder.config.hidden_size for one in both))
+    heads = max(n for n in range(1, _HEADS + 1) if widths % n == 0)
     bias = (1.0 - mask)[:, None, None] * _NO_TOKEN
     pairs = zip(*(_log_relations(x, heads, bias) for x in both), strict=True)
     divergences = [
@@ -72,11 +72,6 @@ LOSSES: Mapping[str, Callable[[Encoded, Encoded, tf.Tensor], tf.Tensor]] = {
     "hidden_loss": _hidden,
     "relation_loss": _relations,
 }
-
-
-def _common_heads(config: AlbertConfig, other: AlbertConfig) -> int:
-    widths = math.gcd(config.hidden_size, other.hidden_size)
-    return max(n for n in range(1, _HEADS + 1) if widths % n == 0)
 
 
 def _log_relations(
