@@ -91,11 +91,7 @@ class Options(text.TrainingOptions):
 def train_model(
     sentences: text.Sentences, settings: Options, coverage: float
 ) -> bytes:
-    """Train a SentencePiece model.
-
-    Returns:
-        The content of a `.model` file.
-    """
+    """Train a SentencePiece model; return the content of its file."""
     model = io.BytesIO()
     failure: RuntimeError | None = None
     try:

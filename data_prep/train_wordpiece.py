@@ -63,11 +63,7 @@ class Options(text.TrainingOptions):
 def count_words(
     sentences: Iterable[str],
 ) -> tuple[collections.Counter[str], int]:
-    """Count the words of cleaned text.
-
-    Returns:
-        The words, and the number of those that are too long to be known.
-    """
+    """Count words of cleaned text, and those that are too long to be known."""
     words: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         words.update(wordpiece_rules.split_words(sentence))

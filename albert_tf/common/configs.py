@@ -26,11 +26,7 @@ def checkpoint_names() -> list[str]:
 
 
 def find_checkpoint(path: str) -> str:
-    """Return the folder of weights of this package; another path as it is.
-
-    Args:
-        path: A path, or the name of such a folder: `albert_small_en`.
-    """
+    """Return the weights that `albert_small_en` names; another path stays."""
     ours = folder() / "checkpoints" / path
     is_name = os.path.basename(path) == path and not os.path.exists(path)
     return str(ours) if path and is_name and os.path.isdir(ours) else path

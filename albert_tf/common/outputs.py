@@ -85,11 +85,7 @@ def claim(
 
 
 def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:
-    """Refuse outputs that are inputs, or folders with inputs in them.
-
-    Args:
-        paths: Files, or folders that are replaced as a whole.
-    """
+    """Refuse outputs, files or whole folders, that are inputs or hold some."""
     values = options.to_dict(settings)
     inputs = {_identity(path): path for path in _inputs(values)}
     inputs.pop(None, None)  # Those that do not exist.

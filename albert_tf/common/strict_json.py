@@ -34,11 +34,7 @@ class JsonError(ValueError):
 
 
 def loads(text: str | bytes) -> Any:
-    """Return the value of a JSON text.
-
-    Args:
-        text: Bytes must be UTF-8; a byte order mark is ignored.
-    """
+    """Return the value of a text, or of bytes in UTF-8 (a mark is ignored)."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")

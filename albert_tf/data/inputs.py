@@ -134,10 +134,7 @@ def packed_training_dataset(
 
 
 def count_rows(paths: Sequence[str], packing: packed_rows.Packing) -> int:
-    """Return how many rows the instances of the files share.
-
-    All records are read.
-    """
+    """Count the rows that the instances of the files share; all are read."""
 
     def count(path: tf.Tensor) -> tf.data.Dataset:
         batches = packing.rows(_open(path)).batch(packed_rows.WINDOW_RECORDS)
@@ -164,10 +161,7 @@ def _shuffled(
     open_file: Callable[[tf.Tensor], tf.data.Dataset],
     passes: int,
 ) -> tf.data.Dataset:
-    """Yield what `open_file` reads, pass after pass, without end.
-
-    `passes` is the number of passes to leave out.
-    """
+    """Yield what `open_file` reads, pass after pass, after so many passes."""
 
     def one_pass(number: tf.Tensor) -> tf.data.Dataset:
         own = number * _SEED_STEP + seed

@@ -170,11 +170,7 @@ def _varint(number: int) -> bytes:
 
 
 def _encode_floats(rows: np.ndarray) -> list[bytes]:
-    """Return the payload of each row: float32, little-endian.
-
-    Args:
-        rows: [n, k]; numbers too large for float32 become infinite.
-    """
+    """Return the rows [n, k] as float32; too large numbers become infinite."""
     with np.errstate(over="ignore"):
         return _cut_evenly(np.ascontiguousarray(rows, "<f4"))
 

@@ -79,11 +79,7 @@ def is_wordpiece(path: str) -> bool:
 
 
 def lines_of(content: bytes, path: str) -> bytes:
-    """Return a vocabulary with one piece a line.
-
-    Args:
-        content: That of a vocabulary, or of a `tokenizer.json`.
-    """
+    """Return the pieces, one a line, of a vocabulary or a `tokenizer.json`."""
     if not content.startswith(b"{") or b'"model"' not in content:
         return content
     try:

@@ -88,12 +88,7 @@ def write(
     normalization: Normalization,
     contents: Mapping[str, bytes] = {},
 ) -> None:
-    """Write the description beside a vocabulary.
-
-    Args:
-        contents: The vocabulary and other files that are written with it, by
-            path.
-    """
+    """Write a vocabulary's description, with its other files by their paths."""
     described = normalization.to_json().encode()
     files.write_together({**contents, path_beside(vocabulary): described})
 

@@ -25,11 +25,7 @@ SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
 
 
 def flatten(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Join rows of ids.
-
-    Returns:
-        int32 [all ids]; the length of each row, int64 [rows].
-    """
+    """Join rows: int32 [all ids]; the length of each row, int64 [rows]."""
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     ids = itertools.chain.from_iterable(rows)
     return np.fromiter(ids, np.int32, int(lengths.sum())), lengths

@@ -39,12 +39,7 @@ def make(
     max_seq_length: int,
     num_segments: int,
 ) -> drawing.Drawer:
-    """Return what draws examples.
-
-    Args:
-        records: One of `layouts.KINDS`.
-        num_segments: Segment ids that the model has.
-    """
+    """Return what draws examples for a model with so many segment ids."""
     vocabulary = masking.Vocabulary(
         tokenizer.vocab_size,
         tokenizer.cls_id,

@@ -146,11 +146,7 @@ class RunCheckpoints:
         return True
 
     def restore(self, path: str) -> None:
-        """Restore a checkpoint of this run.
-
-        Args:
-            path: Prefix without `.index`.
-        """
+        """Restore a checkpoint of this run, a prefix without `.index`."""
         try:
             status = self._state.restore(path)
             status.assert_existing_objects_matched()

@@ -46,11 +46,7 @@ def lines(
     mask_id: int,
     tasks: Sequence[str],
 ) -> list[str]:
-    """Return an example as lines of text.
-
-    Args:
-        tasks: About sentences; each example has one.
-    """
+    """Return an example, of one of the tasks if there are any, as lines."""
     one = {name: values[row] for name, values in drawn.items()}
     ids = one["input_ids"][one["input_mask"] > 0].tolist()
     found = []

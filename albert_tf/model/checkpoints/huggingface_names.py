@@ -84,11 +84,7 @@ class Family:
     def ours(
         self, groups: int, inner: int, *, is_of_tokens: bool
     ) -> dict[str, str]:
-        """Return our name of each of theirs; see `pairs`.
-
-        Args:
-            is_of_tokens: Whether the class is `tokens`.
-        """
+        """Return our names by theirs; see `pairs` and `tokens`."""
         foreign = _CLASSES if is_of_tokens else TAGS
         return {
             theirs: name

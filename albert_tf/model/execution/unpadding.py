@@ -68,11 +68,7 @@ class Unpadding:
         return tf.boolean_mask(rows, is_chosen)
 
     def split(self, rows: tf.Tensor) -> list[tf.Tensor]:
-        """Return query, key and value, each [B, N, S, D].
-
-        Args:
-            rows: [R, 3 * N * D], the three side by side.
-        """
+        """Return query, key and value [B, N, S, D] of rows [R, 3 * N * D]."""
         size = rows.shape[-1] // (3 * self._heads)
         parts = tf.reshape(rows, [-1, size])
         return tf.unstack(tf.gather(parts, self._split))

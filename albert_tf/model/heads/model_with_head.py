@@ -45,11 +45,7 @@ class ModelWithHead(base.BuiltModel):
         self.dropout = dropout
 
     def add_output(self, scope: str, units: int) -> None:
-        """Create `output_weights` [units, H] and `output_bias` [units].
-
-        Args:
-            scope: What their names begin with, such as `cls/tags/`.
-        """
+        """Create output_weights [units, H], output_bias [units] in a scope."""
         self.output_weights, self.output_bias = self._linear(scope, units)
 
     def _linear(
@@ -129,12 +125,7 @@ class ModelWithHead(base.BuiltModel):
         dropout_seed: tf.Tensor | None,
         positions: tf.Tensor | None = None,
     ) -> dict[str, Any]:
-        """Return the outputs of the encoder.
-
-        Args:
-            positions: The only positions whose `sequence_output` the head
-                reads, as `output_positions` of the encoder.
-        """
+        """Return the encoder's outputs; see its `output_positions`."""
         return self.encoder(
             {k: inputs[k] for k in model_inputs.ENCODER if k in inputs},
             training=training,

@@ -97,12 +97,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
     def masked_lm_logits(
         self, sequence_output: tf.Tensor, positions: tf.Tensor
     ) -> tf.Tensor:
-        """Return float [B, P, V] from a whole sequence, for exports.
-
-        Args:
-            sequence_output: float [B, S, H].
-            positions: int32 [B, P].
-        """
+        """Return float [B, P, V] from [B, S, H] at positions int32 [B, P]."""
         x = tf.gather(sequence_output, positions, batch_dims=1)
         return self.word_logits(x)
 

@@ -65,11 +65,7 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         end_n_top: int = 5,
         dropout: float = classification.DROPOUT,
     ):
-        """Add a new head to an encoder.
-
-        Args:
-            dropout: Share dropped inside the answerability part in training.
-        """
+        """Add a new head; `dropout` is that inside the answerability part."""
         super().__init__(encoder, "albert_squad_v2", dropout)
         self.start_n_top = start_n_top
         self.end_n_top = end_n_top

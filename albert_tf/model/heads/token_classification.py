@@ -30,11 +30,7 @@ class AlbertTokenClassifier(model_with_head.ModelWithHead):
         num_labels: int,
         dropout: float = classification.DROPOUT,
     ):
-        """Add a new classifier to an encoder.
-
-        Args:
-            dropout: Share of the sequence output that is dropped in training.
-        """
+        """Add a new classifier; `dropout` is that of the sequence output."""
         super().__init__(encoder, "albert_token_classifier", dropout)
         self.num_labels = num_labels
         self.add_output(f"{SCOPE}/", num_labels)

@@ -106,11 +106,7 @@ class Objective:
     def total(
         self, sums: Mapping[str, WeightedSum], normalizers: Tensors
     ) -> tf.Tensor:
-        """Return this batch's share of the loss of a larger batch.
-
-        Args:
-            normalizers: Of the whole larger batch.
-        """
+        """Return the share in the loss of a batch with these normalizers."""
         return tf.add_n(
             [
                 tf.math.divide_no_nan(  # No entry may count for a loss.

@@ -36,11 +36,7 @@ class Dense(keras.layers.Layer):
     def __init__(
         self, scope: str, inputs: int, units: int, config: AlbertConfig
     ):
-        """Create the variables.
-
-        Args:
-            scope: Path of the layer in the original's checkpoints.
-        """
+        """Create the variables, with a scope of the original's checkpoints."""
         super().__init__(
             name=scope.rsplit("/", 1)[-1], autocast=False, dtype="float32"
         )

@@ -51,12 +51,7 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         num_warmup_steps: int,
         step_scale: tf.Variable | float = 1.0,
     ):
-        """Make the schedule.
-
-        Args:
-            step_scale: Factor on the step; a variable where the trainer adapts
-                the schedule to a time limit.
-        """
+        """Make it; where time is limited, `step_scale` is a variable."""
         super().__init__()
         self._options = options
         self._num_train_steps = num_train_steps
