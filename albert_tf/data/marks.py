@@ -1,5 +1,7 @@
 """What passages say about each of their pieces, as bits of a number."""
 
+import numpy as np
+
 WORD = 1  # It starts a word.
 SENTENCE = 2  # It starts a sentence.
 DOCUMENT = 4  # It starts a document.
@@ -11,3 +13,17 @@ RESPONSE = 128  # It is of a response in a dialogue, R, and not of a query, Q.
 
 # Bits that a piece is moved by to make room for its marks.
 BITS = 8
+
+# Levels of masking, to what joins words into units; a basic unit is a piece.
+# Source: ERNIE, Sun et al., arXiv 1904.09223, section 3.2.
+LEVELS = {"basic": 0, "phrase": PHRASE, "entity": ENTITY}
+
+
+def unit_starts(level: str, found: np.ndarray) -> np.ndarray:
+    """Return which pieces begin a unit, from their marks.
+
+    Words outside of phrases or entities are units of their own.
+    """
+    if level == "basic":
+        return np.ones(found.shape, bool)
+    return (found & WORD > 0) & (found & LEVELS[level] == 0)

@@ -9,14 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from albert_tf.common import random_streams
-from albert_tf.data import (
-    arrangements,
-    drawing,
-    layouts,
-    marks,
-    masking_levels,
-    stages,
-)
+from albert_tf.data import arrangements, drawing, layouts, marks, stages
 
 # Purpose of the draws; those of the masker are below 10.
 _ARRANGE = 10
@@ -164,7 +157,7 @@ class PassageDrawer:
         starts = units = special | (found & marks.WORD > 0)
         if self.mask_stages:
             level = stages.at(self.mask_stages, step)
-            units = special | masking_levels.unit_starts(level, found)
+            units = special | marks.unit_starts(level, found)
             units[:, 1:] |= special[:, :-1]
         real = (ids > 0).astype(np.int64)
         hidden = self.masks.hide(ids, real.sum(1), units.astype(np.uint8), keys)

@@ -9,7 +9,7 @@ import re
 
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option, refuse_foreign
-from albert_tf.data import arrangements, masking_levels, stages
+from albert_tf.data import arrangements, marks, stages
 from albert_tf.model import model_options
 from albert_tf.training import training_options
 
@@ -200,7 +200,16 @@ class RecipeOptions:
 
     @property
     def levels(self) -> tuple[stages.Stage, ...]:
-        return masking_levels.parse(self.mask_levels)
+        found = stages.parse(self.mask_levels)
+        is_known = found and {stage.value for stage in found} <= {*marks.LEVELS}
+        if self.mask_levels is not None and not is_known:
+            raise errors.UserError(
+                f"`mask_levels={self.mask_levels}` is not some of "
+                f"{', '.join(marks.LEVELS)}, with commas, each but the last "
+                "with its number of steps. Write such as "
+                "basic:9000,phrase:3000,entity."
+            )
+        return found
 
     def _check_levels(self) -> None:
         """Refuse stages of no use."""

@@ -23,8 +23,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model import base, precisions, seeds
-from albert_tf.model.config import AlbertConfig
+from albert_tf.model import base, seeds
+from albert_tf.model.config import PRECISIONS, AlbertConfig
 from albert_tf.model.execution import few_outputs, layer_stack
 from albert_tf.model.network import (
     attention,
@@ -34,6 +34,8 @@ from albert_tf.model.network import (
     layers,
     pooling,
 )
+
+_OF_POLICIES = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,7 +122,7 @@ class AlbertModel(base.BuiltModel):
         super().__init__(name=scope)
         self.config = config
         self.scope = scope
-        self.precision = precisions.choose(precision)
+        self.precision = _choose_precision(precision)
         self.recompute = recompute
         self.loop_layers = loop_layers
         self.with_pooler = with_pooler
@@ -300,3 +302,23 @@ class AlbertModel(base.BuiltModel):
             "input_mask": inputs.get("input_mask", tf.ones_like(ids)),
             "segment_ids": inputs.get("segment_ids", tf.zeros_like(ids)),
         }
+
+
+def _choose_precision(precision: str | None) -> str:
+    """Return the precision, by default the one of Keras' global policy."""
+    if precision in PRECISIONS:
+        return precision
+    if precision is not None:
+        raise errors.UserError(
+            f"precision={precision!r} is not known. Allowed are "
+            f"{', '.join(PRECISIONS)}."
+        )
+    name = keras.mixed_precision.global_policy().name
+    if name not in _OF_POLICIES:
+        raise errors.UserError(
+            f"Keras' global policy is {name!r}. Allowed are "
+            f"{', '.join(_OF_POLICIES)}. Set one of them, or choose with "
+            "AlbertModel(config, precision=...), one of "
+            f"{', '.join(PRECISIONS)}; float16 needs loss scaling."
+        )
+    return _OF_POLICIES[name]

@@ -44,6 +44,14 @@ RTD = {"objective": "rtd"}
             },
             "begins entity after 9 steps, but the run has `num_train_steps=9`",
         ),
+        *(
+            ({"mask_levels": wrong}, f"`mask_levels={wrong}` is not some of")
+            for wrong in (
+                *("", "basic:9", "word", "basic,phrase", "basic:0,phrase"),
+                *("basic:-1,phrase", "basic:x,phrase", "basic:9,"),
+                "entity,basic:9",
+            )
+        ),
         (
             {"sentence_objective": "discourse"},
             "`markers_file` goes with `sentence_objective=discourse`",
@@ -74,3 +82,11 @@ RTD = {"objective": "rtd"}
 def test_options_that_do_not_fit_are_refused(values, message):
     with pytest.raises(errors.UserError, match=message):
         pretraining_options.RecipeOptions(**values)
+
+
+def test_levels_are_stages():
+    assert pretraining_options.RecipeOptions().levels == ()
+    recipe = pretraining_options.RecipeOptions(
+        mask_levels="basic:9,phrase:5,entity"
+    )
+    assert len(recipe.levels) == 3

@@ -1,27 +1,12 @@
-"""Stages of masking: pieces, phrases, entities."""
+"""Units of masking: pieces, phrases, entities."""
 
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
-from albert_tf.data import marks, masking, masking_levels
+from albert_tf.data import marks, masking
 from tests.reference import unit_masking
 
 CLS, SEP, MASK = 2, 3, 4
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        *("", "basic:9", "word", "basic,phrase", "basic:0,phrase"),
-        *("basic:-1,phrase", "basic:x,phrase", "basic:9,", "entity,basic:9"),
-    ],
-)
-def test_other_stages_are_refused(text):
-    with pytest.raises(errors.UserError, match=f"`mask_levels={text}` is not"):
-        masking_levels.parse(text)
-    assert masking_levels.parse(None) == ()
-    assert len(masking_levels.parse("basic:9,phrase:5,entity")) == 3
 
 
 def test_words_outside_are_units():
@@ -33,7 +18,7 @@ def test_words_outside_are_units():
         ("phrase", [1, 1, 0, 0, 1, 0, 1]),
         ("entity", [1, 1, 0, 1, 0, 0, 1]),
     ):
-        assert masking_levels.unit_starts(level, found).tolist() == starts
+        assert marks.unit_starts(level, found).tolist() == starts
 
 
 def test_units_are_hidden_about_as_in_ernie():
