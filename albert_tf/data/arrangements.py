@@ -131,7 +131,7 @@ def next_sentence(passage: Passage) -> Arranged:
     return [first, other if label else true], label
 
 
-def reordering(passage: Passage, most: int) -> Arranged:
+def reordering(passage: Passage, most: int = 3) -> Arranged:
     """Label: how many segments there are, and which order they are in.
 
     Source: ERNIE 2.0, Sun et al., arXiv 1907.12412, section 4.2.2. The
@@ -238,17 +238,11 @@ def _speaker(turn: np.ndarray) -> str:
     return "R" if turn[0] & marks.RESPONSE else "Q"
 
 
-# Segments of `reordering`, at most.
-_MOST = 3
-
 ARRANGEMENTS = {
     "sop": Arrangement("sentence_order", 2, 2, sentence_order),
     "nsp": Arrangement("next_sentence", 2, 2, next_sentence, 2),
     "reordering": Arrangement(
-        "sentence_reordering",
-        num_orders(_MOST),
-        _MOST,
-        lambda passage: reordering(passage, _MOST),
+        "sentence_reordering", num_orders(3), 3, reordering
     ),
     "distance": Arrangement("sentence_distance", 3, 2, distance, 3),
     "discourse": Arrangement("discourse", 0, 2, discourse),

@@ -298,14 +298,12 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
 
 def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:
     """Refuse a model that is not like those of ALBERT."""
-    is_wrong = {
-        "model_type": model.trainer_spec.model_type
-        != model.trainer_spec.UNIGRAM,
-        "remove_extra_whitespaces": (
-            not model.normalizer_spec.remove_extra_whitespaces
-        ),
+    trainer, normalizer = model.trainer_spec, model.normalizer_spec
+    fits = {
+        "model_type": trainer.model_type == trainer.UNIGRAM,
+        "remove_extra_whitespaces": normalizer.remove_extra_whitespaces,
     }
-    wrong = [what for what, value in is_wrong.items() if value]
+    wrong = [what for what, is_fine in fits.items() if not is_fine]
     if wrong:
         raise errors.UserError(
             "The SentencePiece vocabulary differs from ALBERT's in "

@@ -54,8 +54,8 @@ def find(texts: tf.Tensor) -> tuple[Words, _Characters]:
     )
     letter = ~(is_space | mark | alone)
     behind = tf.concat([letter[1:], [False]], 0)[: tf.size(letter)]
-    letter |= mark & _before(letter, first) & behind & ~last
-    begins = ~is_space & ~(letter & _before(letter, first))
+    letter |= mark & offset_ops.after(letter) & ~first & behind & ~last
+    begins = ~is_space & ~(letter & offset_ops.after(letter) & ~first)
     number = tf.cumsum(tf.cast(begins, tf.int32)) - 1
     rows = tf.cast(units.rows, tf.int32)
     # Numbers of the characters in their texts.
@@ -80,12 +80,6 @@ def find(texts: tf.Tensor) -> tuple[Words, _Characters]:
         first_of(character),
         last_of(character) + 1,
     ), _Characters(tf.boolean_mask(place, inside), owner)
-
-
-def _before(values: tf.Tensor, is_first: tf.Tensor) -> tf.Tensor:
-    """Return the value of the character before each, False at the first."""
-    shifted = tf.concat([[False], values], 0)[:-1]
-    return shifted & ~is_first
 
 
 def find_pieces(

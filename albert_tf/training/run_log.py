@@ -56,13 +56,8 @@ def read(output_dir: str) -> list[dict[str, Any]]:
     path = os.path.join(output_dir, FILE_NAME)
     if not files.exists(path):
         return []
-    lines, damaged = [], []
-    for number, text in enumerate(files.read_bytes(path).splitlines(), 1):
-        line = _parse(text)
-        if line is None:
-            damaged.append(number)
-        else:
-            lines.append(line)
+    lines = [*map(_parse, files.read_bytes(path).splitlines())]
+    damaged = [n for n, line in enumerate(lines, 1) if line is None]
     if damaged:
         logging.warning(
             "%s: left out %d damaged lines; the first is line %d. The run's "
@@ -71,7 +66,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
             len(damaged),
             damaged[0],
         )
-    return lines
+    return [line for line in lines if line is not None]
 
 
 def _parse(text: bytes) -> dict[str, Any] | None:

@@ -43,11 +43,6 @@ def guess_special_ids(features: Features) -> SpecialIds:
     return SpecialIds(int(ids[0, 0]), int(ids[0, length[0] - 1]), mask_id)
 
 
-def describe(features: Features, special: SpecialIds) -> dict[str, Any]:
-    """Describe pretraining records by numbers; see `summarize`."""
-    return summarize(count(features, special))
-
-
 def count(features: Features, special: SpecialIds) -> statistics.Counts:
     """Count what `summarize` needs, for one batch of pretraining records.
 

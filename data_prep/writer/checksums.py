@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import google_crc32c
 
+from albert_tf.common import files
+
 _READ_AT_ONCE = 1 << 20
 
 
@@ -20,6 +22,13 @@ class Checksum(NamedTuple):
 
 def of_bytes(content: bytes) -> Checksum:
     return Checksum(0, 0).of_more(content)
+
+
+def write(path: str, content: bytes) -> Checksum:
+    """Write a file that its checksum protects."""
+    with files.replace_atomically(path, unfinished_work=True) as stream:
+        stream.write(content)
+    return of_bytes(content)
 
 
 def of_file(path: str) -> Checksum:

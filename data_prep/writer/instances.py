@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.common import files, ragged, random_streams
+from albert_tf.common import ragged, random_streams
 from data_prep.writer import checksums, segment_pairs, token_blocks
 
 # Purposes of random keys; the keys of each are derived from the seed.
@@ -171,13 +171,10 @@ def paths(prefix: str) -> list[str]:
 
 
 def save(prefix: str, built: Built) -> list[checksums.Checksum]:
-    written = []
-    for path, array in zip(paths(prefix), built[:2], strict=True):
-        content = array.tobytes()
-        with files.replace_atomically(path, unfinished_work=True) as stream:
-            stream.write(content)
-        written.append(checksums.of_bytes(content))
-    return written
+    return [
+        checksums.write(path, array.tobytes())
+        for path, array in zip(paths(prefix), built[:2], strict=True)
+    ]
 
 
 def count_rows(prefix: str) -> int:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import files, strict_json
+from albert_tf.common import strict_json
 from albert_tf.data import marks
 from albert_tf.text import tokenization
 from data_prep.vocabulary import letters
@@ -213,22 +213,17 @@ def _encode_marked(
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
     facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
-    arrays = block.tokens, block.sentence_ends, block.document_ends, facts
-    content = b"".join(map(_packed, arrays))
-    with files.replace_atomically(path, unfinished_work=True) as stream:
-        stream.write(content)
-    return checksums.of_bytes(content)
-
-
-def _packed(array: np.ndarray) -> bytes:
-    """Return what `np.save` writes.
-
-    `np.save` does not write the file because its error for a full disk does not
-    name the reason.
-    """
+    # Not directly to the file: for a full disk `np.save` does not name the
+    # reason.
     content = io.BytesIO()
-    np.save(content, array)
-    return content.getvalue()
+    for array in (
+        block.tokens,
+        block.sentence_ends,
+        block.document_ends,
+        facts,
+    ):
+        np.save(content, array)
+    return checksums.write(path, content.getvalue())
 
 
 def load(path: str) -> TokenBlock:

@@ -40,7 +40,8 @@ def chinese(base, tmp_path):
 def test_records_are_well_formed(base, permute):
     arrays = writing.read_arrays(writing.run(base, do_permutation=permute))
     special = record_statistics.SpecialIds(2, 3, 4)
-    found = record_statistics.describe(arrays, special)
+    counts = record_statistics.count(arrays, special)
+    found = record_statistics.summarize(counts)
     assert found["examples"] > 50 and found["well_formed"] == 1.0
     assert found["unlabelled"] == 0 and 0.3 < found["label_1"] < 0.7
 

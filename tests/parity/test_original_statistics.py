@@ -116,7 +116,8 @@ def statistics_of_ours(run, seed, folder):
         for feature in layout
     }
     special = record_statistics.SpecialIds(2, 3, 4)
-    found = record_statistics.describe(features, special)
+    counts = record_statistics.count(features, special)
+    found = record_statistics.summarize(counts)
     return {**found, "examples": len(features["input_ids"])}
 
 

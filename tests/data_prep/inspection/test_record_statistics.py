@@ -9,6 +9,11 @@ from tests.data_prep.one_record import VALUES, changed_at, features
 SPECIAL = record_statistics.SpecialIds(cls_id=2, sep_id=3, mask_id=4)
 
 
+def describe(records):
+    counts = record_statistics.count(records, SPECIAL)
+    return record_statistics.summarize(counts)
+
+
 # [CLS] 11 [MASK] 13 21 22 23 [SEP]
 SINGLE_SEGMENT = {
     "input_ids": [2, 11, 4, 13, 21, 22, 23, 3, 0, 0],
@@ -21,7 +26,7 @@ SINGLE_SEGMENT = {
 
 def test_record_without_a_sentence_order_label_is_well_formed():
     records = features({}, SINGLE_SEGMENT)
-    result = record_statistics.describe(records, SPECIAL)
+    result = describe(records)
     assert result["well_formed"] == 1.0
     assert result["label_1"] == 1.0  # Of the record that has a label.
     assert result["unlabelled"] == 0.5
@@ -29,7 +34,7 @@ def test_record_without_a_sentence_order_label_is_well_formed():
 
 
 def test_statistics_of_one_record():
-    assert record_statistics.describe(features({}), SPECIAL) == {
+    assert describe(features({})) == {
         "examples": 1,
         "well_formed": 1.0,
         "label_1": 1.0,
@@ -75,13 +80,13 @@ def test_statistics_of_one_record():
     ],
 )
 def test_records_with_a_mistake_are_not_well_formed(change):
-    result = record_statistics.describe(features({}, change), SPECIAL)
+    result = describe(features({}, change))
     assert result["well_formed"] == 0.5
 
 
 def test_positions_out_of_order_are_counted():
     change = {"masked_lm_positions": [3, 2, 6, 0]}
-    result = record_statistics.describe(features({}, change, change), SPECIAL)
+    result = describe(features({}, change, change))
     assert result["unsorted_positions"] == 2
 
 
@@ -97,7 +102,7 @@ def test_long_runs_are_counted_as_the_longest():
         "masked_lm_ids": np.full((1, words), 11),
         "masked_lm_weights": np.ones((1, words)),
     }
-    result = record_statistics.describe(values, SPECIAL)
+    result = describe(values)
     assert result["word_runs"] == [0.0] * record_statistics.LONGEST_RUN + [1.0]
 
 
@@ -107,7 +112,7 @@ def test_runs_end_with_their_record():
     values["masked_lm_positions"] = np.array([[7, 0], [0, 0]])
     values["masked_lm_weights"] = np.array([[1.0, 0.0], [1.0, 0.0]])
     values["masked_lm_ids"] = np.array([[23, 0], [2, 0]])
-    assert record_statistics.describe(values, SPECIAL)["word_runs"][1:3] == [
+    assert describe(values)["word_runs"][1:3] == [
         1.0,
         0.0,
     ]
