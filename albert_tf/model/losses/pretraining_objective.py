@@ -4,6 +4,8 @@ Source: ALBERT §3.1; in the original, run_pretraining.get_masked_lm_output and
 run_pretraining.get_sentence_order_output.
 """
 
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from albert_tf.data import arrangements, layouts, marks
@@ -18,6 +20,7 @@ def make(
     sentence_factor: float = 1.0,
     token_objective: str = "none",
     token_factor: float = 1.0,
+    more: Sequence[objectives.Part] = (),
 ) -> objectives.Objective:
     """Return the objective that `AlbertPretrainer` is trained for.
 
@@ -25,25 +28,8 @@ def make(
         sentence_objective: Tasks of `arrangements`, with commas, or none
             (masked LM only).
         token_objective: The same for tasks about tokens.
+        more: What else is learned.
     """
-    parts = make_parts(
-        sentence_objective,
-        masked_lm_factor,
-        sentence_factor,
-        token_objective,
-        token_factor,
-    )
-    return objectives.combine(parts, _forward)
-
-
-def make_parts(
-    sentence_objective: str,
-    masked_lm_factor: float,
-    sentence_factor: float,
-    token_objective: str,
-    token_factor: float,
-) -> list[objectives.Part]:
-    """Return masked words, and the tasks about segments and about tokens."""
     masked_words = objectives.Part(
         "masked_lm",
         masked_lm_factor,
@@ -59,14 +45,16 @@ def make_parts(
     )
     tasks = arrangements.parse(sentence_objective)
     token_tasks = arrangements.parse_tokens(token_objective)
-    return [
+    parts = [
         masked_words,
         *(
             _sentence_part(task, sentence_factor, number)
             for number, task in enumerate(tasks)
         ),
         *(_token_part(task, token_factor) for task in token_tasks),
+        *more,
     ]
+    return objectives.combine(parts, _forward)
 
 
 def _token_part(name: str, factor: float) -> objectives.Part:

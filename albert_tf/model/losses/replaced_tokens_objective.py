@@ -3,6 +3,9 @@
 Source: ELECTRA, Clark et al., arXiv 2003.10555, sections 2 and 3.2.
 """
 
+import dataclasses
+from typing import Any
+
 import tensorflow as tf
 
 from albert_tf.model import seeds
@@ -19,12 +22,7 @@ _GENERATOR_STREAM = 2**29
 
 
 def make(
-    sentence_objective: str = "sop",
-    masked_lm_factor: float = 1.0,
-    sentence_factor: float = 1.0,
-    replaced_token_factor: float = 50.0,
-    token_objective: str = "none",
-    token_factor: float = 1.0,
+    replaced_token_factor: float = 50.0, **others: Any
 ) -> objectives.Objective:
     """Return the objective that `ReplacedTokenDetector` is trained for.
 
@@ -36,14 +34,8 @@ def make(
 
     Args:
         replaced_token_factor: λ of ELECTRA, appendix A.
+        others: See `pretraining_objective.make`.
     """
-    parts = pretraining_objective.make_parts(
-        sentence_objective,
-        masked_lm_factor,
-        sentence_factor,
-        token_objective,
-        token_factor,
-    )
     replaced = objectives.Part(
         "replaced_token",
         replaced_token_factor,
@@ -51,7 +43,8 @@ def make(
         _values,
         ("accuracy", "share"),
     )
-    return objectives.combine([*parts, replaced], _forward)
+    whole = pretraining_objective.make(**others, more=[replaced])
+    return dataclasses.replace(whole, forward=_forward)
 
 
 def _real_tokens(batch: Batch) -> tf.Tensor:

@@ -17,12 +17,12 @@ class ReplacedTokens(system.System):
 
     def make_objective(self) -> objectives.Objective:
         return replaced_tokens_objective.make(
-            self.recipe.sentence_objective,
-            self.recipe.masked_lm_factor,
-            self.recipe.sentence_factor,
             self.recipe.replaced_token_factor,
-            self.recipe.token_objective,
-            self.recipe.token_factor,
+            sentence_objective=self.recipe.sentence_objective,
+            masked_lm_factor=self.recipe.masked_lm_factor,
+            sentence_factor=self.recipe.sentence_factor,
+            token_objective=self.recipe.token_objective,
+            token_factor=self.recipe.token_factor,
         )
 
     def make_model(

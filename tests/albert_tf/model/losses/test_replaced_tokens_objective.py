@@ -115,7 +115,7 @@ def test_without_a_sentence_objective_there_is_no_such_head(
     small_config, batch
 ):
     model = make_model(small_config, sentence_order=False)
-    objective = replaced_tokens_objective.make("none")
+    objective = replaced_tokens_objective.make(sentence_objective="none")
     found = passes.compute(objective, model, batch)
     assert not any("sentence" in name for name in found)
     assert not any("seq_relationship" in n for n in passes.named(model))
@@ -144,7 +144,7 @@ def test_two_instances_in_a_row_attend_to_themselves(small_config, batch):
     others = model(changed)["replaced_token_logits"]
     np.testing.assert_allclose(logits[:, 6:], others[:, 6:], atol=1e-5)
     assert np.abs(logits - others)[:, :6].max() > 1e-3
-    objective = replaced_tokens_objective.make("none")
+    objective = replaced_tokens_objective.make(sentence_objective="none")
     weights = objective.sample_weights(passes.tensors(batch))[
         "replaced_token_loss"
     ]
