@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.data import layouts, marks, masking, tfrecord
+from albert_tf.data import drawing, layouts, marks, masking, tfrecord
 from data_prep.writer import instances, statistics, token_blocks
 
 # Positions that are masked and encoded at once: many for NumPy's speed, few
@@ -149,19 +149,17 @@ class Assembler:
             "segment_ids": segments,
             "next_sentence_labels": rows["label"].astype(np.int32)[:, None],
         }
+        counts = statistics.count(rows, lengths, self.max_seq_length)
         if self.masker is None:
             values |= {"input_ids": sequences, "token_boundary": boundary}
-            return values, statistics.count(rows, lengths, self.max_seq_length)
+            return values, counts
         masked = self.masker.mask(sequences, lengths, rows["key"], boundary)
-        places = np.arange(masked.positions.shape[1])
+        lists = masked.positions, masked.labels, masked.counts
         values |= {
             "input_ids": masked.input_ids,
             "token_boundary": masked.token_boundary,
-            "masked_lm_positions": masked.positions,
-            "masked_lm_ids": masked.labels,
-            "masked_lm_weights": (places < masked.counts[:, None]).astype("f4"),
+            **drawing.predictions(*lists),
         }
-        counts = statistics.count(rows, lengths, self.max_seq_length)
         mask_id = self.vocabulary.mask_id
         return values, counts | statistics.count_masked(masked, mask_id)
 
