@@ -29,7 +29,6 @@ NAME_FLAGS = {
 WITHOUT_TESTS = {
     "albert_tf/common/shared_options.py": "declarations; test_option_names "
     "and test_option_ranges test them in every command",
-    "albert_tf/data/marks.py": "numbers; test_passages of the writer",
     **{
         f"albert_tf/serving/formats/answer_{task}.py": "test_answer runs it"
         for task in ("race", "squad", "tags")
