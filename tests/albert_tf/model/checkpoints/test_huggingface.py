@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
+    checkpoint_files,
     checkpoint_reader,
     huggingface,
     restoring,
@@ -210,10 +211,41 @@ def test_half_precision_is_read(folder, dtype):
     passes.assert_same(huggingface.read_weights(str(folder)), expected)
 
 
-def test_buffers_of_older_versions_are_ignored(folder):
-    buffer = {"albert.embeddings.position_ids": np.arange(8)[None]}
-    change_tensors(folder, lambda tensors: tensors.update(buffer))
+def test_shards_old_names_and_position_ids_are_read(folder):
+    tensors = {
+        name.replace("LayerNorm.weight", "LayerNorm.gamma").replace(
+            "LayerNorm.bias", "LayerNorm.beta"
+        ): value
+        for name, value in tensors_of(folder).items()
+    }
+    assert "albert.embeddings.LayerNorm.gamma" in tensors
+    tensors["albert.embeddings.position_ids"] = np.arange(8)[None]
+    tensors["predictions.decoder.weight"] = tensors[
+        "albert.embeddings.word_embeddings.weight"
+    ].copy()
+    (folder / "model.safetensors").unlink()
+    index = {}
+    for number in range(2):
+        shard = f"model-{number}.safetensors"
+        names = sorted(tensors)[number::2]
+        index |= dict.fromkeys(names, shard)
+        safetensors.numpy.save_file(
+            {name: tensors[name] for name in names}, folder / shard
+        )
+    listed = folder / "model.safetensors.index.json"
+    listed.write_text(json.dumps({"weight_map": index}))
     passes.assert_same(huggingface.read_weights(str(folder)), random_weights())
+    before = checkpoint_files.fingerprint(str(folder))
+    # Each shard counts, and each must be there.
+    content = (folder / shard).read_bytes()
+    (folder / shard).write_bytes(content[:-1] + b"\x7f")
+    assert checkpoint_files.fingerprint(str(folder)) != before
+    (folder / shard).unlink()
+    with pytest.raises(errors.UserError, match="model-1.safetensors does not"):
+        huggingface.read_weights(str(folder))
+    listed.write_text(json.dumps({"weight_map": {"x": "../x.safetensors"}}))
+    with pytest.raises(errors.UserError, match="names no files in its folder"):
+        huggingface.read_weights(str(folder))
 
 
 @pytest.mark.parametrize(

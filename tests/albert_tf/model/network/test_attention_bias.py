@@ -58,6 +58,17 @@ def test_masks_of_tokens_and_of_pairs_become_biases(small_config):
     np.testing.assert_array_equal(bias, (pairs[:, None] - 1) * 10000)
 
 
+def test_offsets_follow_the_positions_of_rows_of_several_texts():
+    config, ids = (
+        tiny_config(position_bias="relative"),
+        tf.constant([[0, 1, 0]]),
+    )
+    names = "input_mask", "segment_ids", "position_ids"
+    _, offsets, same = attention_bias.biases(config, dict.fromkeys(names, ids))
+    assert offsets.numpy().tolist() == [[[[0, -1, 0], [1, 0, 1], [0, -1, 0]]]]
+    assert same.numpy().tolist() == [[[[1, 0, 1], [0, 1, 0], [1, 0, 1]]]]
+
+
 @pytest.fixture
 def encoders(small_config):
     """An encoder with the bias, and the same weights without."""

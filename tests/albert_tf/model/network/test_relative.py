@@ -63,8 +63,3 @@ def test_its_weights_get_the_same_gradients_in_training(layer):
         np.testing.assert_allclose(own, plain, atol=2e-5, rtol=1e-4)
         if "relative" in variable.name:
             assert np.abs(plain).max() > 1e-2
-
-
-def test_offsets_follow_the_positions_of_rows_of_several_texts():
-    found = attention_bias._offsets(tf.constant([[0, 1, 0]]))
-    assert found.numpy().tolist() == [[[[0, -1, 0], [1, 0, 1], [0, -1, 0]]]]
