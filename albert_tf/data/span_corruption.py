@@ -26,7 +26,7 @@ def count_spans(hidden: int) -> int:
 
 def count_hidden(length: int) -> int:
     """Return how many of 2 pieces or more are hidden; half goes to even."""
-    return min(max(1, round(length * DENSITY)), length - 1)
+    return max(1, round(length * DENSITY))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Spans:
         if len(pieces) < 2:
             return pieces.tolist(), []
         hidden = min(count_hidden(len(pieces)), self.masker.num_predictions)
-        spans = min(count_spans(hidden), len(pieces) - hidden)
+        spans = count_spans(hidden)
         parts = [
             cut(total, spans, random_streams.derive(key, purpose))
             for total, purpose in (

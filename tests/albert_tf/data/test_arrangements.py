@@ -88,14 +88,21 @@ def test_order_of_two_segments():
 
 
 def test_next_sentence_is_from_the_partner_half_of_the_time():
-    labels = []
+    labels, sizes = [], set()
     for seed in range(ROUNDS):
         (first, second), label = draw(arrangements.next_sentence, seed)
         assert first == whole()[: len(first)]
         source = whole(PARTNER) if label else whole()
         assert second == source[len(first) :]
         labels.append(label)
+        sizes.add(len(first))
     assert 0.45 < np.mean(labels) < 0.55
+    assert sizes == {1, 3, 6, 10}
+    for seed in range(30):  # Where both second parts have five pieces.
+        (first, _), _ = draw(
+            arrangements.next_sentence, seed, partner=PARTNER[3:]
+        )
+        assert len(first) == 10
     for sentences, partner in (
         (SENTENCES[:1], PARTNER),
         (SENTENCES, PARTNER[:1]),
@@ -107,7 +114,7 @@ def test_next_sentence_is_from_the_partner_half_of_the_time():
 
 
 def test_distance_is_that_of_three_parts():
-    labels = []
+    labels, sizes, ends = [], set(), []
     for seed in range(ROUNDS):
         (first, second), label = draw(arrangements.distance, seed)
         assert first == whole()[: len(first)]
@@ -118,6 +125,10 @@ def test_distance_is_that_of_three_parts():
         assert (adjacent, last) == (label == 0, label == 1)
         assert (second[0] >= 100) == (label == 2)
         labels.append(label)
+        sizes.add(len(first))
+        ends += [second[-1] == PARTNER[-1][-1]] * (label == 2)
+    assert sizes == {1, 3, 6}
+    assert 0.45 < np.mean(ends) < 0.55  # Either of the other's last parts.
     assert np.allclose(np.bincount(labels), ROUNDS / 3, rtol=0.1)
     for sentences, partner in (
         (SENTENCES[:2], PARTNER),

@@ -1,5 +1,7 @@
 """What training draws from records without masks."""
 
+import types
+
 import numpy as np
 import pytest
 
@@ -38,6 +40,17 @@ def test_masks_are_those_of_the_records_word_starts():
     assert {tuple(row) for row in places.tolist()} == {(1, 2), (3, 4)}
     assert (found["masked_lm_ids"][:20, :2] == places + 4).all()
     assert not found["input_ids"][20].any()
+
+
+def test_both_parts_of_a_chain_know_the_step():
+    parts = [
+        types.SimpleNamespace(
+            draw=lambda records, keys, step=None, name=name: {name: step}
+        )
+        for name in "ab"
+    ]
+    found = drawing.Chain(*parts).draw({"c": 1, "a": 2}, None, 7)
+    assert found == {"a": 7, "b": 7, "c": 1}
 
 
 @pytest.mark.parametrize(

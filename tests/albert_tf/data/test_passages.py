@@ -100,6 +100,17 @@ def test_masks_are_those_of_the_masker():
     assert found["marks"][0].tolist() == expected.tolist()
 
 
+def test_the_rest_of_a_unit_is_a_unit_behind_a_special_piece():
+    drawer = dataclasses.replace(
+        make_drawer(prob=1.0), mask_stages=stages.parse("phrase")
+    )
+    given = records()
+    given["tokens"][:, PREDICTIONS:] = 0
+    given["marks"][:] = marks.WORD | marks.PHRASE
+    found = drawer.draw(given, keys())
+    assert found["masked_lm_positions"][:3].tolist() == [[1, 2, 3]] * 3
+
+
 @pytest.mark.parametrize("segments", [1, 2, 4])
 def test_segments_have_a_separator_and_a_number_each(segments):
     drawer = make_drawer(("reordering",), segments=segments)

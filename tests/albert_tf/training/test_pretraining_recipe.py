@@ -198,12 +198,19 @@ def test_a_plateau_is_a_mean_near_the_entropy(caplog, losses, others, warned):
     assert warned_at(caplog, losses, **others) == warned
 
 
+CAPITALS = {"token_objective": "capitalization", "token_factor": 7.0}
+
+
 @pytest.mark.parametrize(
     ("values", "losses"),
     [
         (
-            {"sentence_factor": 3.0},
-            {"masked_lm_loss": 2.0, "sentence_order_loss": 3.0},
+            {"sentence_factor": 3.0, **CAPITALS},
+            {
+                "masked_lm_loss": 2.0,
+                "sentence_order_loss": 3.0,
+                "capitalization_loss": 7.0,
+            },
         ),
         ({"sentence_objective": "none"}, {"masked_lm_loss": 2.0}),
         (
@@ -211,10 +218,12 @@ def test_a_plateau_is_a_mean_near_the_entropy(caplog, losses, others, warned):
                 "objective": "rtd",
                 "sentence_factor": 3.0,
                 "replaced_token_factor": 5.0,
+                **CAPITALS,
             },
             {
                 "masked_lm_loss": 2.0,
                 "sentence_order_loss": 3.0,
+                "capitalization_loss": 7.0,
                 "replaced_token_loss": 5.0,
             },
         ),

@@ -36,12 +36,13 @@ def test_part_of(name, part):
 
 def test_state_of_another_adam_is_left_out(tmp_path):
     name = "bert/pooler/dense/bias"
-    names = [name, f"{name}/Adam", f"{name}/Adam_1", "beta1_power"]
+    names = [f"module/{name}", f"{name}/Adam", f"{name}/Adam_1", "beta1_power"]
+    names += [f"adam_v/{name}", f"{name}/lamb_m"]
     values = dict.fromkeys(names, np.zeros(2, np.float32))
     prefix = tf1_checkpoints.write(tmp_path / "x.ckpt", values)
     checkpoint = checkpoint_reader.read(prefix)
     assert checkpoint.shapes == {name: [2]}
-    assert not checkpoint.state
+    assert checkpoint.state == {f"{name}/adam_v", f"{name}/adam_m"}
 
 
 def test_config_of_a_hugging_face_folder_is_its_own(tmp_path):

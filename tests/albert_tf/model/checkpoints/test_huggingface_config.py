@@ -23,6 +23,10 @@ def translate(**values):
 )
 def test_activations_are_translated(theirs, ours):
     assert translate(hidden_act=theirs) == {"hidden_act": ours}
+    # BERT's default.
+    assert (
+        translate(model_type="bert", hidden_size=8)["hidden_act"] == "gelu_erf"
+    )
     if theirs != "gelu_pytorch_tanh":
         assert huggingface_config.their_activation(ours) == theirs
 

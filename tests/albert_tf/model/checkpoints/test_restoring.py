@@ -204,11 +204,12 @@ def test_half_a_head_is_an_error(small_config, tmp_path, left, message):
         restoring.restore(model, prefix, new_heads=True)
 
 
-def test_unknown_scope_is_an_error(pretrainer):
+@pytest.mark.parametrize("scope", ["cls/sop", "cls/seq"])
+def test_unknown_scope_is_an_error(pretrainer, scope):
     with pytest.raises(
-        errors.UserError, match="'cls/sop', but no variable.*cls/seq_relation"
+        errors.UserError, match=f"'{scope}', but no variable.*cls/seq_relation"
     ):
-        restoring.restore(pretrainer, RECORDED, new_scopes=("cls/sop",))
+        restoring.restore(pretrainer, RECORDED, new_scopes=(scope,))
 
 
 @pytest.mark.parametrize(
@@ -355,6 +356,7 @@ def recorded_values():
     [
         (np.zeros([48], "f8"), "as float64; weights are float32"),
         (np.array([np.nan] + [0] * 47, "f4"), "are not finite"),
+        (np.array([np.inf] + [0] * 47, "f4"), "are not finite"),
     ],
 )
 def test_weights_are_finite_float32_numbers(

@@ -68,6 +68,16 @@ def test_a_target_is_predicted_from_those_before_it(small_config, changes):
     np.testing.assert_allclose(found, logits, atol=1e-6)
 
 
+def test_all_buckets_are_of_distances_to_what_comes_before(small_config):
+    config = dataclasses.replace(small_config, position_bias="buckets")
+    model = make_model(config)
+    before = model.encoder.fill_defaults({"input_ids": tf.zeros([1, 16])})
+    _, bias, _ = model._biases(make_batch(), before)
+    np.testing.assert_array_equal(
+        bias[:, 15], tf.transpose(model.bucket_table[15::-1])
+    )
+
+
 @pytest.mark.parametrize("share", ["all", "attention"])
 def test_recomputing_changes_no_number(small_config, share):
     config = dataclasses.replace(small_config, share=share)

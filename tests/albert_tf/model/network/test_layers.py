@@ -6,7 +6,14 @@ import tensorflow as tf
 
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network import layers
+from tests.albert_tf.model import initial_weights, passes
 from tests.conftest import LAYER_ATOL
+
+
+def test_a_kernel_starts_from_the_range_of_the_config():
+    config = AlbertConfig(vocab_size=1, initializer_range=0.3)
+    dense = layers.Dense("a/dense", 50, 40, config)
+    initial_weights.assert_initial(passes.named(dense), 0.3)
 
 
 @pytest.mark.parametrize("training", [False, True])
