@@ -31,9 +31,9 @@ def encoder(world, tmp_path):
     return folder
 
 
-def vectors(tokenizer):
+def vectors(tokenizer, length=24):
     wanted = embedding.EmbeddingOptions(train_examples="texts")
-    return embedding.EmbeddingTask(tokenizer, 24, wanted)
+    return embedding.EmbeddingTask(tokenizer, length, wanted)
 
 
 def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
@@ -45,6 +45,9 @@ def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
     facts, others = found.facts, other.facts
     assert facts.pop("weights_sha256") != others.pop("weights_sha256")
     assert facts == others
+    before = other.facts
+    other.model.output_bias.assign_add([1, 0])
+    assert other.facts != before  # A head counts, too.
     json.dumps(facts)
 
 
@@ -62,7 +65,7 @@ def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
     logits, found = (t.outputs(examples)["logits"] for t in (one, other))
     differences = found - logits
     np.testing.assert_allclose(
-        differences[:, 0], differences[:, 1], atol=1e-5, rtol=0
+        differences[:, 0], differences[:, 1], atol=1e-6, rtol=0
     )
     with pytest.raises(errors.UserError, match="entailment, not_entailment"):
         teacher.open_teacher(folder, glue.GlueTask("mrpc", tokenizer, 48))
@@ -84,15 +87,20 @@ def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
 
 
 def test_a_finetuned_encoder_gives_vectors_too(two_runs, tokenizer):
-    found = teacher.open_teacher(str(two_runs / "run_1"), vectors(tokenizer))
+    for length, kept in ((24, 24), (999, 64)):  # As many as it has positions.
+        task = vectors(tokenizer, length)
+        found = teacher.open_teacher(str(two_runs / "run_1"), task)
+        assert found.task.max_seq_length == kept
     assert found.outputs([])["embedding"].shape == (0, 16)
 
 
 def test_teachers_of_other_tasks_are_refused(two_runs, tokenizer):
     run = str(two_runs / "run_1")
-    mnli = glue.GlueTask("mnli", tokenizer, 48)
-    with pytest.raises(errors.UserError, match="entailment, not_entailment"):
-        teacher.open_teacher(run, mnli)
+    turned = glue.GlueTask("rte", tokenizer, 48)
+    turned.labels = turned.labels[::-1]
+    for task in (glue.GlueTask("mnli", tokenizer, 48), turned):
+        with pytest.raises(errors.UserError, match="entailment, not_entail"):
+            teacher.open_teacher(run, task)
     other = race.RaceTask(tokenizer, 300, race.RaceOptions())
     with pytest.raises(errors.UserError, match="finetuned for rte"):
         teacher.open_teacher(run, other)

@@ -28,7 +28,11 @@ class Asked:
             raise KeyboardInterrupt
         self.calls.append(len(examples))
         numbers = np.array(examples, np.float32)
-        return {"logits": np.stack([numbers, -numbers], 1), "more": numbers}
+        return {
+            "logits": np.stack([numbers, -numbers], 1),
+            "more": numbers,
+            "of_words": np.ones([len(examples), 3, 2], np.float32),
+        }
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +56,7 @@ def test_asking_goes_on_where_it_was_stopped_and_happens_once(tmp_path):
     )
     assert len(one) == 4
     assert one == other
-    assert whole.names == again.names == ["logits", "more"]
+    assert whole.names == again.names == ["logits", "more", "of_words"]
 
     teacher_outputs.store(asked, {**FACTS, "teacher": {}}, EXAMPLES, store)
     assert asked.calls == [5, 10, 10, 5]
@@ -66,6 +70,7 @@ def test_outputs_are_joined_to_records_in_order(tmp_path):
     assert found.layout == (
         Feature("teacher_logits", (2,), "float32"),
         Feature("teacher_more", (), "float32"),
+        Feature("teacher_of_words", (3, 2), "float32", 0),
     )
     joined = [r for b in found.joined([framed[:7], framed[7:]]) for r in b]
     records = messages_of.decode_batch(
