@@ -127,17 +127,3 @@ def test_old_configs_without_a_model_type_are_berts_by_their_class(tmp_path):
     file.write_text(json.dumps(values))
     assert checkpoint_reader.read(str(tmp_path)).config == CONFIG
     passes.assert_same(huggingface.read_weights(str(tmp_path)), weights)
-
-
-@pytest.mark.parametrize("model_type", ["roberta", "xlm-roberta", "deberta"])
-def test_other_models_are_refused_by_name(tmp_path, model_type):
-    hugging_face_files.write(
-        tmp_path, CONFIG, models.random_weights("encoder", CONFIG)
-    )
-    file = tmp_path / "config.json"
-    values = json.loads(file.read_text())
-    file.write_text(json.dumps({**values, "model_type": model_type}))
-    with pytest.raises(errors.UserError, match=f"model_type='{model_type}'"):
-        checkpoint_reader.read(str(tmp_path))
-    with pytest.raises(errors.UserError, match=f"model_type='{model_type}'"):
-        AlbertConfig.from_json_file(str(file))

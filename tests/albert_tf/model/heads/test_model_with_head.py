@@ -105,7 +105,9 @@ def test_a_head_has_the_dropout_of_its_seed_in_training_only(small_config):
 )
 def test_exits_answer_as_the_encoder_cut_there(name, own_heads):
     """In one pass of training, beside the last layer's answer."""
-    encoder = AlbertModel(tiny_config(num_hidden_layers=3, pooling="pair"))
+    encoder = AlbertModel(
+        tiny_config(num_hidden_layers=3, inner_group_num=2, pooling="pair")
+    )
     ids = np.stack([IDS, IDS[::-1]], 1) if name == "pairs" else IDS
     if name == "tags":
         model = token_classification.AlbertTokenClassifier(encoder, 3, 0.0)
