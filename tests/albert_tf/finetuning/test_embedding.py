@@ -96,8 +96,9 @@ def test_cosines_are_compared_with_scores(tiny_tokenizer):
     np.testing.assert_allclose(answers, cosines, rtol=1e-5)
 
 
-def test_ranks_count_each_text_once_and_share_ties():
+def test_ranks_count_each_text_once_and_share_ties(monkeypatch):
     """Of three second texts, two are the same and two have one vector."""
+    monkeypatch.setattr(embedding, "_BATCH", 3)  # And one.
     x, y = [1.0, 0.0], [0.0, 1.0]
     vectors = unit([x, x], [y, x], [y, y], [x, x])
     texts = [("1", "a"), ("2", "a"), ("3", "b"), ("4", "c")]
@@ -109,9 +110,10 @@ def test_ranks_count_each_text_once_and_share_ties():
 def test_a_text_need_not_be_told_from_itself():
     """It is the second text of another example, as in files of questions."""
     x, near, far = [1.0, 0.0], [1.0, 0.2], [0.0, 1.0]
-    vectors = unit([x, near], [far, x], [near, far])
-    texts = [("1", "2"), ("3", "1"), ("2", "3")]
-    assert embedding.ranks(vectors, texts).tolist() == [1, 2, 2]
+    other = [-1.0, -1.0]  # Its right text is itself.
+    vectors = unit([x, near], [far, x], [near, far], [other, other])
+    texts = [("1", "2"), ("3", "1"), ("2", "3"), ("4", "4")]
+    assert embedding.ranks(vectors, texts).tolist() == [1, 2, 2, 1]
 
 
 def test_one_vector_for_all_is_a_rank_in_the_middle(tiny_tokenizer):
@@ -131,6 +133,8 @@ def test_triplets_are_right_or_wrong(tiny_tokenizer):
     vectors = unit([x, x, y], [x, y, x])
     scores = task.score({"embedding": vectors}, examples)
     assert scores["accuracy"] == 0.5
+    equal = task.score({"embedding": unit([x, y, y])}, examples[:1])
+    assert equal["accuracy"] == 0
     assert scores["recall_at_1"] == 0
     # The best of a shares its place with f; e shares the last with c.
     assert scores["mrr"] == pytest.approx((1 / 1.5 + 1 / 3.5) / 2)

@@ -232,5 +232,7 @@ def test_thresholds_of_other_labels_are_refused():
 
 def test_an_ensemble_has_the_mean_probabilities():
     outputs, *_ = some_outputs()
-    both = task_of().combine([outputs, {"logits": -outputs["logits"]}])
-    np.testing.assert_allclose(probabilities.sigmoid(both["logits"]), 0.5)
+    one, other = outputs["logits"], 3 * outputs["logits"]
+    both = task_of().combine([outputs, {"logits": other}])["logits"]
+    one, other, both = map(probabilities.sigmoid, (one, other, both))
+    np.testing.assert_allclose(both, (one + other) / 2, rtol=1e-5)

@@ -166,12 +166,12 @@ def test_scores_are_means_over_queries():
         for n, label in enumerate(labels)
     ]
     examples = examples[::2] + examples[1::2]  # In any order.
-    values = {"a0": 5.0, "a1": 1.0, "c0": 2.0, "c1": 3.0, "c2": 1.0}
+    values = {"a0": 5.0, "a1": 1.0, "c0": 2.0, "c1": 3.0, "c2": 2.5}
     logits = np.array([[values.get(e.guid, 0.0)] for e in examples])
     found = task_of(ndcg_at=2).score({"logits": logits}, examples)
     assert found == {
-        "ndcg": pytest.approx(1 / np.log2(3)),
-        "mrr": pytest.approx(1 / 2),
+        "ndcg": pytest.approx(1 / np.log2(3) / 2),  # c's is the third.
+        "mrr": pytest.approx((1 / 2 + 1 / 3) / 2),
     }
     assert task_of(best_score="mrr").key_metric == "mrr"
 

@@ -9,7 +9,7 @@ from tests import row_files
 
 ROWS = [
     {"id": "a", "text": "It rains."},
-    {"query": "Is it wet?", "relevant": ["a", 7]},
+    {"query": "Is it wet?", "relevant": ["a", 7, "a"]},
     {"id": 7, "text": "Water falls."},
     {"id": "b", "text": "We stay."},
     {"id": "q", "query": "Who leaves?", "relevant": ["b"]},

@@ -83,6 +83,21 @@ def test_spans_inside_words_are_widened_and_counted(tmp_path, caplog):
     assert "1 texts have a span that begins or ends inside" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("spans", "tags"),
+    [
+        ([(4, 5, "M")], ("O", "B-M", "O")),
+        ([(0, 4, "A"), (4, 5, "M")], ("B-A", "B-M", "O")),
+    ],
+)
+def test_spans_and_words_may_touch(tmp_path, spans, tags):
+    names = "start", "end", "label"
+    found = [dict(zip(names, span, strict=True)) for span in spans]
+    line = json.dumps({"text": "Anna, go", "spans": found})
+    (example,) = read(tmp_path / "x.jsonl", line)
+    assert example.tags == tags
+
+
 def test_own_texts_may_have_words(tmp_path):
     path = tmp_path / "x"
     path.write_text('It rains.\n{"words": ["a.b"], "id": 7}\n{"x": 1}\n')

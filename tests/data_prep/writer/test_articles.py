@@ -75,6 +75,14 @@ def test_articles_are_documents_without_tags(text, keep_titles):
     assert reading.documents_of(found) == [body for body in wanted if body]
 
 
+def test_a_first_line_that_is_no_title_stays():
+    text = b'<doc id="1" title="Salt pan">\nSalt stays.\n</doc>'
+    found = split_sentences.read_paragraphs(
+        io.BytesIO(text), "x", keep_titles=False
+    )
+    assert reading.documents_of(found) == [["Salt stays."]]
+
+
 @pytest.mark.parametrize(
     "text",
     [

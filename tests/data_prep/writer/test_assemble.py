@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import random_streams
-from albert_tf.data import layouts, masking, tfrecord
+from albert_tf.data import layouts, marks, masking, tfrecord
 from data_prep.writer import assemble, instances
 from tests import record_files
 
@@ -174,6 +174,16 @@ def test_records_for_masking_in_training(tmp_path):
     assert sum(e.counts["unlabelled"] for e in encoded) == len(units[0])
     labels = [i.label for i in units[1]]
     assert sum(e.counts["label_1"] for e in encoded) == sum(labels)
+
+
+def test_markers_count_as_tokens_of_passages(tmp_path):
+    layout, units = layouts.passage_layout(LENGTH), draw(3)
+    assembler = make_assembler(
+        tmp_path, units, mark_bits=marks.BITS, layout=layout
+    )
+    parts = assemble.make_parts(assembler.counts)
+    found = sum(assembler.encode(part).counts["tokens"] for part in parts)
+    assert found == sum(len(i.first) + 2 for i in sum(units, []))
 
 
 def test_an_empty_part_has_counts_all_the_same(tmp_path):

@@ -43,7 +43,8 @@ def build(documents, limit, cross_documents=False, first=0):
     rows = builder._build_block(0, slices)
     found = [s.tokens[s.begin : s.end] for s in slices[::2]]
     assert [len(f) for f in found] == rows["first"].tolist()
-    assert len(set(rows["key"].tolist())) == len(rows)
+    keys = [*rows["key"], *builder._build_block(1, [])["key"]]
+    assert len(set(keys)) == 2 * len(rows)
     return [f.astype(int) for f in found], rows
 
 
@@ -99,6 +100,9 @@ def test_long_sentences_are_cut_where_a_word_starts():
     assert ids([[long]], 4) == cut
     documents = [[[15]], [long]]
     assert ids(documents, 4, True) == [[15, SEP, 11, 12], *cut[1:]]
+    later = [[[17], [11, 12, 13, 14, 16, 15, 18]]]
+    packed = [[17, 11, 12], [13, 14, 16], [15, 18]]
+    assert ids(later, 4, True) == ids(later, 4) == packed
     found, rows = build(documents, 4, True, first=7)
     assert rows["document"].tolist() == [7, 8, 8]
     assert [int(p[0] & marks.SENTENCE > 0) for p in found] == [1, 0, 0]

@@ -4,7 +4,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from albert_tf.data import manifests
+from albert_tf.data import manifests, marks
 from albert_tf.text import tokenization
 from data_prep.writer import corpus, decoding, token_blocks
 from tests.data_prep import writing
@@ -97,3 +97,18 @@ def test_a_large_block_takes_little_memory(tiny_tokenizer):
     tracemalloc.stop()
     # Ids as int32, then tokens as int16; lists would take 40 bytes for each.
     assert peak < 20 * len(block.tokens)
+
+
+def test_documents_of_the_same_tokens_differ_by_their_sentences(tiny_tokenizer):
+    lines = ["it rains", "we stay", "", "", "it rains we stay"]
+    block = token_blocks.tokenize(lines, tiny_tokenizer, {})
+    half = len(block.tokens) // 2
+    assert (block.tokens[:half] == block.tokens[half:]).all()
+    assert len(np.unique(block.fingerprints())) == 2
+    assert block.facts["documents_of_one_sentence"] == 1
+    marking = token_blocks.Marking({}, speakers=True)
+    said = token_blocks.tokenize(
+        [f"R\t{lines[-1]}"], tiny_tokenizer, {}, marking=marking
+    )
+    assert (said.tokens >> marks.BITS == block.tokens[half:]).all()
+    assert (said.tokens & marks.RESPONSE).all()

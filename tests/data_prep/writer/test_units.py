@@ -151,3 +151,8 @@ def test_words_of_other_scripts_are_single_characters():
     assert units._WORD.findall("ab\u5317\u4eac1 \u30ab") == [
         *("ab", "\u5317", "\u4eac", "1", "\u30ab")
     ]
+
+
+def test_characters_behind_the_first_go_on_in_a_unit():
+    found = units.continued([(1, 4), (5, 6)], 8)
+    assert len(found) == 9 and np.flatnonzero(found).tolist() == [2, 3]

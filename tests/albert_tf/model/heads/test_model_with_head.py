@@ -127,3 +127,5 @@ def test_exits_answer_as_the_encoder_cut_there(name, own_heads):
         expected = model({"input_ids": ids})
         passes.assert_close(answer, dict(expected), PARITY_ATOL)
         assert expected.keys() == answer.keys()  # No exits.
+        if own_heads:
+            assert model.output_of(None) is model.output_of(depth)
