@@ -128,4 +128,4 @@ def test_exits_answer_as_the_encoder_cut_there(name, own_heads):
         passes.assert_close(answer, dict(expected), PARITY_ATOL)
         assert expected.keys() == answer.keys()  # No exits.
         if own_heads:
-            assert model.output_of(None) is model.output_of(depth)
+            assert model.output_of(None)[1] is model.output_of(depth)[1]
