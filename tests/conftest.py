@@ -174,5 +174,4 @@ def small_config() -> model_config.AlbertConfig:
         num_attention_heads=2,
         intermediate_size=24,
         max_position_embeddings=64,
-        layer_norm_eps=0.1,
     )

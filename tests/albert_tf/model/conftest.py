@@ -1,8 +1,15 @@
 """Shared by the tests of models."""
 
+import dataclasses
 import sys
 
 import pytest
+
+
+@pytest.fixture(scope="session")
+def small_config(small_config):
+    """With an epsilon that counts."""
+    return dataclasses.replace(small_config, layer_norm_eps=0.1)
 
 
 @pytest.fixture(autouse=True)
