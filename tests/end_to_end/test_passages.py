@@ -339,14 +339,6 @@ def dialogues(tmp_path, tiny_vocab):
     return str(tmp_path / "talk.tfrecord")
 
 
-@pytest.mark.slow
-def test_dialogues_are_learned(make, dialogues):
-    settings = make(input_file=dialogues, sentence_objective="dialogue")
-    assert 0 < evaluation(settings)["dialogue_loss"] < 2
-    with open(f"{settings.output_dir}/run_card.md") as stream:
-        assert "dialogue_accuracy" in stream.read()
-
-
 @pytest.fixture
 def markers(tmp_path):
     return lambda text: writing.markers(tmp_path, text, "reordering,discourse")
