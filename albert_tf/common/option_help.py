@@ -24,6 +24,7 @@ GROUPS = {
         pooling hidden_dropout_prob attention_probs_dropout_prob
     """,
     "Data": """
+        plan corpus_dir size dry_run
         input_file eval_input_file train_file dev_file test_file predict_file
         text_columns label_column id_column header class_weights dev_share
         multi_label label_separator label_thresholds regression
@@ -35,7 +36,7 @@ GROUPS = {
         max_document_sentences vocab_size
         max_seq_length max_predictions_per_seq masked_lm_budget masking_time
         pack_sequences records cross_documents phrase_file entity_file
-        dupe_factor short_seq_prob masked_lm_prob ngram
+        dupe_factor short_seq_prob masked_lm_prob ngram mask_levels
         doc_stride max_query_length max_answer_length n_best_size
         max_qa_length num_options null_score_diff_threshold
         is_training split num_examples statistics
@@ -49,7 +50,7 @@ GROUPS = {
         objective sentence_objective markers_file task_embeddings
         eval_batch_size predict_batch_size batch_size
         max_eval_steps best_metric best_score save_checkpoints_steps
-        keep_checkpoint_max
+        keep_checkpoint_max exit_layers
         early_stopping_evaluations num_runs from_mnli recipe_dir overrides seed
     """,
     "Devices": """
@@ -59,7 +60,8 @@ GROUPS = {
     """,
     "Output": """
         output_dir output_file output_prefix export_dir cached_dir num_shards
-        format with_text signature strict overwrite
+        format with_text depth adaptive patience entropy
+        signature strict overwrite
         host port batch_wait max_waiting max_body_bytes
     """,
 }
