@@ -102,13 +102,16 @@ def test_masks_are_those_of_the_masker():
 
 def test_the_rest_of_a_unit_is_a_unit_behind_a_special_piece():
     drawer = dataclasses.replace(
-        make_drawer(prob=1.0), mask_stages=stages.parse("phrase")
+        make_drawer(("sop",), prob=1.0), mask_stages=stages.parse("phrase")
     )
     given = records()
-    given["tokens"][:, PREDICTIONS:] = 0
+    given["tokens"][:, 4:] = 0
     given["marks"][:] = marks.WORD | marks.PHRASE
+    given["marks"][:, ::2] |= marks.SENTENCE
     found = drawer.draw(given, keys())
-    assert found["masked_lm_positions"][:3].tolist() == [[1, 2, 3]] * 3
+    assert found["masked_lm_weights"].sum(1).tolist() == [2, 2, 2, 0]
+    for places in found["masked_lm_positions"][:3, :2].tolist():
+        assert places in ([1, 2], [4, 5])
 
 
 @pytest.mark.parametrize("segments", [1, 2, 4])

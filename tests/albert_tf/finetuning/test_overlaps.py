@@ -17,6 +17,7 @@ from albert_tf.finetuning import overlaps
 )
 def test_split(arguments, expected):
     assert overlaps.split(*arguments) == expected
+    assert overlaps.stride(8) == 3
 
 
 def plain_max_context(windows, index, piece):

@@ -215,20 +215,3 @@ def test_tags_that_are_no_list_are_refused(tags):
 def test_lengths_without_text_are_refused(tiny_tokenizer):
     with pytest.raises(errors.UserError, match="max_seq_length=2.* leaves no"):
         make(tiny_tokenizer, 2)
-
-
-@pytest.mark.parametrize("end", [1, 2])
-def test_words_go_on_in_a_piece_that_reaches_into_them(end):
-    """Of the second word nothing is left, unless the piece has some of it."""
-    example = tagging_data.TaggedText(1, "ab", ((0, 1), (1, 2)))
-    first, goes_on = tagging.find_pieces(
-        example, np.array([0]), np.array([end])
-    )
-    assert first.tolist() == [0, -1]
-    assert goes_on.tolist() == [False, end == 2]
-
-
-def test_the_score_of_a_span_is_the_mean_of_its_words():
-    found = tagging._spans(of_text("a b"), [("B-LOC", 0.5), ("I-LOC", 0.75)])
-    assert [span["score"] for span in found] == [0.625]
-    assert tagging.stride(8) == 3
