@@ -1,6 +1,7 @@
 """What `--help` and `--helpfull` print.
 
-`--help` lists the options of `GROUPS` that a command has, in that order.
+`--help` lists the options of `GROUPS` that a command has, in that order, and
+those that must be given.
 `--helpfull` lists the others, too.
 """
 
@@ -24,7 +25,6 @@ GROUPS = {
         pooling hidden_dropout_prob attention_probs_dropout_prob
     """,
     "Data": """
-        plan corpus_dir size dry_run
         input_file eval_input_file train_file dev_file test_file predict_file
         text_columns label_column id_column header class_weights dev_share
         multi_label label_separator label_thresholds regression
@@ -98,7 +98,9 @@ def text(description: str, flags: Sequence[Flag], full: bool) -> str:
         members = [remaining.pop(n) for n in names.split() if n in remaining]
         if members:
             parts.append(f"{title}:\n{describe(members)}")
-    rest = list(remaining.values())
+    if needed := [f for f in remaining.values() if f.is_required]:
+        parts.insert(1, f"Required:\n{describe(needed)}")
+    rest = [f for f in remaining.values() if not f.is_required]
     if full and rest:
         parts.append(f"Rarely needed:\n{describe(rest)}")
     if full:

@@ -324,7 +324,7 @@ def test_differences_leave_out_what_may_change():
     ("flag", "shown"),
     [
         ("--help", "--helpfull has 5 more."),
-        ("-h", "--helpfull has 5 more."),
+        ("-h", "Required:\n  --name=TEXT (required)"),
         ("--helpshort", "--helpfull has 5 more."),
         ("--helpfull", "--shape=round|square"),
     ],
