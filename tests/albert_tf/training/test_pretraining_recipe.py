@@ -199,6 +199,11 @@ def test_a_plateau_is_a_mean_near_the_entropy(caplog, losses, others, warned):
 
 
 CAPITALS = {"token_objective": "capitalization", "token_factor": 7.0}
+OF_TEXT = {
+    "masked_lm_loss": 2.0,
+    "sentence_order_loss": 3.0,
+    "capitalization_loss": 7.0,
+}
 
 
 @pytest.mark.parametrize(
@@ -206,11 +211,7 @@ CAPITALS = {"token_objective": "capitalization", "token_factor": 7.0}
     [
         (
             {"sentence_factor": 3.0, **CAPITALS},
-            {
-                "masked_lm_loss": 2.0,
-                "sentence_order_loss": 3.0,
-                "capitalization_loss": 7.0,
-            },
+            OF_TEXT,
         ),
         ({"sentence_objective": "none"}, {"masked_lm_loss": 2.0}),
         (
@@ -220,12 +221,7 @@ CAPITALS = {"token_objective": "capitalization", "token_factor": 7.0}
                 "replaced_token_factor": 5.0,
                 **CAPITALS,
             },
-            {
-                "masked_lm_loss": 2.0,
-                "sentence_order_loss": 3.0,
-                "capitalization_loss": 7.0,
-                "replaced_token_loss": 5.0,
-            },
+            {**OF_TEXT, "replaced_token_loss": 5.0},
         ),
     ],
 )
