@@ -132,8 +132,9 @@ class SquadTask(base.Task):
         }
 
     def remember(self, scores: Mapping[str, float]) -> None:
-        if self._known_threshold is None:
-            self._known_threshold = scores.get(_THRESHOLD)
+        if self.options.null_score_diff_threshold is None:
+            known = self._known_threshold
+            self._known_threshold = scores.get(_THRESHOLD, known)
 
     @property
     def has_null(self) -> bool:
