@@ -67,9 +67,11 @@ def _convert(
         ) from error
     if what.precision == "float32":
         _share_transposed(model)
-        onnx.save(model, path)
-        return
-    onnx_int8.quantize(model, path, what.texts)
+    else:
+        onnx_int8.quantize(model, path, what.texts)
+        model = onnx.load(path)
+    onnx_loops.sink(model.graph)
+    onnx.save(model, path)
 
 
 def _write_erfc(graph: Any, node: Any, name: str, _: list[Any]) -> None:

@@ -42,6 +42,15 @@ def batches():
         }
 
 
+def bodies_of(loop):
+    """The body of a loop, and those of the loops in it."""
+    for attribute in loop.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+            for node in attribute.g.node:
+                yield from bodies_of(node)
+
+
 def test_answers_and_layers_are_those_of_the_service(tiny_vocab, tmp_path):
     model = make_model(tiny_vocab)
     id_services.save(model, onnx_model.FORMAT, tmp_path)
@@ -62,10 +71,15 @@ def test_8_bits_reach_the_kernels_in_a_loop(tiny_vocab, tmp_path):
     model = make_model(tiny_vocab, "int8")
     content = id_services.save(model, onnx_model.FORMAT, tmp_path)
     assert len(content) < 1.5 * id_services.count_parameters(model)
+    graph = onnx.load_from_string(content).graph
     kernels = [
         node.input[1]
-        for node in onnx_int8._all_nodes(onnx.load_from_string(content).graph)
+        for node in onnx_int8._all_nodes(graph)
         if node.op_type == "MatMulInteger"
     ]
+    # Arranged beforehand are only those of the body itself.
+    (loop,) = (node for node in graph.node if node.op_type == "Loop")
+    inner = [w.name for body in bodies_of(loop) for w in body.initializer]
+    assert len(set(kernels) & set(inner)) >= _KERNELS
     # And the mapping of the embeddings, the pooler, the classifier.
     assert len(set(kernels)) == len(kernels) >= _KERNELS + 2
