@@ -333,7 +333,7 @@ def _scores(
     if settings.format != SAVED_MODEL:
         form = _FORMATS[settings.format]
         path = os.path.join(folder, form.file_name)
-        ask = functools.partial(form.ask, path, "tokens")
+        ask = functools.partial(form.open(path), "tokens")
         scores = scoring.by_ids(ask, names, task, examples)
     else:
         scores, _ = _asked(settings, folder, task, examples)

@@ -173,7 +173,7 @@ def test_exports_of_real_weights_give_the_same_vectors(minilm, tmp_path, form):
         rows = packing.pack_all(pairs, tokenizer, 256)
         inputs = {name: ids.astype(np.int32) for name, ids in rows.items()}
         path = f"{folder}/{onnx_model.FORMAT.file_name}"
-        outputs = onnx_model.FORMAT.ask(path, "tokens", inputs)
+        outputs = onnx_model.FORMAT.open(path)("tokens", inputs)
     np.testing.assert_allclose(
         outputs["embedding"], expected, atol=PARITY_ATOL, rtol=0
     )

@@ -8,7 +8,6 @@ onnx_model.py each describe one format.
 """
 
 import dataclasses
-import functools
 import hashlib
 import os
 import re
@@ -68,6 +67,8 @@ _PARTS: dict[type[service.Service], Sequence[types.ModuleType]] = {
 _FROM_PACKAGE = re.compile(rb"^from albert_tf\.\S+ import ", re.MULTILINE)
 
 Arrays = Mapping[str, np.ndarray]
+# Takes the name of a function and inputs, and returns outputs.
+Ask = Callable[[str, Arrays], Arrays]
 # tf.functions with fixed inputs, by name.
 Functions = dict[str, Any]
 
@@ -85,8 +86,7 @@ class Format(NamedTuple):
     functions: Callable[[service.Service], Functions]
     # Takes these functions, the model and a path, and writes there.
     convert: "Callable[[Functions, IdModel, str], None]"
-    # Takes the path, the name of a function and inputs; returns outputs.
-    ask: Callable[[str, str, Arrays], Arrays]
+    open: Callable[[str], Ask]  # Takes the path.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +129,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     with files.name_full_disk(network):
         form.convert(functions, what, network)
     description = _describe(what, form.name)
-    ask = functools.partial(form.ask, network)
+    ask = form.open(network)
     largest = compare(functions, what.service.encoder.config, ask)
     logging.info("%s differs by %s", form.name, largest)
     description["functions"] = {
@@ -212,7 +212,7 @@ def differences(
 def compare(
     functions: Functions,
     config: AlbertConfig,
-    ask: Callable[[str, Arrays], Arrays],
+    ask: Ask,
 ) -> dict[str, dict[str, float]]:
     """Return `differences` of what `ask` says about samples, by function."""
     largest = {}

@@ -53,10 +53,11 @@ def convert(
     pathlib.Path(path).write_bytes(content)
 
 
-def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:
+def _open(path: str) -> id_model.Ask:
     from ai_edge_litert import interpreter  # For this format alone.
 
-    return interpreter.Interpreter(path).get_signature_runner(name)(**inputs)
+    model = interpreter.Interpreter(path)
+    return lambda name, inputs: model.get_signature_runner(name)(**inputs)
 
 
 FORMAT = id_model.Format(
@@ -70,5 +71,5 @@ FORMAT = id_model.Format(
     ),
     functions=service.id_functions,
     convert=convert,
-    ask=_ask,
+    open=_open,
 )

@@ -110,11 +110,16 @@ def _share_transposed(model: Any) -> None:
                 break
 
 
-def _ask(path: str, name: str, inputs: id_model.Arrays) -> id_model.Arrays:
-    del name  # There is one only.
+def _open(path: str) -> id_model.Ask:
+    # Its outputs keep the whole memory of a session: open one only.
     session = onnx_int8.open_session(path)
     names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+    def ask(name: str, inputs: id_model.Arrays) -> id_model.Arrays:
+        del name  # There is one only.
+        return dict(zip(names, session.run(names, dict(inputs)), strict=True))
+
+    return ask
 
 
 FORMAT = id_model.Format(
@@ -129,5 +134,5 @@ FORMAT = id_model.Format(
     ),
     functions=_functions,
     convert=_convert,
-    ask=_ask,
+    open=_open,
 )

@@ -214,7 +214,7 @@ def test_too_long_sequences_get_no_answer(form, saved):
     inputs = make_inputs(function, 1, 65, 400)
     said = {"litert": "failed to reshape", "onnx": "by 65"}[form.name]
     with pytest.raises(Exception, match=said):
-        form.ask(str(path / form.file_name), "tokens", inputs)
+        form.open(str(path / form.file_name))("tokens", inputs)
 
 
 class Odd(service.Service):

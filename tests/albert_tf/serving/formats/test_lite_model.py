@@ -33,7 +33,7 @@ def test_8_bits_make_a_quarter_of_it(tiny_vocab, tmp_path):
     path = str(tmp_path / "model" / lite_model.FORMAT.file_name)
     function = lite_model.FORMAT.functions(model.service)["tokens"]
     inputs = id_model.sample(function, model.service.encoder.config)
-    answers = lite_model.FORMAT.ask(path, "tokens", inputs)
+    answers = lite_model.FORMAT.open(path)("tokens", inputs)
     expected = function(*map(tf.constant, inputs.values()))
     for name, value in expected.items():
         likeness = np.corrcoef(np.ravel(value), np.ravel(answers[name]))[0, 1]

@@ -46,7 +46,7 @@ def test_one_file_has_everything(tmp_path):
     ids = np.array([[2, *range(20, 20 + test_answer.LENGTH), 3]], np.int32)
     ones, zeros = np.ones_like(ids), np.zeros_like(ids)
     given = dict(zip(service.IDS, (ids, ones, zeros), strict=True))
-    found = FORM.ask(path, "tokens", given)["probabilities"]
+    found = FORM.open(path)("tokens", given)["probabilities"]
     cut = np.delete(ids, [-2, -3], axis=1)
     ones, zeros = np.ones_like(cut), np.zeros_like(cut)
     wanted = model.service.tokens(*map(tf.constant, (cut, ones, zeros)))

@@ -57,7 +57,7 @@ def test_answers_and_layers_are_those_of_the_service(tiny_vocab, tmp_path):
     path = str(tmp_path / "model/model.onnx")
     used = set()
     for batch in batches():
-        found = onnx_model.FORMAT.ask(path, "tokens", batch)
+        found = onnx_model.FORMAT.open(path)("tokens", batch)
         wanted = model.service.functions["tokens"](*batch.values())
         np.testing.assert_array_equal(found["layers"], wanted["layers"])
         passes.assert_close(

@@ -76,7 +76,7 @@ def test_exact_gelu_is_written_with_erf(tiny_vocab, tmp_path):
     path = str(tmp_path / "model" / onnx_model.FORMAT.file_name)
     ((name, function),) = onnx_model.FORMAT.functions(exact.service).items()
     inputs = id_model.sample(function, exact.service.encoder.config)
-    answers = onnx_model.FORMAT.ask(path, name, inputs)
+    answers = onnx_model.FORMAT.open(path)(name, inputs)
     (of_other,) = onnx_model.FORMAT.functions(other.service).values()
     near = id_model.differences(function, inputs, answers)
     far = id_model.differences(of_other, inputs, answers)
