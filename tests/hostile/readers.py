@@ -19,6 +19,7 @@ from albert_tf.finetuning import (
     retrieval,
     saved_outputs,
     tagging_data,
+    text_files,
 )
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad_data
@@ -135,6 +136,11 @@ def glue_file(name: str, split: str) -> Callable[[Path], object]:
     return lambda path: task(name, path.parent).read(str(path), split)
 
 
+def own_pairs(path: Path) -> object:
+    rows = task("rte", path.parent).read_own(str(path))
+    return list(text_files.strictly(rows))
+
+
 def vectors(kind: str) -> Callable[[Path], object]:
     """Read examples of vectors of texts."""
 
@@ -154,7 +160,7 @@ def race_file(path: Path) -> object:
     race_task = race.RaceTask(
         letters(path.parent), 64, race.RaceOptions(max_qa_length=32)
     )
-    return race_task.read(str(path), base.PREDICT)
+    return list(text_files.strictly(race_task.read_own(str(path))))
 
 
 def race_folder(folder: Path) -> object:
@@ -243,7 +249,6 @@ def demo_folder(path: Path) -> None:
     make_demo_data.claim_folder(make_demo_data.DemoOptions(str(path)))
 
 
-own_pairs = glue_file("rte", base.PREDICT)
 DATA = "model.ckpt-2.data-00000-of-00001"
 READERS = {
     # Corpora.
