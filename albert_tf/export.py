@@ -199,12 +199,8 @@ def _run(settings: ExportOptions) -> None:
     texts = _read_examples("calibration_file", settings.calibration_file, task)
     depths = source.depths(found, adaptive=settings.adaptive)
     source.check_depths(found, depths)
-    is_loop = len(set(found.config.layer_groups)) == 1
-    if settings.adaptive and settings.format != SAVED_MODEL and not is_loop:
-        raise errors.UserError(
-            f"--adaptive --format={settings.format} is for models whose layers "
-            "share all weights; those of this one differ. Export a SavedModel."
-        )
+    if settings.adaptive and settings.format != SAVED_MODEL:
+        _require_one_layer(settings, found)
     reference, used = _make(settings, found, task)
     parent = os.path.dirname(settings.export_dir.rstrip("/"))
     files.make_folder(parent, "export_dir")
@@ -231,6 +227,17 @@ def _run(settings: ExportOptions) -> None:
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
         files.write_text(os.path.join(folder, REPORT_NAME), text)
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
+
+
+def _require_one_layer(settings: ExportOptions, found: source.Source) -> None:
+    """Refuse what would need a choice among layers in the loop."""
+    config = found.config
+    if len(set(config.layer_groups)) > 1 or config.inner_group_num > 1:
+        raise errors.UserError(
+            f"`--adaptive --format={settings.format}` is for models that apply "
+            "one layer again and again; those of this one differ. Export a "
+            "SavedModel."
+        )
 
 
 def _make(

@@ -12,7 +12,7 @@ import operator
 import os
 import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
@@ -20,6 +20,9 @@ from albert_tf.common import errors, files, parallel, progress, strict_json
 from albert_tf.data import examples as messages_of
 from albert_tf.data import layouts, tfrecord
 from albert_tf.finetuning import base
+
+if TYPE_CHECKING:
+    from albert_tf.finetuning import teacher_outputs
 
 FACTS_ENDING = ".json"
 _EXAMPLES, _RECORDS = "num_examples", "num_records"
@@ -173,13 +176,15 @@ def cached(
     split: str,
     folder: str,
     examples: Sequence[base.Example],
-    added: Any = None,
+    added: "teacher_outputs.StoredOutputs | None" = None,
 ) -> FeatureFile:
     """Return the features of a split; make them if they are not there.
 
     The name holds a key of everything that they follow from. The records of
     training are shuffled, so that batches do not follow the order of the data.
-    What is `added` are a teacher's `StoredOutputs`.
+
+    Args:
+        added: A teacher's outputs, which the records hold, too.
     """
     facts = describe(task, source, split)
     if added:

@@ -43,8 +43,9 @@ def run(
     the first writes; features and logs of the others are in `worker_N`.
 
     Args:
-        task: Default: what the options say.
-        taught: What is learned from a teacher. Default: as `task`.
+        task: Default: the one that the options name.
+        taught: What is learned from a teacher. Default: the soft labels of the
+            teacher that the options name, if they do.
     """
     shared = settings.finetuning
     task = task or registry.make(

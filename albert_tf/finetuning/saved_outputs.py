@@ -45,10 +45,10 @@ def path(folder: str, split: str) -> str:
     return os.path.join(folder, f"{split}_outputs.npz")
 
 
-def write_arrays(path: str, arrays: dict[str, Any]) -> None:
+def write_arrays(target: str, arrays: dict[str, Any]) -> None:
     content = io.BytesIO()
     np.savez(content, **arrays)
-    files.write_together({path: content.getvalue()})
+    files.write_together({target: content.getvalue()})
 
 
 def save(folder: str, split: str, saved: SavedOutputs) -> None:

@@ -67,7 +67,13 @@ DIFFERENT = {"share": "none"}
             "sst-2",
             DIFFERENT,
             {"adaptive": True, "patience": 1, "format": "onnx"},
-            "layers share all weights; those of this one differ",
+            "one layer again and again; those of this one differ",
+        ),
+        (
+            "sst-2",
+            {"inner_group_num": 2},
+            {"adaptive": True, "patience": 1, "format": "onnx"},
+            "one layer again and again; those of this one differ",
         ),
     ],
 )

@@ -149,7 +149,8 @@ class AdaptiveEncoder(serving.ServedEncoder):
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
-        # Equal heads are computed once: graphs are freed of what is double.
+        # One head for all exits is computed once: TensorFlow and tf2onnx merge
+        # equal operations.
         logits = tf.stack(
             [self._classifier.logits(pooled, depth) for depth in self._exits]
         )[state.exit]

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from albert_tf.serving.formats import onnx_loops
+
 Arrays = Mapping[str, np.ndarray]
 
 _ERRORS_ONLY = 3  # ONNX Runtime's number of that level of logging.
@@ -107,7 +109,7 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
 
     stored = {each.name for each in model.graph.initializer}
     kernels: dict[str, list[str]] = {}
-    for node in _all_nodes(model.graph):
+    for node in onnx_loops.all_nodes(model.graph):
         if node.op_type == "MatMul" and node.input[1] in stored:
             kernels.setdefault(node.input[1], []).append(node.name)
     with tempfile.TemporaryDirectory() as folder:
@@ -132,14 +134,6 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
         "".join(f"; without {kernels[n][0]} {errors[n]:.2g}" for n in chosen),
     )
     return [node for name in chosen for node in kernels[name]]
-
-
-def _all_nodes(graph: Any) -> Iterator[Any]:
-    """Yield the nodes of a graph and of the bodies of its loops."""
-    for node in graph.node:
-        yield node
-        for attribute in node.attribute:
-            yield from _all_nodes(attribute.g)
 
 
 def open_session(path: str) -> Any:

@@ -111,7 +111,7 @@ def _share_transposed(model: Any) -> None:
 
 
 def _open(path: str) -> id_model.Ask:
-    # Its outputs keep the whole memory of a session: open one only.
+    # An output keeps the memory of its session: one session for all requests.
     session = onnx_int8.open_session(path)
     names = [output.name for output in session.get_outputs()]
 

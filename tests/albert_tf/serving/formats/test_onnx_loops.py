@@ -4,7 +4,7 @@ import numpy as np
 import onnx
 
 from albert_tf.model.execution import adaptive
-from albert_tf.serving.formats import onnx_int8, onnx_model
+from albert_tf.serving.formats import onnx_loops, onnx_model
 from tests.albert_tf.model import passes
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.serving.formats import id_services
@@ -42,15 +42,6 @@ def batches():
         }
 
 
-def bodies_of(loop):
-    """The body of a loop, and those of the loops in it."""
-    for attribute in loop.attribute:
-        if attribute.HasField("g"):
-            yield attribute.g
-            for node in attribute.g.node:
-                yield from bodies_of(node)
-
-
 def test_answers_and_layers_are_those_of_the_service(tiny_vocab, tmp_path):
     model = make_model(tiny_vocab)
     id_services.save(model, onnx_model.FORMAT, tmp_path)
@@ -74,12 +65,16 @@ def test_8_bits_reach_the_kernels_in_a_loop(tiny_vocab, tmp_path):
     graph = onnx.load_from_string(content).graph
     kernels = [
         node.input[1]
-        for node in onnx_int8._all_nodes(graph)
+        for node in onnx_loops.all_nodes(graph)
         if node.op_type == "MatMulInteger"
     ]
     # Arranged beforehand are only those of the body itself.
-    (loop,) = (node for node in graph.node if node.op_type == "Loop")
-    inner = [w.name for body in bodies_of(loop) for w in body.initializer]
-    assert len(set(kernels) & set(inner)) >= _KERNELS
+    inner = {
+        weight.name
+        for node in onnx_loops.all_nodes(graph)
+        for body in onnx_loops.bodies(node)
+        for weight in body.initializer
+    }
+    assert len(inner & set(kernels)) >= _KERNELS
     # And the mapping of the embeddings, the pooler, the classifier.
     assert len(set(kernels)) == len(kernels) >= _KERNELS + 2
