@@ -89,7 +89,7 @@ class ExportOptions:
         False,
         "Whether a classifier stops at the first of the run's --exit_layers "
         "where its answer is sure, by --patience or --entropy; `layers` says "
-        "how many were used.",
+        "how many were used. For --format=saved_model and onnx.",
     )
     patience: int | None = option(
         None,

@@ -32,8 +32,10 @@ _OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs", "tags")
 def _without_default(task: str, options_class: type, name: str) -> Any:
     """Declare an option of a task, which may be left out here."""
     (flag,) = (x for x in options.leaves(options_class) if x.name == name)
-    about = f"{task}: {flag.metadata['help']}"
-    metadata = {**flag.metadata, "help": about, "may_change": False}
+    about = f"{flag.metadata['help']} For {task}"
+    if flag.default is not None:
+        about += f"; default: the run's, else {flag.default}"
+    metadata = {**flag.metadata, "help": f"{about}.", "may_change": False}
     return dataclasses.field(default=None, metadata=metadata)
 
 
