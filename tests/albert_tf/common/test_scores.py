@@ -97,8 +97,9 @@ def test_score_that_is_not_finite_is_null_in_the_file(tmp_path):
         *(None, "", "{}", '{"runs": [{}]}', "[" * 100_000, "9" * 6000),
         '{"runs": [{"folder": ".", "seed": 1, "step": 1, "scores": []}]}',
         '{"task_name": "a", "key_metric": "b", "runs": []}',
-        '{"task_name": "a", "key_metric": "b", "runs": [{"folder": ".", '
-        '"seed": 1, "step": 1, "scores": {"c": 1}}]}',
+        '{"task_name": "a", "key_metric": "b", "runs": ['
+        '{"folder": ".", "seed": 1, "step": 1, "scores": {"b": 1}}, '
+        '{"folder": "x", "seed": 1, "step": 1, "scores": {"c": 1}}]}',
     ],
 )
 def test_missing_or_damaged_file_is_named(tmp_path, content):

@@ -1,8 +1,7 @@
-"""Masking of batches: against a plain specification, and against the original.
+"""Masking of batches, against a plain specification.
 
 `specification` says in one sequence's plain Python what `masking.Masker` does
-for many at once; both draw the same numbers, so they agree exactly. The
-reference masker draws as the original does; the two agree in distribution.
+for many at once; both draw the same numbers, so they agree exactly.
 """
 
 import collections
@@ -13,7 +12,6 @@ import pytest
 
 from albert_tf.common import random_streams
 from albert_tf.data import masking
-from tests.reference import ngram_masking
 
 CLS, SEP, MASK = 2, 3, 4
 # Ids 5 to 104 start a word, 105 to 204 continue one.
@@ -280,34 +278,3 @@ def test_replacements_come_from_the_whole_vocabulary():
     seen = set(np.unique(batch.input_ids).tolist())
     assert len(seen) > 0.95 * len(PIECES)
     assert max(seen) == len(PIECES) - 1
-
-
-@pytest.mark.parametrize("permute", [False, True])
-def test_distribution_is_that_of_the_reference(permute):
-    """How often each position is hidden, and how many pieces at all."""
-    rng = random.Random(8)
-    tokens = make_sequence(rng, 40)
-    rounds = 6000
-    options = masking.MaskingOptions(masked_lm_prob=0.3, do_permutation=permute)
-    batch = mask_all(
-        [tokens] * rounds,
-        range(rounds),
-        masked_lm_prob=0.3,
-        do_permutation=permute,
-    )
-    ours = np.bincount(
-        np.concatenate(
-            [p[:c] for p, c in zip(batch.positions, batch.counts, strict=True)]
-        ),
-        minlength=40,
-    )
-    masker = ngram_masking.Masker(options, VOCABULARY)
-    draws, lengths = random.Random(9), np.random.RandomState(9)
-    theirs = np.zeros(40)
-    for _ in range(rounds):
-        theirs[masker.mask(tokens, draws, lengths).positions] += 1
-    assert ((ours == 0) == (theirs == 0)).all()
-    # Two binomial counts each; five standard deviations over 40 positions.
-    spread = np.sqrt(2 * rounds * 0.25)
-    assert np.abs(ours - theirs).max() < 5 * spread
-    assert abs(ours.sum() / theirs.sum() - 1) < 0.01

@@ -44,5 +44,5 @@ def test_lines_together_are_cleaned_as_each_of_them(lower, keep_accents):
 
 
 def test_characters_become_a_class_of_ranges():
-    found = cleaning.character_class(lambda c: c in "abcx\U0010ffff")
-    assert found == r"[\x{61}-\x{63}\x{78}\x{10ffff}]"
+    found = cleaning.character_class(lambda c: c in "abcxy\x0a\U0010ffff")
+    assert found == r"[\x{a}\x{61}-\x{63}\x{78}-\x{79}\x{10ffff}]"

@@ -52,3 +52,6 @@ def test_words_that_cannot_be_built_are_unknown():
     ids = {"a": 1, "ab": 2, "##bc": 3, "##d": 4}
     assert wordpiece_rules.cut_word("abd", ids, 9) == [2, 4]
     assert wordpiece_rules.cut_word("abc", ids, 9) == [9]
+    ids = {"a": 1, "##a": 2}
+    assert wordpiece_rules.cut_word("a" * 200, ids, 9) == [1] + [2] * 199
+    assert wordpiece_rules.cut_word("a" * 201, ids, 9) == [9]

@@ -166,19 +166,6 @@ def test_random_segments_do_not_keep_blocks_of_other_documents():
         assert not np.shares_memory(part.tokens, other)
 
 
-def test_one_short_target_holds_for_a_whole_document():
-    options = segment_pairs.PairOptions(512, 1.0)
-    document = [[piece] for piece in range(10, 2000)]
-    for seed in range(5):
-        rng = random.Random(seed)
-        first = random.Random(seed)
-        first.random()
-        target = first.randint(2, 509)
-        pairs = list(make_pairs([document], 0, options, rng))
-        lengths = {len(pair.first) + len(pair.second) for pair in pairs[:-1]}
-        assert lengths == {target}
-
-
 class Prepared:
     """Draws that are known beforehand; all must be used."""
 
