@@ -71,6 +71,16 @@ def test_decode_batch_refuses_records_of_another_layout(change):
         examples.decode_batch(LAYOUT, records)
 
 
+@pytest.mark.parametrize("number", [-1, 10])
+def test_numbers_outside_of_their_range_are_refused(number):
+    layout = (layouts.Feature("label", (), "int64", None, 0, 9),)
+    records = [make_example(label=[n]) for n in (0, 9, number)]
+    good = examples.decode_batch(layout, records[:2])["label"]
+    assert good.tolist() == [0, 9]
+    with pytest.raises(ValueError, match=f"label has the number {number}"):
+        examples.decode_batch(layout, records)
+
+
 @pytest.mark.parametrize(
     ("good", "damaged"),
     [

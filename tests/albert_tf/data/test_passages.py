@@ -204,6 +204,19 @@ def test_tasks_are_added_one_after_the_other():
             assert np.mean(seen) == pytest.approx(3 / 4, abs=0.1)
 
 
+def test_the_other_segment_is_of_the_next_passage_of_the_batch():
+    seen = set()
+    for seed in range(30):
+        found = make_drawer(("nsp",)).draw(records(), keys(seed))
+        for row in range(3):
+            (_, second), _ = segments_of(found, row)
+            label = int(found["next_sentence_labels"][row, 0])
+            seen.add((row, label, (second[0] - 10) // 40))
+    assert seen == {(n, 0, n) for n in range(3)} | {
+        *((0, 1, 1), (1, 1, 2), (2, 1, 0))
+    }
+
+
 def test_what_is_drawn_follows_from_the_keys():
     drawer = make_drawer(("reordering", "nsp"))
     one, two, other = (drawer.draw(records(), keys(n)) for n in (1, 1, 2))

@@ -8,7 +8,6 @@ from sklearn.utils import class_weight
 from albert_tf.common import errors
 from albert_tf.finetuning import (
     base,
-    held_out,
     multi_label,
     probabilities,
     tables,
@@ -88,19 +87,6 @@ def test_options_of_several_labels_only():
     ):
         with pytest.raises(errors.UserError, match=message):
             options(**changes)
-
-
-def test_a_share_of_each_label_is_held_out():
-    random = np.random.default_rng(3)
-    given = random.random((400, 3)) < [0.5, 0.2, 0.03]
-    numbers = [tuple(map(int, np.flatnonzero(row))) for row in given]
-    keys = [(f"text {n}",) for n in range(len(numbers))]
-    chosen = np.array(held_out.choose(keys, numbers, 0.25, seed=1))
-    shares = (given & chosen[:, None]).sum(0) / given.sum(0)
-    np.testing.assert_allclose(shares[:2], 0.25, atol=0.02)
-    assert shares[2] == pytest.approx(0.25, abs=0.06)
-    has_none = ~given.any(1)
-    assert (has_none & chosen).sum() == round(0.25 * has_none.sum())
 
 
 def test_records_have_a_number_for_each_label():

@@ -192,7 +192,7 @@ def n_best(context, spans, size):
     [
         (  # "it " and "it" are one text; the better one counts.
             "it is it",
-            [(6, 8, 1.0), (0, 3, 2.0), (3, 5, 1.5)],
+            [(6, 8, 1.0), (0, 3, 2.0), (2, 6, 1.5)],
             ["it", "is", "", ""],
             [0, 3, 0, 0],
             [2.0, 1.5],

@@ -38,6 +38,19 @@ def test_answers_do_not_depend_on_the_rest_of_the_batch(pretrained):
             saved_services.assert_close(alone[name][0], together[name][row])
 
 
+def test_pieces_that_do_not_fit_are_told(of_pairs):
+    """16 tokens; two are markers, three where there is a second text."""
+    sizes = [(14, 0), (15, 0), (7, 6), (7, 7), (12, 1), (13, 1)]
+    segments = [
+        tf.RaggedTensor.from_row_lengths(tf.range(sum(row)), row)
+        for row in zip(*sizes, strict=True)
+    ]
+    _, cut = of_pairs.service.pack(*segments)
+    assert cut.numpy().tolist() == [False, True] * 3
+    _, cut = of_pairs.service.pack(segments[0])
+    assert cut.numpy().tolist() == [False, True] + [False] * 4
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", saved_services.SAVED)
 def test_an_empty_batch_gives_empty_outputs(request, name):
