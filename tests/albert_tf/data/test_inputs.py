@@ -378,7 +378,8 @@ def test_damaged_record_is_named(paths, dataset, packed):
         first_ids(dataset(paths, *arguments), 5)
 
 
-def test_record_of_another_layout_is_named(paths, tmp_path):
+def test_record_of_another_layout_is_named(paths, monkeypatch):
+    monkeypatch.setattr(inputs, "_SEARCHED_AT_ONCE", 3)
     other = (layouts.Feature("input_ids", (4,), "int64"), LAYOUT[1])
     record = record_files.encode(other, {"input_ids": [1] * 4, "weight": 0.5})
     with open(paths[0], "ab") as stream:

@@ -1,3 +1,5 @@
+import numpy as np
+
 from albert_tf.text import tokenization
 from data_prep.inspection import record_text
 from tests.albert_tf.text import vocabularies
@@ -26,3 +28,21 @@ def test_bytes_are_shown_as_characters(tmp_path):
     masked = [*ids[:2], 4, 9, *ids[4:]]
     joined = text.join(masked, {2: ids[2], 3: ids[3], 4: ids[4]}, 4)
     assert joined.startswith("b[今→MASK][→RANDOM:\ufffd][→KEPT]🦒b")
+
+
+def test_other_records_are_shown_by_their_first_twenty_numbers():
+    features = {
+        "input_ids": np.arange(21),
+        "input_mask": np.array([1] * 3 + [0] * 18),
+        "b": np.arange(20),
+        "a": np.array([2.5, 3], np.float32),
+    }
+    twenty = ", ".join(map(str, range(20)))
+    text = record_text.PieceText(None)
+    assert record_text.other_lines(features, text) == [
+        "  a [2]: 2.5, 3",
+        f"  b [20]: {twenty}",
+        f"  input_ids [21]: {twenty}, ...",
+        "    text: 0 1 2",
+        "  input_mask [21]: 1, 1, 1" + 17 * ", 0" + ", ...",
+    ]

@@ -45,6 +45,8 @@ def test_messages_are_those_of_the_server():
     for name, value in inputs.items():
         assert found[name].dtype == value.dtype
         assert found[name].numpy().tolist() == value.numpy().tolist()
+    for size in (*range(100, 140), 20_000):  # Lengths of one to three bytes.
+        assert parse(warm_up.encode("s" * size, {})) == ("s" * size, {})
 
 
 @pytest.mark.slow

@@ -1,11 +1,13 @@
 """Who may ask, how much, and what is counted."""
 
+import asyncio
 import contextlib
-import http.client
 import re
 
 import pytest
+from starlette import exceptions
 
+from albert_tf.serving.server import gate
 from tests.albert_tf.serving.server import http_server
 
 LOCAL = ("127.0.0.1", "localhost", "[::1]")
@@ -62,12 +64,23 @@ def test_longest_request_is_read_and_no_longer_one(port):
     assert content == {"error": f"A request may have {size} bytes."}
 
 
-def test_length_that_is_not_told_is_limited_too(port):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    with contextlib.closing(connection):
-        chunks = [b" " * 4000] * 3
-        connection.request("POST", PATH, iter(chunks), encode_chunked=True)
-        assert connection.getresponse().status == 413
+@pytest.mark.parametrize(("last", "refused"), [(2, None), (3, "413")])
+def test_parts_of_a_request_count_together(last, refused):
+    """As where its length is not told."""
+    parts = [b"a" * last, b"aaaa", b"aaaa"]
+
+    async def receive():
+        return {"type": "http.request", "body": parts.pop()}
+
+    async def read(scope, receive, send):
+        while parts:
+            await receive()
+
+    whole, expected = gate.Gate(read, 10, ()), contextlib.nullcontext()
+    if refused:
+        expected = pytest.raises(exceptions.HTTPException, match=refused)
+    with expected:
+        asyncio.run(whole({"type": "http", "headers": []}, receive, None))
 
 
 def test_requests_and_batches_are_counted():

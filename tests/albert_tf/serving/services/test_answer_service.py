@@ -44,7 +44,7 @@ CONTEXTS = [
     "The\u200b \u00ad rain\u3000\u00a0falls \u0301 on\x01 the \0 hill",
 ]
 QUESTIONS = [
-    "What falls?",
+    "Where is it?",  # As long as a question may be.
     "",
     "Where does the old ferry wait when the rain falls on the hill?",
 ]
@@ -186,10 +186,10 @@ def test_answers_are_those_of_python(saved):
     assert len(texts) > len(questions) / 4
     found = ask_texts(saved.signatures["serving_default"], questions)
     check(found, questions, expected)
+    sizes = [len(saved.task.tokenizer.encode(q.text)) for q in questions]
     longest = WINDOWS.max_query_length
-    assert found["question_truncated"].tolist() == [
-        len(saved.task.tokenizer.encode(q.text)) > longest for q in questions
-    ]
+    assert longest in sizes
+    assert found["question_truncated"].tolist() == [n > longest for n in sizes]
 
 
 def test_answers_do_not_depend_on_the_rest_of_the_batch(saved):
