@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import types
 
 import numpy as np
 import pytest
@@ -121,6 +122,11 @@ def test_split_follows_from_the_name(base):
         found = split_of(base, name, task_name, is_training=is_training)
         assert found == split, name
     assert split_of(base, "mine.tsv", split="test", is_training=False) == "test"
+    own = types.SimpleNamespace(
+        eval_splits=("dev", "dev_hard"), test_splits=(), layout=lambda _: ()
+    )
+    given = changed(base, input_file="dev_hard.tsv", is_training=False)
+    assert create_finetuning_data.choose_split(given, own) == "dev_hard"
     with pytest.raises(errors.UserError, match="--split=exam is no split of"):
         split_of(base, "mine.tsv", split="exam")
     with pytest.raises(errors.UserError, match="The task ax has no train"):

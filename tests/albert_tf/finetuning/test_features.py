@@ -4,6 +4,7 @@ import contextlib
 import dataclasses
 import json
 import os
+import pathlib
 import re
 
 import numpy as np
@@ -88,6 +89,28 @@ def test_training_examples_are_shuffled_once_for_all(tmp_path, tiny_tokenizer):
     os.remove(path)
     again = make(tmp_path, tiny_tokenizer, rows, length, "train")
     assert files.read_bytes(again) == first
+    # The same from a file in the order of the data, of several blocks.
+    source = str(tmp_path / "data/dev.tsv")
+    task = glue.GlueTask("rte", tiny_tokenizer, length)
+    examples = task.read(source, "train")
+    offline = features.write(
+        str(tmp_path / "x/own.tfrecord"),
+        features.encode(task, examples, "train", with_padding=True),
+        50,
+        features.describe(task, source, "train"),
+    )
+    os.remove(path)
+    for _ in range(2):
+        made = features.shuffled(offline, task, str(tmp_path / "cache"))
+        assert made == features.FeatureFile(path, 50)
+        assert files.read_bytes(path) == first
+    os.remove(path)
+    whole = files.read_bytes(offline.path)
+    for content, count in ((whole[:-1], 49), (whole + whole, 100)):
+        pathlib.Path(offline.path).write_bytes(content)
+        message = f"own.tfrecord is damaged after {count} whole records: "
+        with pytest.raises(errors.UserError, match=message):
+            features.shuffled(offline, task, str(tmp_path / "cache"))
 
 
 WORDS = "it rains we stay at home and read old books by the fire".split()
@@ -117,6 +140,10 @@ def test_records_do_not_depend_on_the_number_of_processes(
     ]
     assert len(found[0]) == 700
     assert found[0] == found[1]
+    begins = []
+    task.renumber = lambda block, first: begins.append(first) or block
+    assert len([*features.encode(task, many(700), "dev", 1)]) == 3
+    assert begins == [0, 256, 512]
 
 
 @pytest.mark.parametrize(

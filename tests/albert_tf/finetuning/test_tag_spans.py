@@ -42,6 +42,10 @@ def test_words_go_on_in_a_piece_that_reaches_into_them(end):
     )
     assert first.tolist() == [0, -1]
     assert goes_on.tolist() == [False, end == 2]
+    found = tag_spans.tags_of_words(
+        np.array([[0.25, 0.75]]), first, goes_on, ("O", "B-x")
+    )
+    assert found == [("B-x", 0.75), ("I-x", 0.75) if end == 2 else ("O", 0.0)]
 
 
 def test_the_score_of_a_span_is_the_mean_of_its_words():

@@ -136,21 +136,24 @@ def outputs_of(task, examples, labels):
 def test_scores_are_those_of_seqeval(tiny_tokenizer):
     task = make(tiny_tokenizer)
     tags = ("B-PER", "O", "B-LOC", "I-LOC", "O", "B-PER")
-    example = of_text("Ivo saw Nord Farm, Mara", tags)
+    examples = [
+        of_text("Ivo saw Nord Farm, Mara", tags),
+        of_text("Ivo", ("O",)),
+    ]
     # Right, right type but too short, wrong; an I- begins an entity.
-    found = ["I-PER", "O", "B-LOC", "O", "I-PER", "B-LOC"]
-    outputs = outputs_of(task, [example], [found])
-    scores = task.score(outputs, [example])
+    found = [["I-PER", "O", "B-LOC", "O", "I-PER", "B-LOC"], ["B-PER"]]
+    outputs = outputs_of(task, examples, found)
+    scores = task.score(outputs, examples)
     assert scores == {
-        "accuracy": pytest.approx(3 / 6),
-        "precision": 1 / 4,
+        "accuracy": pytest.approx(3 / 7),
+        "precision": 1 / 5,
         "recall": 1 / 3,
-        "f1": pytest.approx(2 / 7),
+        "f1": pytest.approx(2 / 8),
     }
     assert task.key_metric == "f1"
-    by_type = task.confusion(outputs, [example])
+    by_type = task.confusion(outputs, examples)
     report = metrics.classification_report(
-        [list(tags)], [found], output_dict=True, zero_division=0
+        [list(tags), ["O"]], found, output_dict=True, zero_division=0
     )
     assert by_type.labels == ("LOC", "PER")
     for number, label in enumerate(by_type.labels):

@@ -1,5 +1,6 @@
 """What options, runs and checkpoints say about an export, without weights."""
 
+import dataclasses
 import types
 
 import pytest
@@ -8,7 +9,7 @@ from albert_tf.common import errors
 from albert_tf.serving import source, source_options
 from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
-from tests.conftest import tiny_config
+from tests.conftest import changed, tiny_config
 
 VOCABULARY = tokenization.VocabularyOptions
 
@@ -251,3 +252,39 @@ def test_a_model_of_one_segment_has_no_pairs(tiny_vocab, values):
     )
     with pytest.raises(errors.UserError, match="type_vocab_size 1"):
         source.make_task(found)
+
+
+@pytest.mark.parametrize(
+    ("exits", "depth", "alone", "adaptive"),
+    [
+        (None, None, (4,), (1, 2, 3, 4)),
+        (None, 3, (3,), (1, 2, 3)),
+        ("1,3", None, (1, 3, 4), (1, 3, 4)),
+        ("1,3", 3, (1, 3), (1, 3)),
+        ("1,3", 2, (1, 2), (1, 2)),
+    ],
+)
+def test_depths_are_those_that_were_trained(run, exits, depth, alone, adaptive):
+    run.config = changed(run.config, num_hidden_layers=4)
+    given = dataclasses.replace(find(), values={"exit_layers": exits})
+    given.values["depth"] = depth
+    assert source.depths(given, adaptive=False) == alone
+    assert source.depths(given, adaptive=True) == adaptive
+
+
+def test_depths_that_were_not_trained_are_told(run, caplog):
+    """Layers that differ have learnt to stand where they are."""
+    for groups in (1, 2):
+        run.config = changed(
+            run.config, num_hidden_layers=4, num_hidden_groups=groups
+        )
+        given = dataclasses.replace(find(), values={"exit_layers": "2"})
+        source.check_depths(given, (2, 4))
+        assert not caplog.messages
+        if groups == 1:
+            source.check_depths(given, (1, 2, 3))
+            (line,) = caplog.messages
+            assert "answer after 2 and 4 layers, not after 1, 3: " in line
+            caplog.clear()
+    with pytest.raises(errors.UserError, match="after 2 and 4 layers, not aft"):
+        source.check_depths(given, (1, 4))

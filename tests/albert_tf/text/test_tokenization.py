@@ -129,7 +129,7 @@ def test_masked_text(text, pieces, released):
 
 
 def test_only_the_exact_marker_is_a_mask(tiny):
-    for text in ("[mask] is it", "[CLS] it [SEP]", "plain", "2012, a"):
+    for text in ("[mask] is it", "[CLS] it [SEP]", " a\x85\x1cit", "2012, a"):
         assert tiny.encode_with_masks(text) == tiny.encode(text)
 
 

@@ -119,6 +119,17 @@ def test_a_stranger_gets_the_answers_of_the_live_model(
             )
 
 
+def test_differences_are_the_largest_to_either_side():
+    @tf.function(input_signature=[tf.TensorSpec([None, None], name="x")])
+    def function(x):
+        return {"b": x, "a": -2 * x, "n": tf.range(3)}
+
+    x = np.array([[1, 2], [3, 4]], np.float32)
+    answers = {"a": -2 * x + [[0, 0.5], [0, 0.25]], "b": x - [[0, 0], [3, 1]]}
+    found = id_model.differences(function, {"x": x}, answers)
+    assert found == {"a": 0.5, "b": 3.0}
+
+
 @pytest.fixture(scope="module")
 def saved(form, tiny_vocab, tmp_path_factory):
     """A classifier in 8 bits, its folder, and the description returned."""
