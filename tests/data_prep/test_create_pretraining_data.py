@@ -382,14 +382,6 @@ def test_records_for_masking_in_training(base):
     ]
 
 
-def test_one_segment_without_an_objective(base):
-    arrays = writing.read_arrays(writing.run(base, sentence_objective="none"))
-    ids = writing.restore(arrays)
-    assert not arrays["segment_ids"].any()
-    assert not arrays["next_sentence_labels"].any()
-    assert ((ids == 3).sum(1) == 1).all()
-
-
 def test_single_sentences_that_cannot_be_split_have_no_label(chinese, tmp_path):
     path = tmp_path / "titles.txt"
     path.write_text("天下。\n\n雨\n\n" * 20, "utf-8")

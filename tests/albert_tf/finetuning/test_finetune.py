@@ -24,6 +24,8 @@ def test_every_run_has_a_folder_and_a_seed(two_runs):
         assert written["options"]["seed"] == seed
         assert (folder / "model.ckpt-best.index").exists()
         assert (folder / "run_card.md").exists()
+        assert not list(folder.glob("*.tfrecord"))  # All runs share them.
+    assert len(list(two_runs.glob("*.tfrecord"))) == 3
     weights = [
         tf.train.load_checkpoint(str(two_runs / f"run_{n}" / "model.ckpt-2"))
         for n in (1, 2)
@@ -42,11 +44,6 @@ def test_runs_are_summed_up(two_runs):
         assert run.scores["accuracy"] == max(n["accuracy"] for n in logged)
     accuracies = [run.scores["accuracy"] for run in summary.runs]
     assert summary.medians["accuracy"] == np.median(accuracies)
-
-
-def test_features_are_shared_by_all_runs(two_runs):
-    assert len(list(two_runs.glob("*.tfrecord"))) == 3
-    assert not list(two_runs.glob("run_*/*.tfrecord"))
 
 
 def test_predictions_of_the_best_run_stand_beside_the_runs(two_runs):

@@ -445,6 +445,7 @@ def test_a_deepened_model_is_trained_at_several_depths(world, mnli, tmp_path):
         ("rte", {"exit_layers": "2"}, "`exit_layers=2` must be numbers from 1"),
         ("rte", {"exit_layers": "0,1"}, "must be numbers from 1 to 1"),
         ("rte", {"exit_layers": "1,a"}, "must be numbers from 1 to 1"),
+        ("rte", {"exit_heads": True}, "only used with `exit_layers`"),
     ],
 )
 def test_depths_that_do_not_fit_are_refused(
@@ -454,8 +455,3 @@ def test_depths_that_do_not_fit_are_refused(
     with pytest.raises(errors.UserError, match=message):
         run(changed(make(world, tmp_path / "run"), **changes))
     assert not (tmp_path / "run").exists()
-
-
-def test_heads_of_depths_need_depths(world, tmp_path):
-    with pytest.raises(errors.UserError, match="only used with `exit_layers`"):
-        changed(small_runs.classifier(world, tmp_path), exit_heads=True)

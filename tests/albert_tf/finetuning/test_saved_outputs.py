@@ -42,15 +42,11 @@ def test_file_without_one_of_the_outputs_is_refused(path):
     load_damaged(path, path.read_bytes())
 
 
-@pytest.mark.parametrize("content", [b"", b"PK", b"{}", b"\x93NUMPY"])
-def test_another_file_is_refused(path, content):
-    load_damaged(path, content)
-
-
-def test_file_that_is_cut_short_is_refused(path):
+def test_file_that_is_cut_short_or_another_is_refused(path):
     content = path.read_bytes()
-    for size in range(0, len(content) - 1, 7):
-        load_damaged(path, content[:size])
+    cut = [content[:size] for size in range(0, len(content) - 1, 7)]
+    for other in (b"PK", b"{}", b"\x93NUMPY", *cut):
+        load_damaged(path, other)
 
 
 def test_flipped_bits_are_an_error_or_change_nothing(path):

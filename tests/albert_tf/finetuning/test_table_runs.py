@@ -8,7 +8,6 @@ import pytest
 
 from albert_tf import (
     convert_checkpoint,
-    ensemble,
     export,
     predict,
     run_classifier,
@@ -203,23 +202,6 @@ def test_later_evaluations_keep_the_thresholds(world, multi_label):
     after = scores.read(str(multi_label)).best.scores
     assert {n: after[n] for n in names} == {n: before[n] for n in names}
     assert after["loss"] != before["loss"]
-
-
-def test_several_runs_and_their_ensemble(world, tmp_path):
-    folder = tmp_path / "runs"
-    columns = {**SEVERAL, "label_thresholds": "each"}
-    made = settings(world, folder, tagged(60), columns, train_step=20)
-    run_classifier.run(changed(made, num_runs=2))
-    best = scores.best_folder(str(folder))
-    name = "test_predictions.jsonl"
-    with open(f"{best}/{name}") as stream:
-        assert (folder / name).read_text() == stream.read()
-    ensemble.run(
-        ensemble.EnsembleOptions(
-            run_dirs=f"{folder}/run_*", output_dir=str(tmp_path / "both")
-        )
-    )
-    assert (tmp_path / "both" / name).is_file()
 
 
 NUMBERS = {"text_columns": "text", "label_column": "year", "regression": True}
@@ -463,15 +445,12 @@ def assert_transformers_alike(run, folder, texts):
 
 
 @pytest.mark.torch
-def test_transformers_give_the_probabilities(multi_label, tmp_path):
-    texts = [{"text": row["text"]} for row in tagged(9)]
-    assert_transformers_alike(multi_label, tmp_path, texts)
-
-
-@pytest.mark.torch
-def test_transformers_give_numbers_in_their_units(numbers, tmp_path):
-    texts = [{"text": row["text"]} for row in dated(9)]
-    assert_transformers_alike(numbers, tmp_path, texts)
+@pytest.mark.parametrize(
+    ("run", "rows"), [("multi_label", tagged), ("numbers", dated)]
+)
+def test_transformers_give_the_same(request, run, rows, tmp_path):
+    texts = [{"text": row["text"]} for row in rows(9)]
+    assert_transformers_alike(request.getfixturevalue(run), tmp_path, texts)
 
 
 @pytest.mark.torch

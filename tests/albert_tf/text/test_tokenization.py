@@ -77,13 +77,6 @@ def test_spurious_mark_vanishes_on_request(numbers_model):
     assert numbers.settings["strip_spurious_marker"]
 
 
-def test_released_vocabulary_has_no_spurious_mark(shared_dir, released):
-    path = shared_dir / "data" / "vocab" / "30k-clean.model"
-    other = tokenization.Tokenizer(str(path), strip_spurious_marker=True)
-    assert len(released.digit_comma_ids) == 141
-    assert other.digit_comma_ids == released.digit_comma_ids
-
-
 def test_special_pieces_never_come_out_of_text(tiny_vocab):
     tiny = tokenization.Tokenizer(tiny_vocab, do_lower_case=False)
     text = " ".join(tokenization.SPECIAL_PIECES)

@@ -140,15 +140,6 @@ def test_a_unit_without_instances(corpus):
     assert built.tokens.dtype == np.uint16
 
 
-def test_another_seed_gives_others(corpus):
-    unit = instances.Unit(0, range(1, 2), range(2))
-    one, other = (
-        make_builder(corpus, seed=seed).build(unit) for seed in (SEED, 78)
-    )
-    assert not set(one.rows["key"]) & set(other.rows["key"])
-    assert one.tokens.tolist() != other.tokens.tolist()
-
-
 @pytest.fixture
 def saved(corpus, tmp_path):
     built = make_builder(corpus).build(instances.Unit(2, range(1, 2), range(4)))

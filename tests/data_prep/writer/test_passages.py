@@ -152,11 +152,20 @@ def test_records_hold_the_text_in_any_number_of_pieces(base, many_pieces):
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"cross_documents": True}, {"input_format": "dialogues"}]
+    "changes",
+    [
+        {},
+        {"cross_documents": True},
+        {"input_format": "dialogues"},
+        {"phrase_file": "phrases", "entity_file": "entities"},
+    ],
 )
 def test_bytes_depend_on_text_and_options_only(
-    base, tmp_path, many_pieces, changes
+    base, tmp_path, monkeypatch, many_pieces, changes
 ):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "phrases").write_text("at home\nold books\n")
+    (tmp_path / "entities").write_text("the fire\n")
     if changes.get("input_format"):
         for path in tmp_path.glob("*.txt"):
             turns = enumerate(path.read_text().split("\n"))
@@ -232,6 +241,10 @@ def test_responses_are_marked_and_their_letter_is_gone(base, tmp_path):
         ({"masking_time": "training"}, "`masking_time=training` is for"),
         ({"sentence_objective": "nsp"}, "`sentence_objective=nsp` is for"),
         ({"ngram": 1}, "`ngram=1` is for"),
+        (
+            {"records": "instances", "dupe_factor": 1, "phrase_file": "x"},
+            "`phrase_file=x` is for `records=passages`. Add that",
+        ),
         (
             {"records": "instances", "cross_documents": True},
             "`cross_documents=True` is for `records=passages`",

@@ -74,22 +74,6 @@ def is_run(part, whole):
     return whole[begin : begin + len(part)] == part
 
 
-@pytest.mark.parametrize("length", [5, 6, 16, 64])
-@pytest.mark.parametrize("objective", ["sop", "nsp"])
-def test_pairs_fit_and_neither_segment_is_empty(length, objective):
-    options = segment_pairs.PairOptions(
-        length, 0.3, objective, single_segment_policy="random"
-    )
-    for seed in range(20):
-        corpus = numbered_documents(seed)
-        rng = random.Random(seed)
-        for index in range(len(corpus)):
-            for pair in make_pairs(corpus, index, options, rng):
-                assert pair.first and pair.second
-                assert len(pair.first) + len(pair.second) <= length - 3
-                assert pair.label in (0, 1)
-
-
 def test_label_tells_the_order_in_the_document():
     options = RANDOM(40, 0.1)
     labels = []

@@ -111,16 +111,6 @@ def test_records_have_the_marks_and_nothing_else_changes(base, wanted):
     np.testing.assert_equal(arrays, plain)
 
 
-def test_bytes_are_the_same_with_any_workers(
-    base, wanted, tmp_path, many_pieces
-):
-    one, two = (
-        writing.in_folder(base, tmp_path / n, **wanted, num_workers=workers)
-        for n, workers in (("one", 1), ("two", 2))
-    )
-    assert one == two
-
-
 def test_a_unit_of_other_words_is_refused(base, wanted, tmp_path):
     (tmp_path / "entities.lst").write_text("London\n")
     with pytest.raises(
@@ -136,15 +126,6 @@ def test_work_with_another_file_is_not_continued(
     (tmp_path / "entities.lst").write_text("the fire\nwe stay\n")
     with pytest.raises(errors.UserError, match="entities.lst was changed"):
         writing.run(base, **wanted)
-
-
-def test_units_are_of_passages(base, wanted):
-    with pytest.raises(
-        errors.UserError, match="lst` is for `records=passages`. Add that"
-    ):
-        writing.run(
-            base, **{**wanted, "records": "instances", "dupe_factor": 1}
-        )
 
 
 def test_words_of_other_scripts_are_single_characters():

@@ -155,31 +155,6 @@ def test_pieces_of_an_answer(text, answer, expected, shared_dir):
     assert "".join(chosen).replace("▁", " ").strip() == expected
 
 
-def test_real_answers_are_inside_their_pieces(shared_dir):
-    """The pieces of an answer cover it, on WordPiece and SentencePiece."""
-    folder = shared_dir / "data" / "vocab"
-    path = shared_dir / "fixtures" / "original_squad" / "train2.json"
-    questions, _ = squad_data.read(str(path), "file")
-    for tokenizer in (
-        tokenization.Tokenizer(str(folder / "30k-clean.model")),
-        tokenization.wordpiece.WordPieceTokenizer(
-            str(folder / "vocab_chinese.txt")
-        ),
-    ):
-        windows = make_windows(questions, tokenizer, 384, 128, 64)
-        positions = squad_features.find_answers(windows, questions)
-        for row in np.flatnonzero(1 - positions["is_impossible"]):
-            question = questions[windows.question[row]]
-            pieces = windows.paragraphs[windows.question[row]]
-            shift = windows.begin[row] - windows.first[row]
-            start = pieces.starts[positions["start_positions"][row] + shift]
-            end = pieces.ends[positions["end_positions"][row] + shift]
-            answer = question.answers[0]
-            assert start <= answer.start
-            assert end >= answer.end
-            assert answer.text in question.context[start:end]
-
-
 def test_a_paragraph_without_pieces_has_no_window(shared_dir):
     path = shared_dir / "data" / "vocab" / "30k-clean.model"
     tokenizer = tokenization.Tokenizer(str(path))

@@ -18,17 +18,6 @@ def test_tokens(pretrained, tokenizer):
         saved_services.assert_close(outputs[name], expected[name])
 
 
-def test_length_may_change_from_call_to_call(pretrained):
-    for length in (1, 7, 20):
-        ids = tf.fill([2, length], 20)
-        outputs = pretrained.signatures["tokens"](
-            input_ids=ids,
-            input_mask=tf.ones_like(ids),
-            segment_ids=tf.zeros_like(ids),
-        )
-        assert outputs["sequence_output"].shape == [2, length, 16]
-
-
 def test_answers_do_not_depend_on_the_rest_of_the_batch(pretrained):
     embed = pretrained.signatures["serving_default"]
     together = embed(text=tf.constant(saved_services.TEXTS))
