@@ -292,7 +292,7 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
     if len(counts) > total / 2:
         logging.warning(
             "%s: %d examples have %d different labels. Is the column %r that "
-            "of the labels?",
+            "of the labels? For numbers give `regression`.",
             path,
             total,
             len(counts),

@@ -345,6 +345,18 @@ def test_bad_lines_are_counted(echo, tmp_path, caplog):
     assert read_lines(output)[1]["id"] == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("in.txt", "\n"), ("in.csv", ""), ("in.tsv", "text\n")],
+)
+def test_input_without_examples(echo, tmp_path, name, content):
+    output = tmp_path / "out.jsonl"
+    path = write(tmp_path / name, content)
+    with pytest.raises(errors.UserError, match=f"{name} has no examples. Give"):
+        run(path, saved_model=echo, output_file=str(output))
+    assert not output.exists()
+
+
 # Both.
 
 

@@ -8,6 +8,7 @@ Text are loaded.
 import dataclasses
 import functools
 import glob
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -217,7 +218,10 @@ def read(
     One that is no request becomes a `BadLine`.
     """
     entries = text_files.own_entries(lines, name, list(inputs))
-    return text_files.parsed(entries, functools.partial(_request, inputs))
+    found = text_files.parsed(entries, functools.partial(_request, inputs))
+    first = list(itertools.islice(found, 1))
+    text_files.require_some(first, name)
+    yield from itertools.chain(first, found)
 
 
 def _request(

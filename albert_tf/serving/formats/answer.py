@@ -439,6 +439,8 @@ def main() -> int:
         parser.error(f"{error}. The first lines of answer.py say what to do.")
     except (UsageError, OSError) as error:
         parser.error(str(error))
+    if not good + bad:
+        parser.error(f"{path or 'standard input'} has no texts.")
     if bad:
         print(f"{bad} of {good + bad} answers are errors.", file=sys.stderr)
     return 2 if bad and not good else 0

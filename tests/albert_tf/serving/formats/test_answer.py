@@ -333,6 +333,9 @@ def test_without_any_answer_the_status_is_2(monkeypatch, capfdbinary, tmp_path):
     out, err = capfdbinary.readouterr()
     assert json.loads(out)["line"] == 1
     assert b"1 of 1 answers are errors." in err
-    monkeypatch.setattr(sys, "argv", ["answer.py", str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match="2"):
-        answer.main()
+    (tmp_path / "empty").write_text("\n")
+    for name in "none", "empty":
+        monkeypatch.setattr(sys, "argv", ["answer.py", str(tmp_path / name)])
+        with pytest.raises(SystemExit, match="2"):
+            answer.main()
+    assert b"empty has no texts" in capfdbinary.readouterr().err
