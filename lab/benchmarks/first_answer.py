@@ -2,13 +2,15 @@ r"""Start exports of one model, each in new processes with one core.
 
     python -m lab.benchmarks.first_answer served/small/1 served/small_onnx \
         served/small_lite
+    python -m lab.benchmarks.first_answer served/squad_onnx \
+        --line='{"question": "Who walked?", "context": "Mara and Ivo walked."}'
 
 The exports are SavedModels and folders with answer.py; MediaPipe answers for
 those in its format, which must be of vectors. For each it prints the bytes of
 its files, the seconds from the start of a process to its first answer, the
 largest memory that this process has held until then, the milliseconds for one
-sentence after it, and the largest difference from the numbers of the first
-folder. Medians of all processes; the folders take turns.
+line after it, and the largest difference from the numbers of the first folder.
+Medians of all processes; the folders take turns.
 """
 
 import argparse
@@ -23,14 +25,14 @@ import time
 from typing import Any
 
 # Of 20 words.
-TEXT = (
-    "Mara gave Ivo the lamp, and they walked along the old harbour until the "
-    "last ferry had left for the island."
-)
+LINE = {
+    "text": "Mara gave Ivo the lamp, and they walked along the old harbour "
+    "until the last ferry had left for the island."
+}
 TIMES = 200
 
 
-def start(folder: str, began: float) -> dict[str, Any]:
+def start(folder: str, line: dict[str, Any], began: float) -> dict[str, Any]:
     """Answer in this process; `began` is when it was started."""
     description = pathlib.Path(folder, "model.json")
     if pathlib.Path(folder, "saved_model.pb").exists():
@@ -41,7 +43,9 @@ def start(folder: str, began: float) -> dict[str, Any]:
         function = loaded.signatures["serving_default"]
 
         def ask() -> dict[str, Any]:
-            outputs = function(text=tf.constant([TEXT]))
+            outputs = function(
+                **{name: tf.constant([value]) for name, value in line.items()}
+            )
             return {name: v.numpy()[0].tolist() for name, v in outputs.items()}
 
     elif description.exists() and '"mediapipe"' in description.read_text():
@@ -53,7 +57,7 @@ def start(folder: str, began: float) -> dict[str, Any]:
         embedder = text.TextEmbedder.create_from_options(options)
 
         def ask() -> dict[str, Any]:
-            (found,) = embedder.embed(TEXT).embeddings
+            (found,) = embedder.embed(line["text"]).embeddings
             return {"embedding": found.embedding.tolist()}
 
     else:
@@ -63,7 +67,7 @@ def start(folder: str, began: float) -> dict[str, Any]:
         model = answer.Model()
 
         def ask() -> dict[str, Any]:
-            return model.answers([{"text": TEXT}])[0]
+            return model.answers([line])[0]
 
     first = ask()
     seconds = time.time() - began
@@ -83,11 +87,12 @@ def start(folder: str, began: float) -> dict[str, Any]:
     }
 
 
-def measure(folder: str) -> dict[str, Any]:
+def measure(folder: str, line: str) -> dict[str, Any]:
     """Run `start` in a new process with one core."""
     core = {min(os.sched_getaffinity(0))}
+    options = [f"--line={line}", f"--began={time.time()}"]
     done = subprocess.run(
-        [sys.executable, __file__, f"--began={time.time()}", folder],
+        [sys.executable, __file__, folder, *options],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         check=True,
@@ -104,14 +109,22 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("folders", nargs="+")
+    parser.add_argument(
+        "--line",
+        default=json.dumps(LINE),
+        help="What is asked, as a line of JSON for answer.py: a text of 20 "
+        "words if it is not given",
+    )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--began", type=float, help=argparse.SUPPRESS)
     settings = parser.parse_args()
     if settings.began:
-        print(json.dumps(start(settings.folders[0], settings.began)))
+        line = json.loads(settings.line)
+        print(json.dumps(start(settings.folders[0], line, settings.began)))
         return
     rounds = [
-        [measure(f) for f in settings.folders] for _ in range(settings.rounds)
+        [measure(folder, settings.line) for folder in settings.folders]
+        for _ in range(settings.rounds)
     ]
     print("| | MB on disk | first answer, s | MiB | ms | difference |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")

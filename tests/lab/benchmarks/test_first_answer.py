@@ -7,6 +7,7 @@ from lab.benchmarks import first_answer
 PROGRAM = """
 class Model:
     def answers(self, entries):
+        assert entries == [{"question": "Who?", "context": "Mara"}]
         return [{"embedding": [0.5, NUMBER], "truncated": False}]
 """
 
@@ -18,7 +19,8 @@ def test_each_folder_has_a_row(tmp_path, monkeypatch, capsys):
         (tmp_path / name / "answer.py").write_text(program)
     (tmp_path / "one" / "model").write_bytes(bytes(2_000_000))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "argv", ["", "one", "other", "--rounds=1"])
+    line = '--line={"question": "Who?", "context": "Mara"}'
+    monkeypatch.setattr(sys, "argv", ["", "one", "other", "--rounds=1", line])
     first_answer.main()
     one, other = (
         [cell.strip() for cell in line.strip("|").split("|")]
