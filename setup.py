@@ -6,15 +6,20 @@
 
 import setuptools
 
+configs = [
+    f"albert_tf.configs.{name}"
+    for name in setuptools.find_namespace_packages("configs")
+]
 setuptools.setup(
     packages=[
         *setuptools.find_packages(include=["albert_tf*", "data_prep*"]),
         "albert_tf.configs",
+        *configs,
     ],
     package_dir={"albert_tf.configs": "configs"},
     package_data={
         "albert_tf": ["serving/server/page.html", "py.typed"],
-        "albert_tf.configs": ["*/*.json", "*/*.flags", "checkpoints/*/*"],
         "data_prep": ["py.typed"],
+        **dict.fromkeys(configs, ["*"]),
     },
 )
