@@ -9,8 +9,8 @@ The exports are SavedModels and folders with answer.py; MediaPipe answers for
 those in its format, which must be of vectors. For each it prints the bytes of
 its files, the seconds from the start of a process to its first answer, the
 largest memory that this process has held until then, the milliseconds for one
-line after it, and the largest difference from the numbers of the first folder.
-Medians of all processes; the folders take turns.
+line after it, and the largest difference from the numbers of the first folder,
+where both have as many. Medians of all processes; the folders take turns.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def start(folder: str, line: dict[str, Any], began: float) -> dict[str, Any]:
             outputs = function(
                 **{name: tf.constant([value]) for name, value in line.items()}
             )
-            return {name: v.numpy()[0].tolist() for name, v in outputs.items()}
+            return {n: v.numpy().tolist()[0] for n, v in outputs.items()}
 
     elif description.exists() and '"mediapipe"' in description.read_text():
         from mediapipe.tasks.python import text
@@ -77,8 +77,10 @@ def start(folder: str, line: dict[str, Any], began: float) -> dict[str, Any]:
         before = time.perf_counter()
         ask()
         times.append(time.perf_counter() - before)
-    lists = [v for v in first.values() if isinstance(v, list)]
-    numbers = [x for v in lists for x in v if isinstance(x, float)]
+    numbers = {}
+    for name, value in first.items():
+        values = value if isinstance(value, list) else [value]
+        numbers[name] = [x for x in values if isinstance(x, float)]
     return {
         "s": seconds,
         "mib": mib,
@@ -136,11 +138,16 @@ def main() -> None:
         )
         files = (f for f in pathlib.Path(folder).rglob("*") if f.is_file())
         size = sum(f.stat().st_size for f in files) / 1e6
-        pairs = zip(found[0]["numbers"], rounds[0][0]["numbers"], strict=True)
-        far = max(abs(a - b) for a, b in pairs)
+        wanted = rounds[0][0]["numbers"]
+        differences = [
+            abs(a - b)
+            for name, values in found[0]["numbers"].items()
+            if name in wanted and len(values) == len(wanted[name])
+            for a, b in zip(values, wanted[name], strict=True)
+        ]
+        far = f"{max(differences):.0e}" if differences else ""
         print(
-            f"| {folder} | {size:.1f} | {s:.2f} | {mib:.0f} | {ms:.1f} "
-            f"| {far:.0e} |"
+            f"| {folder} | {size:.1f} | {s:.2f} | {mib:.0f} | {ms:.1f} | {far} |"
         )
 
 
