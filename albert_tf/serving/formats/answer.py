@@ -336,12 +336,26 @@ def _load_network(
 
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = 3  # Errors only.
+    settings.intra_op_num_threads = _threads()
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), settings)
 
     def run_onnx(inputs: Arrays) -> Arrays:
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run_onnx
+
+
+def _threads() -> int:
+    """Return how many ONNX Runtime may use; 0: it chooses.
+
+    It counts the cores of the machine. Where this process may use fewer, its
+    threads wait for each other: 17 instead of 10 ms for an answer of SQuAD on
+    one of two cores.
+    """
+    if not hasattr(os, "sched_getaffinity"):
+        return 0
+    allowed = len(os.sched_getaffinity(0))
+    return allowed if allowed < (os.cpu_count() or 1) else 0
 
 
 def read(

@@ -4,6 +4,7 @@ import functools
 import io
 import itertools
 import json
+import os
 import re
 import shutil
 import sys
@@ -339,3 +340,14 @@ def test_without_any_answer_the_status_is_2(monkeypatch, capfdbinary, tmp_path):
         with pytest.raises(SystemExit, match="2"):
             answer.main()
     assert b"empty has no texts" in capfdbinary.readouterr().err
+
+    monkeypatch.setattr(sys, "argv", ["answer.py", str(tmp_path / "none")])
+    with pytest.raises(SystemExit, match="2"):
+        answer.main()
+
+
+def test_no_more_threads_than_cores_that_are_allowed(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
+    for allowed, threads in {(0, 2): 2, (3,): 1, (0, 1, 2, 3): 0}.items():
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _, c=allowed: {*c})
+        assert answer._threads() == threads
