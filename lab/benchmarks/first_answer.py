@@ -147,7 +147,8 @@ def main() -> None:
         ]
         far = f"{max(differences):.0e}" if differences else ""
         print(
-            f"| {folder} | {size:.1f} | {s:.2f} | {mib:.0f} | {ms:.1f} | {far} |"
+            f"| {folder} | {size:.1f} | {s:.2f} | {mib:.0f} | {ms:.1f} "
+            f"| {far} |"
         )
 
 
