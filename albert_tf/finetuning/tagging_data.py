@@ -127,6 +127,16 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
             f"{path}: every word has the tag {found[0]}. Training needs others "
             "too; give another file, or name their column as `tag_column`."
         )
+    outside = {tag_spans.OUTSIDE, tag_spans.OUTSIDE.lower()} & {*found}
+    if outside and not tag_spans.are_entities(found):
+        logging.warning(
+            "%s has the tag %s, but no B-TYPE or I-TYPE. So its tags are "
+            "learnt as parts of speech, also %r; write those of entities in "
+            "BIO or BIOES, with capital letters.",
+            path,
+            outside.pop(),
+            next(tag for tag in found if tag not in "Oo"),
+        )
     return found
 
 
@@ -390,11 +400,12 @@ def _checked_spans(
                 "start and an end, numbers of characters, and a label. Correct "
                 "it."
             )
-        if not 0 <= start < end <= len(text):
+        is_inside = 0 <= start < end <= len(text)
+        if not (is_inside and text[start:end].strip()):
             raise errors.UserError(
-                f"{where}: the span {strict_json.shown(span)} is empty or "
-                f"outside of the text, which has {len(text)} characters. "
-                "Correct it."
+                f"{where}: the span {strict_json.shown(span)} is empty, white "
+                f"space, or outside of the text, which has {len(text)} "
+                "characters. Correct it."
             )
         found.append((start, end, label))
     found.sort()

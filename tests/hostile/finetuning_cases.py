@@ -83,7 +83,7 @@ CASES = {
     "tags, no such column": tags(
         "Ivo\tO\n", "line 1", "word_column=7", word_column=7
     ),
-    "spans backwards": tags(span(2, 1), "is empty or outside", **JSON),
+    "spans backwards": tags(span(2, 1), "is empty, white", **JSON),
     "spans of a huge number": tags(span(0, "1e400"), **JSON),
     "table without the column": table(
         "text,lable\na,1\n", "no 'label'", "'text', 'lable'"

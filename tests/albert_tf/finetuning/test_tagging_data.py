@@ -138,6 +138,7 @@ BAD = {
         "2 words, but 1 tags",
     ),
     "outside": ("x.jsonl", of_span(end=4), "outside of the text.* 3 char"),
+    "space": ("x.jsonl", of_span(start=1, end=2), "is empty, white space"),
     "no end": ("x.jsonl", of_span(end="1"), "must have a start"),
     "no label": ("x.jsonl", of_span(label=" "), "must have a start"),
     "overlap": (
@@ -173,6 +174,15 @@ def test_columns_that_are_not_there_are_refused(tmp_path, number):
     columns = tagging_data.ColumnOptions(word_column=number)
     with pytest.raises(errors.UserError, match="word_column=.*columns 1 to 2"):
         read(tmp_path / "x", "a\tO\n", columns)
+
+
+@pytest.mark.parametrize("tags", ["o b-PER", "O B_PER", "O PER-B"])
+def test_tags_that_only_look_like_those_of_entities(tmp_path, caplog, tags):
+    outside, other = tags.split()
+    examples = read(tmp_path / "x", f"a\t{outside}\nb\t{other}\n")
+    assert {*tagging_data.labels_of(examples, "x")} == {outside, other}
+    assert f"x has the tag {outside}, but no B-TYPE" in caplog.text
+    assert f"also {other!r}" in caplog.text
 
 
 def test_files_with_one_tag_cannot_be_learnt(tmp_path):
