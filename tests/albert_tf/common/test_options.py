@@ -318,6 +318,8 @@ def test_differences_leave_out_what_may_change():
     # What an earlier version did is what the default does.
     assert options.differences(Outer, {"rate": 0.5}, now) == lines
     assert not options.differences(Outer, {}, options.to_dict(Outer("x")))
+    # Without a default it is not known.
+    assert not options.differences(Viewer, {}, options.to_dict(Viewer("a")))
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """answer.py in a process without TensorFlow, against the SavedModel."""
 
+import dataclasses
 import functools
 import io
 import itertools
@@ -8,17 +9,35 @@ import os
 import re
 import shutil
 import sys
+import types
 from typing import ClassVar
 
+import numpy as np
 import pytest
 
-from albert_tf.finetuning import embedding, text_files, windows
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    packing,
+    race,
+    race_data,
+    text_files,
+    windows,
+)
+from albert_tf.finetuning.squad import (
+    squad,
+    squad_answers,
+    squad_data,
+    squad_features,
+)
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.client import ask
 from albert_tf.serving.formats import (
     answer,
+    answer_race,
+    answer_squad,
     id_model,
     lite_model,
     onnx_model,
@@ -32,6 +51,7 @@ from albert_tf.text import (
     wordpiece,
 )
 from tests.albert_tf.serving import saved_services
+from tests.albert_tf.serving.services import test_choice_service
 from tests.albert_tf.text import hard_texts
 from tests.conftest import FIXTURES, python, tiny_config
 
@@ -256,6 +276,96 @@ def assert_same(found, expected):
         assert found == pytest.approx(expected, abs=FLOAT_ATOL, rel=1e-6)
     else:
         assert found == expected
+
+
+@pytest.fixture(scope="module")
+def own_words():
+    return wordpiece.WordPieceTokenizer(str(OWN / "vocab.txt"))
+
+
+def pack(tokenizer, length, *row):
+    """The ids of a row, and how many stand in its first segment."""
+    special = {"cls": tokenizer.cls_id, "sep": tokenizer.sep_id}
+    about = {"max_seq_length": length, "special_ids": special}
+    return answer.Model._pack(types.SimpleNamespace(_about=about), *row)
+
+
+@pytest.mark.parametrize("length", [9, 10])
+def test_texts_are_packed_and_cut_as_in_training(own_words, length):
+    for sizes in itertools.product(range(1, 12), range(12)):
+        row = [list(range(50, 50 + size)) for size in sizes]
+        wanted = packing.pack(*row, own_words, length)
+        found = pack(own_words, length, *row)
+        count = wanted["input_mask"].sum()
+        assert found.ids == wanted["input_ids"][:count].tolist()
+        assert found.front == count - wanted["segment_ids"].sum()
+        about = {"max_seq_length": length, "options": {}}
+        same = types.SimpleNamespace(encode=lambda ids: ids)
+        told = answer.Texts(about, same).lay_out(*row)
+        assert told == ([row], sum(sizes) > count - (2 + bool(sizes[1])))
+
+
+def test_windows_of_a_text_reach_its_end():
+    about = {"max_seq_length": 8, "options": {"windows": 0, "window_stride": 4}}
+    texts = answer.Texts(about, types.SimpleNamespace(encode=range))
+    for size, starts in ((0, [0]), (6, [0]), (7, [0, 4]), (11, [0, 4, 8])):
+        rows = [[range(size)[i : i + 6]] for i in starts]
+        assert texts.lay_out(size) == (rows, False)
+
+
+def test_choices_are_laid_out_as_in_training(own_words):
+    length, options = saved_services.MAX_SEQ_LENGTH, saved_services.RACE
+    task = race.RaceTask(own_words, length, options)
+    about = {"max_seq_length": length, "options": dataclasses.asdict(options)}
+    for asked in saved_services.QUESTIONS:
+        example = race_data.RaceQuestion("", "", *asked, 0)
+        ((ids, mask),) = (
+            (batch["input_ids"][0], batch["input_mask"][0])
+            for batch in task.featurize([example], base.PREDICT)
+        )
+        rows, (is_real, cut) = answer_race.Task(about, own_words).lay_out(
+            *asked
+        )
+        wanted = [i[m > 0].tolist() for i, m in zip(ids, mask, strict=True)]
+        found = [pack(own_words, length, *row).ids for row in rows]
+        assert is_real == [bool(row) for row in wanted]
+        assert found == [row for row in wanted if row]
+        assert cut == test_choice_service.is_cut(example, own_words)
+
+
+def test_answers_in_contexts_are_those_of_the_task(own_words):
+    window = squad_features.WindowOptions(7, 8)
+    best = squad_answers.AnswerOptions(5, 4)
+    given = squad.SquadOptions("1.1", windows=window, answers=best)
+    task = squad.SquadTask(own_words, 32, given)
+    settings = {**dataclasses.asdict(window), **dataclasses.asdict(best)}
+    about = {"service": "AnswerServiceV1", "options": settings}
+    ours = answer_squad.Task({**about, "max_seq_length": 32}, own_words)
+    draws = np.random.default_rng(3)
+    for text in ("\u00e9  the rain", *TEXTS[:60], "  ".join(TEXTS[:9])):
+        asked = squad_data.Question("q", "Where? " * 3, text, None)
+        rows, rest = ours.lay_out(asked.text, text)
+        ids = [
+            row[mask > 0].tolist()
+            for block in task.featurize([asked], base.PREDICT)
+            for row, mask in zip(
+                block["input_ids"], block["input_mask"], strict=True
+            )
+        ]
+        assert [pack(own_words, 32, *row).ids for row in rows] == ids
+        names = "start_logits", "end_logits"
+        outputs = {n: draws.normal(size=(len(ids), 32)) for n in names}
+        wanted = [{"text": "empty"}]
+        if ids:
+            (one,) = task.answers(outputs, [asked])
+            wanted = one["n_best"]
+        several = [{n: outputs[n][i] for n in names} for i in range(len(ids))]
+        found = ours.conclude(rest, several)
+        places = zip(found["n_best_start"], found["n_best_end"], strict=True)
+        texts = [text.encode()[begin:end].decode() for begin, end in places]
+        assert texts == found["n_best_answers"]
+        expected = [entry["text"].replace("empty", "") for entry in wanted]
+        assert texts == [*expected, *[""] * 5][:5]
 
 
 def test_texts_without_a_table_are_lines():
