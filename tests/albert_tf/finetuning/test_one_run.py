@@ -164,26 +164,6 @@ def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_time_limit_that_is_not_reached_changes_nothing(world, tmp_path):
-    """The schedule is adapted after the second update."""
-    found = []
-    for name, minutes in (("without", 0.0), ("with", 1e4)):
-        settings = small_runs.classifier(
-            world,
-            tmp_path / name,
-            do_eval=False,
-            do_predict=False,
-            max_minutes=minutes,
-            train_step=3,
-        )
-        run_classifier.run(settings)
-        lines = small_runs.metrics(tmp_path / name, "train")
-        found.append([(n["loss"], n["learning_rate"]) for n in lines])
-    assert len(found[0]) == 3
-    assert found[0] == found[1]
-
-
-@pytest.mark.slow
 def test_transfer_from_mnli_replaces_the_head(world, mnli, tmp_path):
     settings = small_runs.classifier(
         world,

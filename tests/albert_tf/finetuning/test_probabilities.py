@@ -46,4 +46,9 @@ def test_area_under_curve_by_hand():
     expected = np.array([0, 0, 1, 1, 1])
     found = probabilities.area_under_curve(rows, expected)
     assert found == pytest.approx(5.5 / 6)
-    assert probabilities.area_under_curve(rows, expected * 0) == 0.5
+    for same in (expected * 0, expected * 0 + 1):
+        assert probabilities.area_under_curve(rows, same) == 0.5
+    of_several = np.stack([expected, expected**0, expected * 0], 1) > 0
+    columns = np.stack([second, second**2, second], 1)
+    found = probabilities.mean_area(columns, of_several)
+    assert found == pytest.approx(5.5 / 6)

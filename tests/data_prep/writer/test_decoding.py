@@ -8,6 +8,7 @@ import pytest
 
 from albert_tf.common import errors
 from data_prep.writer import corpus, decoding
+from tests import row_files
 from tests.data_prep.reading import make_options, read_all, write
 
 
@@ -88,6 +89,15 @@ def test_bad_json_is_located(tmp_path, bad, block_bytes):
     )
     assert found == [["\U0001f600\0b"]] * 3
     assert counts == {"lines_skipped": 1, "lines_replaced": 0}
+
+
+@pytest.mark.parametrize("block_bytes", [1, 10**6])
+def test_bad_row_of_a_table_is_located(tmp_path, block_bytes):
+    rows = [{"t": text} for text in ("one", "two", None)]
+    path = row_files.write(tmp_path / "a.parquet", rows)
+    message = r"a\.parquet.*: row 3 has no usable text in --text_column=t: "
+    with pytest.raises(errors.UserError, match=message):
+        read_all([path], block_bytes, input_format="parquet", text_column="t")
 
 
 def test_bad_text_of_json_objects_is_replaced(tmp_path):

@@ -1,4 +1,3 @@
-import itertools
 import os
 import pathlib
 import random
@@ -182,23 +181,6 @@ def test_damaged_work_is_done_again(damaged, monkeypatch, how):
             (warning,) = warnings
             assert f"{os.path.basename(name)} is" in warning
             assert "is repeated" in warning
-
-
-@pytest.mark.slow
-def test_any_damaged_file_of_the_work_leaves_the_records_alone(
-    damaged, monkeypatch
-):
-    """One damage each: the test above has all for each kind of file.
-
-    `test_folder_lock` has the lock, which may hold somebody's text.
-    """
-    rng = random.Random(1)
-    paths = [p for p in damaged.kept.rglob("*") if p.is_file()]
-    paths = sorted(p for p in paths if p.stat().st_size and p.name != "lock")
-    assert len(paths) > 30
-    for path, how in zip(paths, itertools.cycle(DAMAGES), strict=False):
-        name = path.relative_to(damaged.kept)
-        damaged.resume(name, how, rng, monkeypatch)
 
 
 def test_work_damaged_while_it_is_done_ends_the_run(

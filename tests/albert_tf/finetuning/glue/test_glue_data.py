@@ -298,26 +298,6 @@ def test_real_files_are_read_completely(real_dir):
     assert len(found) == 25
 
 
-@pytest.mark.parametrize(
-    "split, label",
-    [
-        ("train", 2),
-        ("dev_matched", 2),
-        ("dev_mismatched", 0),
-        ("test_matched", None),
-        ("test_mismatched", None),
-    ],
-)
-def test_real_mnli_row_with_all_columns(shared_dir, split, label):
-    folder = shared_dir / "data/glue/MNLI/full_columns_sample"
-    (example,) = small_tasks.make("mnli").read(
-        str(folder / f"{split}.tsv"), split
-    )
-    assert example.label == label
-    assert example.text_a[0] not in "( "
-    assert example.text_b[0] not in "( "
-
-
 def test_own_texts(tmp_path):
     """In other kinds of files: test_text_files.py."""
     path = tmp_path / "own.tsv"

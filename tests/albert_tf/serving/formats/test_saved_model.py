@@ -8,13 +8,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.config import AlbertConfig
-from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.formats import saved_model
-from albert_tf.serving.services import encoder_service
-from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
-from tests.conftest import ROOT, python
+from tests.conftest import python
 
 # What a SavedModel holds beside weights and vocabulary: the graphs of five
 # signatures, each with two layers here. The graphs grow with the depth of the
@@ -145,24 +141,6 @@ def test_files_hold_little_beside_weights_and_vocabulary(
     vocabulary = VOCABULARY_COPIES * len(tokenizer.model_bytes)
     assert size_of(saved.path) <= 1.1 * weights + vocabulary + GRAPH_BYTES
     assert len(saved.loaded.weights) == len(saved.model.variables)
-
-
-@pytest.mark.parametrize(
-    "precision", ["bfloat16", pytest.param("float32", marks=pytest.mark.slow)]
-)
-def test_layers_of_base_are_stored_once(shared_dir, tmp_path, precision):
-    path = ROOT / "configs" / "models" / "albert_base_v2.json"
-    config = AlbertConfig.from_json_file(str(path))
-    path = shared_dir / "data" / "vocab" / "30k-clean.model"
-    tokenizer = tokenization.load(tokenization.VocabularyOptions(str(path)))
-    encoder = AlbertModel(config, precision=precision)
-    numbers = sum(int(tf.size(v)) for v in encoder.variables)
-    service = encoder_service.EncoderService(encoder, tokenizer, 128)
-    service.freeze()
-    saved_model.save(service, str(tmp_path / "model"))
-    weights = numbers * tf.as_dtype(precision).size
-    allowed = 1.1 * (weights + path.stat().st_size)
-    assert size_of(tmp_path / "model") <= allowed
 
 
 def test_without_text_nothing_of_tensorflow_text_is_needed(

@@ -43,9 +43,10 @@ def gather(one, *requests):
     """Submit requests at the same time; return answers or errors."""
 
     async def submit():
-        return await asyncio.gather(
-            *map(one.submit, requests), return_exceptions=True
-        )
+        async with asyncio.timeout(60):
+            return await asyncio.gather(
+                *map(one.submit, requests), return_exceptions=True
+            )
 
     found = asyncio.run(submit())
     return [x if isinstance(x, Exception) else x["y"].tolist() for x in found]
@@ -59,7 +60,10 @@ def test_each_gets_its_own_rows_of_a_batch(counting):
 
 def test_a_full_batch_waits_for_nobody(counting):
     one = batcher(counting, seconds=1000.0)
-    assert gather(one, of(1, 2), of(3, 4)) == [[2, 4], [6, 8]]
+    requests = [of(n, n + 1) for n in (1, 3, 5, 7)]
+    found = gather(one, *requests)
+    assert found == [[2, 4], [6, 8], [10, 12], [14, 16]]
+    assert list(map(len, counting.batches)) == [4, 4]
 
 
 def test_more_than_a_batch_becomes_several(counting):
