@@ -179,34 +179,12 @@ def test_batch_equals_the_specification(options):
     assert batch.run_lengths.tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("length", "budget"),
-    [(10, 2), (30, 4), (50, 8), (70, 10), (128, 19), (512, 20)],
-)
-def test_budget_counts_pieces_and_is_met_by_single_piece_words(length, budget):
-    tokens = [CLS, *[5] * (length - 4), SEP, 6, SEP]
-    assert len(mask(tokens).positions) == budget
-
-
 def test_a_word_longer_than_the_budget_is_passed_over():
     tokens = [CLS, 5, 105, 106, SEP, 6, SEP]  # A budget of one piece.
     for key in range(20):
         assert mask(tokens, key).positions == [5]
     assert mask(tokens, masked_lm_prob=0) == Result(tokens, [], [])
     assert mask([CLS, SEP, SEP]) == Result([CLS, SEP, SEP], [], [])
-
-
-def test_runs_stop_at_the_end_of_a_segment_if_they_are_told_to():
-    tokens = [CLS, *[5] * 3, SEP, *[6] * 3, SEP]
-    options = {"masked_lm_prob": 0.5, "ngram": 4, "favor_shorter_ngram": False}
-    across = 0
-    for key in range(60):
-        # A budget of four pieces: the first run may have all four.
-        free = mask(tokens, key, **options).positions
-        across += {3, 5} <= set(free)
-        batch = mask_all([tokens], [key], **options, stop_ngrams_at_sep=True)
-        assert not batch.run_lengths[4]
-    assert across > 10
 
 
 @pytest.mark.parametrize(

@@ -81,20 +81,6 @@ def test_training_on_features_made_elsewhere_is_the_same(world, tmp_path, kind):
     assert len(in_order) > len(found[0][1])  # Only they hold padding.
 
 
-def test_cut_off_features_are_refused(world, tmp_path):
-    path = offline(world, tmp_path / "train.tfrecord")
-    with open(path, "rb+") as stream:
-        stream.truncate(os.path.getsize(path) - 1)
-    settings = small_runs.classifier(
-        world, tmp_path / "run", train_feature_file=path
-    )
-    with pytest.raises(
-        errors.UserError, match="damaged after 39 whole records: .* ends"
-    ):
-        run_classifier.run(settings)
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("split, record", [("train", 40), ("dev", 1)])
 def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
