@@ -62,16 +62,24 @@ class RunCheckpoints:
         )
         self._remove_copies()
 
-    def check_room(self) -> None:
+    def check_room(self, *, best: bool) -> None:
         """Make sure that a checkpoint fits on the disk, before any update.
 
         An earlier checkpoint is only deleted when the new one is complete.
+
+        Args:
+            best: Whether the best one is kept, too; the first needs room.
         """
+        index = f"{checkpoint_files.BEST_NAME}.index"
+        is_first = best and not files.exists(
+            os.path.join(self.output_dir, index)
+        )
         needed = sum(
             value.dtype.size * value.shape.num_elements()
             for value in tf.train.TrackableView(self._state).descendants()
             if isinstance(value, tf.Variable)
         )
+        needed *= 1 + is_first
         files.require_room(self.output_dir, needed, "output_dir")
 
     def save(self) -> None:

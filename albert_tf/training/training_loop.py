@@ -178,7 +178,7 @@ class Trainer:
         """
         self._saved.remove_unfinished(best=evaluated is not None)
         if self.step < num_train_steps:
-            self._saved.check_room()
+            self._saved.check_room(best=evaluated is not None)
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
         if evaluated and self.resumed_from:
             # The earlier start may have ended before it could.

@@ -241,7 +241,7 @@ def test_too_little_room_is_named_with_the_folder(tmp_path):
 def test_a_full_disk_keeps_the_name_of_the_file_that_found_it(tmp_path):
     outer, inner = str(tmp_path / "outer"), str(tmp_path / "inner")
     with (
-        pytest.raises(OSError, match=r"bytes are free\): .*/inner'$"),
+        pytest.raises(OSError, match=r"bytes are free now\): .*/inner'$"),
         files.replace_atomically(outer),
         files.replace_atomically(inner),
     ):
