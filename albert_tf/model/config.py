@@ -285,7 +285,8 @@ class AlbertConfig:
         """
         width, narrow = self.hidden_size, self.embedding_size
         key_and_value = 2 * width**2
-        spans = 3 if self.position_bias == "relative" else 1
+        # Relative: products with the keys of 2 S distances, too.
+        spans = 2 if self.position_bias == "relative" else 1
         rest = 2 * width * (width + self.intermediate_size + spans * length)
         layer = 2 * length * (key_and_value + rest)
         if outputs is None or self.pooling != "cls":

@@ -7,6 +7,7 @@ from albert_tf.model.heads import (
     multiple_choice,
     pretraining,
     question_answering,
+    token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
@@ -17,6 +18,7 @@ MODELS = {
     "masked words": lambda e: pretraining.AlbertPretrainer(e, False),
     "classifier": lambda e: classification.AlbertClassifier(e, 3, 0.3),
     "choice": lambda e: multiple_choice.AlbertMultipleChoice(e, 0.2),
+    "tags": lambda e: token_classification.AlbertTokenClassifier(e, 4, 0.3),
     "squad_v1": question_answering.AlbertSquadV1,
     "squad_v2": lambda e: question_answering.AlbertSquadV2(e, 2, 3, 0.4),
 }

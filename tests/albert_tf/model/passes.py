@@ -7,6 +7,25 @@ import tensorflow as tf
 
 from albert_tf.model.checkpoints import checkpoint_reader
 from tests.conftest import LAYER_ATOL
+from tests.reference import encoder as reference
+
+# Dropout of layers, see `Scaling`.
+RATES = {"hidden_dropout_prob": 0.25, "attention_probs_dropout_prob": 0.5}
+
+
+class Scaling:
+    """In the place of dropout: multiplies by 1 plus the rate."""
+
+    def __call__(self, x, rate):
+        return self.next(rate)(x)
+
+    def next(self, rate):
+        return lambda x: x * (1 + rate)
+
+
+def scale(place, block, x):
+    """The same for the reference, with `RATES`."""
+    return x * (1.5 if place == reference.PROBABILITIES else 1.25)
 
 
 def make_batch():
@@ -141,6 +160,25 @@ def count_operations(function, *types):
         *(n for f in graph.library.function for n in f.node_def),
     ]
     return sum(node.op in types for node in nodes)
+
+
+SEED = (12345, 7)
+TRAINING = {"training": True, "dropout_seed": tf.constant(SEED)}
+# The stream of heads; see model/heads/model_with_head.py.
+HEAD = 2**30
+
+
+def fold(seed, *numbers):
+    """The key of a use: of a pass, then of a block, then of a place in it."""
+    for number in numbers:
+        seed = tf.random.experimental.stateless_fold_in(seed, number)
+    return seed
+
+
+def drop(x, rate, key):
+    """Keep where the draw is not below the rate, and scale up what is kept."""
+    draws = tf.random.stateless_uniform(x.shape, key).numpy()
+    return np.where(draws >= np.float32(rate), x / (1 - rate), 0.0)
 
 
 MASK = 4

@@ -9,7 +9,7 @@ import tf_keras as keras
 from albert_tf.common import errors
 from albert_tf.model import base
 from albert_tf.model.checkpoints import restoring
-from albert_tf.model.heads import model_with_head
+from albert_tf.model.heads import model_with_head, replaced_tokens
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 
@@ -68,6 +68,23 @@ def test_clones_have_the_same_variables(small_config):
         assert not {id(v) for v in clone.weights} & {
             id(v) for v in model.weights
         }
+
+
+@pytest.mark.parametrize("sharing", ["none", "embeddings", "all"])
+def test_a_generator_is_made_from_a_config_too(small_config, sharing):
+    size = 1 if sharing == "all" else 0.5
+    model = replaced_tokens.ReplacedTokenDetector(
+        AlbertModel(small_config),
+        replaced_tokens.shrink(small_config, size),
+        sharing,
+        tasks={"distance": 3},
+    )
+    again = type(model).from_config(model.get_config())
+    shapes = [
+        {n: v.shape for n, v in passes.named(m).items()} for m in (again, model)
+    ]
+    assert shapes[0] == shapes[1]
+    assert again.generator_config == model.generator_config
 
 
 class KerasHead(model_with_head.ModelWithHead):

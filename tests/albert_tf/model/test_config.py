@@ -171,41 +171,38 @@ def test_defaults_are_those_of_the_original():
 
 @pytest.mark.parametrize("outputs", [None, 4])
 @pytest.mark.parametrize(
-    ("narrow", "predictions", "first", "mapped"),
+    ("predictions", "changes"),
     [
-        (8, 3, False, False),
-        (16, 0, False, False),
-        (16, 3, True, False),
-        (16, 3, False, True),
-        (8, 0, True, False),
+        (3, {}),
+        (0, {"embedding_size": 16, "position_bias": "alibi"}),
+        (3, {"project_words_first": True}),
+        (3, {"project_words_first": True, "embedding_size": 16}),
+        (3, {"map_equal_sizes": True, "embedding_size": 16}),
+        (3, {"position_bias": "relative"}),
     ],
 )
 def test_operations_of_all_products_are_counted(
-    small_config, narrow, predictions, outputs, first, mapped
+    small_config, predictions, changes, outputs
 ):
-    config = dataclasses.replace(
-        small_config,
-        embedding_size=narrow,
-        project_words_first=first,
-        map_equal_sizes=mapped,
-    )
-    length, width, inner = 10, 16, 24
+    config = dataclasses.replace(small_config, **changes)
+    length, width, inner, narrow = 10, 16, 24, config.embedding_size
 
     def layer(rows):
         return [
             *[(length, width, width)] * 2,  # Key, value.
             *[(rows, width, width)] * 2,  # Query, output.
             (rows, width, length),  # Scores of all heads together,
-            (rows, length, width),  # and what they are used for.
+            (rows, length, width),  # and what they are used for,
+            *[(rows, width, 2 * length)] * ("relative" in changes.values()),
             (rows, width, inner),
             (rows, inner, width),
         ]
 
     products = layer(length) * 7 + layer(outputs or length)
-    if first or mapped or narrow != width:
+    if {narrow, *changes} & {8, "project_words_first", "map_equal_sizes"}:
         products.append((length, narrow, width))
     products += [(predictions, width, narrow), (predictions, narrow, 400)]
-    if first:
+    if config.project_words_first:
         products.append((predictions, width, width))  # The head's transform.
     expected = sum(
         2 * rows * shared * columns for rows, shared, columns in products
@@ -221,6 +218,14 @@ def test_last_layer_is_computed_as_a_whole(small_config, changes, outputs):
     whole = config.forward_flops(10, 0)
     assert config.forward_flops(10, 0, outputs) == whole
     assert small_config.forward_flops(10, 0, 3) < whole
+
+
+def test_exits_are_some_depths_and_the_last(small_config):
+    for listed, depths in ((None, (4,)), ("3,1", (1, 3, 4)), (" 2,4", (2, 4))):
+        assert small_config.exits(listed) == depths
+    for wrong in ("0", "5", "1,", "-1", "1.5", "\u00b2"):
+        with pytest.raises(errors.UserError, match=f"={wrong}` .* 1 to 4, the"):
+            small_config.exits(wrong)
 
 
 @pytest.mark.parametrize(

@@ -5,12 +5,20 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.model.heads import pretraining
-from albert_tf.model.losses import cross_entropy, pretraining_objective
+from albert_tf.model.losses import (
+    cross_entropy,
+    objectives,
+    pretraining_objective,
+)
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import train_step
+from tests.albert_tf.model import passes
 from tests.albert_tf.training import head_steps, update_runs
+from tests.conftest import make_replicas
 
 
 # The others are in test_train_step_of_choices.py: programs stay in memory.
@@ -105,32 +113,59 @@ def test_the_loss_scale_leaves_the_update_alone(small_config):
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
 
 
-def test_every_run_step_and_microbatch_has_its_own_dropout(small_config):
-    make, _ = head_steps.make(small_config, "classes", parts=2)
-    step, found = make(), set()
-    for seed in (1, 2):
-        other = dataclasses.replace(step, seed=seed)
-        for number in (0, 1):
-            other.optimizer.iterations.assign(number)
-            for part in (0, 1):
-                found.add(tuple(other._dropout_seed(part).numpy().tolist()))
-    assert len(found) == 8
+class Number(keras.Model):
+    """A model of one number."""
+
+    def __init__(self):
+        super().__init__()
+        self.number = self.add_weight(name="number", initializer="ones")
 
 
-def test_microbatches_get_their_own_dropout(small_config, monkeypatch):
-    make, batch = head_steps.make(small_config, "classes", parts=2)
-    step, seeds = make(), []
-    kind = type(step.objective)
-    weighted_sums = kind.weighted_sums
+def seeds_of_updates(replicas, parts, seed, steps=3):
+    """The seeds that reach the model: step, replica and part to seed."""
+    noted = {}
 
-    def noted(objective, model, batch, seed):
-        seeds.append(seed.numpy().tolist())
-        return weighted_sums(objective, model, batch, seed)
+    def forward(model, batch, dropout_seed):
+        place = tuple(batch["place"][0].numpy().tolist())
+        noted[int(step.optimizer.iterations.numpy()), *place] = tuple(
+            dropout_seed.numpy().tolist()
+        )
+        return {"loss": model.number * tf.ones([1])}, batch
 
-    monkeypatch.setattr(kind, "weighted_sums", noted)
-    expected = [step._dropout_seed(n).numpy().tolist() for n in range(2)]
-    step(batch)
-    assert seeds == expected
+    objective = objectives.Objective(
+        losses={"loss": 1.0},
+        metrics=(),
+        sample_weights=lambda batch: {"loss": tf.ones([1])},
+        of_outputs=lambda outputs, batch: outputs,
+        forward=forward,
+    )
+    strategy = make_replicas(replicas)
+    with strategy.scope():
+        model, optimizer = Number(), optimization.AdamW(0.1)
+        optimizer.build(model.trainable_variables)
+        guard = train_step.Guard("float32")
+    step = train_step.TrainStep(model, optimizer, objective, guard, parts, seed)
+
+    def share(context):
+        """Rows that know the replica and the part they are for."""
+        replica = context.replica_id_in_sync_group
+        return tf.constant([[replica, part] for part in range(parts)])
+
+    for _ in range(steps):
+        places = strategy.experimental_distribute_values_from_function(share)
+        strategy.run(step, [{"place": places}])
+    assert len(noted) == steps * replicas * parts
+    return noted
+
+
+@pytest.mark.parametrize(("replicas", "parts"), [(1, 1), (1, 3), (2, 2)])
+def test_seed_of_an_update_is_of_run_step_replica_and_part(replicas, parts):
+    first = seeds_of_updates(replicas, parts, seed=5)
+    for (step, replica, part), seed in first.items():
+        expected = passes.fold([5, step], replica * parts + part)
+        assert seed == tuple(expected.numpy().tolist())
+    other = seeds_of_updates(replicas, parts, seed=6)
+    assert len({*first.values(), *other.values()}) == 2 * len(first)
 
 
 def test_a_line_of_the_log_is_about_updates_that_were_made(

@@ -27,6 +27,15 @@ def test_a_regression_is_multiplied_and_shifted(small_config, mean, deviation):
 
 
 def test_a_tenth_of_the_pooled_output_is_dropped(small_config):
-    """Where: tests/albert_tf/model/test_dropout.py."""
-    model = classification.AlbertClassifier(AlbertModel(small_config), 3)
-    assert model.dropout == 0.1
+    encoder = AlbertModel(
+        dataclasses.replace(small_config, hidden_dropout_prob=0.2)
+    )
+    model = passes.fill(classification.AlbertClassifier(encoder, 3))
+    batch = passes.make_batch()
+    cls = tf.zeros([3, 1], tf.int32)
+    below = encoder(batch, output_positions=cls, **passes.TRAINING)
+    key = passes.fold(passes.SEED, passes.HEAD, 1)
+    pooled = passes.drop(below["pooled_output"].numpy(), 0.1, key)
+    expected = pooled @ model.output_weights.numpy().T
+    expected += model.output_bias.numpy()
+    passes.assert_close(model(batch, **passes.TRAINING)["logits"], expected)

@@ -46,6 +46,8 @@ def test_vectors_are_what_the_docstring_says(
     assert vectors.shape == [3, width or small_config.hidden_size]
     passes.assert_close(vectors[:2], expected(model, batch), 1e-6)
     assert np.isfinite(vectors).all()
+    tiny = model.vectors(1e-9 * tf.ones([1, 7, 16]), tf.ones([1, 7], tf.int32))
+    assert np.linalg.norm(tiny) == pytest.approx(1)
 
 
 def test_texts_that_come_together_are_what_each_is_alone(small_config, batch):

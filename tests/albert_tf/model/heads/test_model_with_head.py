@@ -12,7 +12,7 @@ from albert_tf.model.heads import (
     token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
-from tests.albert_tf.model import models, passes
+from tests.albert_tf.model import initial_weights, models, passes
 from tests.conftest import PARITY_ATOL, tiny_config
 
 IDS = np.array([[2, 17, 30, 3], [2, 5, 6, 3]])
@@ -119,6 +119,9 @@ def test_exits_answer_as_the_encoder_cut_there(name, own_heads):
     before = len(model.variables)
     model.add_exits((1, 2), own_heads=own_heads)
     assert len(model.variables) == before + 4 * own_heads
+    exits = {n: v for n, v in passes.named(model).items() if "exit" in n}
+    if own_heads:
+        initial_weights.assert_initial(exits, 0.02)
     passes.fill(model)
     found = model({"input_ids": ids}, training=True, dropout_seed=[1, 2])
     answers = [*found.pop("exits"), found]

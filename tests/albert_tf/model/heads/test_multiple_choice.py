@@ -17,6 +17,18 @@ def model(small_config):
     )
 
 
+def test_choices_drop_what_a_classifier_does(small_config):
+    model = multiple_choice.AlbertMultipleChoice(
+        AlbertModel(small_config), dropout=0.3
+    )
+    assert model.scorer.dropout == 0.3
+    ids = tf.random.stateless_uniform([3, 4, 6], [1, 2], 5, 400, tf.int32)
+    scores = model({"input_ids": ids}, **passes.TRAINING)["logits"]
+    rows = {"input_ids": tf.reshape(ids, [12, 6])}
+    expected = model.scorer(rows, **passes.TRAINING)["logits"]
+    passes.assert_close(scores, tf.reshape(expected, [3, 4]))
+
+
 @pytest.fixture
 def questions():
     generator = np.random.default_rng(2)

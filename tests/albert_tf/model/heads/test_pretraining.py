@@ -22,10 +22,14 @@ def batch():
     return passes.masked_batch()[0]
 
 
-def test_logits_equal_plain_numpy(small_config, batch):
+@pytest.mark.parametrize(
+    ("precision", "atol"), [("float32", PARITY_ATOL), ("bfloat16", 0.1)]
+)
+def test_logits_equal_plain_numpy(small_config, batch, precision, atol):
     """And the table of words, before the encoder, is that of the output."""
     config = dataclasses.replace(small_config, inner_group_num=1)
-    model = passes.fill(pretraining.AlbertPretrainer(AlbertModel(config)))
+    encoder = AlbertModel(config, precision=precision)
+    model = passes.fill(pretraining.AlbertPretrainer(encoder))
     weights = passes.values(model)
     plain = reference.Encoder(config, weights)
     names = "input_ids", "input_mask", "segment_ids"
@@ -44,11 +48,12 @@ def test_logits_equal_plain_numpy(small_config, batch):
     sequence = model.encoder(inputs)["sequence_output"]
     outputs = model(inputs)
     assert outputs.keys() == expected.keys()
-    passes.assert_close(outputs, expected, PARITY_ATOL)
+    assert {value.dtype for value in outputs.values()} == {tf.float32}
+    passes.assert_close(outputs, expected, atol)
     passes.assert_close(
         model.masked_lm_logits(sequence, inputs["masked_lm_positions"]),
         expected["masked_lm_logits"],
-        PARITY_ATOL,
+        atol,
     )
 
 

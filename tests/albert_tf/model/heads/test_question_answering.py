@@ -1,7 +1,6 @@
 """Heads of SQuAD: logits, and the search for answers, in plain NumPy.
 
-Dropout: tests/albert_tf/model/test_dropout.py; recordings of the original:
-tests/parity/test_original_heads.py.
+Recordings of the original: tests/parity/test_original_heads.py.
 """
 
 import dataclasses
@@ -88,3 +87,25 @@ def test_no_answer_lies_outside_of_the_passage(version_2):
         np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-5)
         assert (probabilities[P_MASK == 1] == 0).all()
         assert (probabilities[P_MASK == 0] > 0).all()
+
+
+@pytest.mark.parametrize("searches", [False, True])
+def test_squad_v2_drops_inside_the_answerability(version_2, searches):
+    model, batch = version_2, passes.make_batch()
+    x = model.encoder(batch, **passes.TRAINING)["sequence_output"].numpy()
+    weights = passes.values(model)
+    batch["p_mask"] = 1 - batch["segment_ids"]
+    if not searches:
+        batch["start_positions"] = tf.constant([3, 4, 3])
+    scores = x @ weights["start_logits/dense/kernel"][:, 0]
+    scores = np.where(batch["p_mask"], -np.inf, scores)
+    powers = np.exp(scores - scores.max(1, keepdims=True))
+    shares = powers / powers.sum(1, keepdims=True)
+    both = np.concatenate([np.einsum("bs,bsh->bh", shares, x), x[:, 0]], 1)
+    hidden = np.tanh(
+        both @ weights["answer_class/dense_0/kernel"]
+        + weights["answer_class/dense_0/bias"]
+    )
+    hidden = passes.drop(hidden, 0.1, passes.fold(passes.SEED, passes.HEAD, 1))
+    expected = (hidden @ weights["answer_class/dense_1/kernel"])[:, 0]
+    passes.assert_close(model(batch, **passes.TRAINING)["cls_logits"], expected)

@@ -1,14 +1,30 @@
 """The head of two segments: optional, and for several instances in a row."""
 
+import dataclasses
+
 import pytest
 import tensorflow as tf
 
 from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
-from tests.albert_tf.model import passes
+from tests.albert_tf.model import initial_weights, passes
 from tests.conftest import LAYER_ATOL
 
+TASKS = "seq_relationship", "tasks/distance", "tasks/capitalization"
 POSITIONS = {"masked_lm_positions": tf.constant([[1, 2], [2, 0], [3, 0]])}
+
+
+def test_heads_of_tasks_start_from_the_range_of_the_config(small_config):
+    encoder = AlbertModel(
+        dataclasses.replace(small_config, initializer_range=0.3)
+    )
+    model = pretraining.AlbertPretrainer(
+        encoder, tasks={"distance": 3}, token_tasks=["capitalization"]
+    )
+    heads = passes.head_of(model)
+    sizes = [heads[f"cls/{name}/output_bias"].shape[0] for name in TASKS]
+    assert sizes == [2, 3, 2]
+    initial_weights.assert_initial(heads, 0.3)
 
 
 def test_without_it_there_are_neither_variables_nor_logits(small_config):

@@ -1,7 +1,5 @@
 """Logits of tokens: against their definition."""
 
-import numpy as np
-
 from albert_tf.model.heads import token_classification
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import initial_weights, passes
@@ -19,17 +17,17 @@ def test_logits_are_a_linear_layer_on_every_token(small_config):
     passes.assert_close(model(batch)["logits"], x @ kernel.T + bias, 1e-6)
 
 
-def test_dropout_is_drawn_in_training_only(small_config):
-    model = passes.fill(
-        token_classification.AlbertTokenClassifier(AlbertModel(small_config), 4)
+def test_each_depth_drops_and_has_its_own_head(small_config):
+    model = token_classification.AlbertTokenClassifier(
+        AlbertModel(small_config), 4
     )
+    model.add_exits((2,), own_heads=True)
+    passes.fill(model)
     batch = passes.make_batch()
-    assert model.dropout == 0.1
-    calm = model(batch)["logits"].numpy()
-    one, same, other = (
-        model(batch, training=True, dropout_seed=np.array([n, 7], np.int32))
-        for n in (1, 1, 2)
-    )
-    np.testing.assert_array_equal(one["logits"], same["logits"])
-    assert np.abs(one["logits"] - calm).max() > 1e-3
-    assert np.abs(one["logits"] - other["logits"]).max() > 1e-3
+    states = model.encoder(batch, **passes.TRAINING)["all_encoder_layers"]
+    last = model(batch, **passes.TRAINING)
+    for use, (depth, found) in enumerate([(4, last), (2, *last["exits"])], 1):
+        key = passes.fold(passes.SEED, passes.HEAD, use)
+        x = passes.drop(states[2 * depth - 1].numpy(), 0.1, key)
+        weights, bias = (v.numpy() for v in model.output_of(depth))
+        passes.assert_close(found["logits"], x @ weights.T + bias)

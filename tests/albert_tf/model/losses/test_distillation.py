@@ -8,6 +8,7 @@ from albert_tf.model.losses import (
     distillation,
     label_objectives,
     span_objectives,
+    token_states,
 )
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL
@@ -160,3 +161,40 @@ def test_vectors():
     }
     for name, value in expected.items():
         np.testing.assert_allclose(found[name], [value, 3], rtol=LOSS_RTOL)
+
+
+def test_a_teacher_is_asked_outside_of_training_and_learns_nothing(monkeypatch):
+    """Its states of the batch, without what it said before."""
+    asked, weight = [], tf.Variable([2.0, 3.0])
+
+    class Model:
+        def encode(self, batch, training, seed):
+            asked.append((sorted(batch), training, seed))
+            return {"sequence_output": weight * tf.ones([2, 3, 2])}
+
+        def vectors(self, sequence_output, mask):
+            return sequence_output[:, 0]
+
+    def product(student, teacher, mask):
+        both = (one.outputs["sequence_output"] for one in (student, teacher))
+        return tf.reduce_sum(tf.multiply(*both), -1)[:, 0] * mask[:, 0]
+
+    monkeypatch.setattr(token_states, "LOSSES", {"x_loss": product})
+    objective = distillation.vectors(1.0, {"x_loss": 0.5}, Model())
+    batch = passes.tensors(
+        {
+            "input_mask": np.array([[1, 1, 0], [0, 1, 1]]),
+            "teacher_embedding": np.ones([2, 2], "f4"),
+            "is_real_example": np.ones(2),
+        }
+    )
+    with tf.GradientTape() as tape:
+        sums = objective.weighted_sums(Model(), batch, [1, 2])
+        loss = sums["x_loss"].numerator
+    assert loss == 2**2 + 3**2
+    # As if the teacher's part was constant.
+    np.testing.assert_array_equal(tape.gradient(loss, weight), [2, 3])
+    names = ["input_mask", "is_real_example"]
+    assert asked == [(names, True, [1, 2]), (names, False, None)]
+    alone = distillation.vectors(1.0)
+    assert objective.losses == {**alone.losses, "x_loss": 0.5}

@@ -73,5 +73,7 @@ def test_a_head_without_exits_is_refused():
         return {"logits": tf.constant(LOGITS[0])}
 
     objective = exits.at_depths(label_objectives.CLASSIFICATION, (1, 2))
-    with pytest.raises(errors.UserError, match="function.*does not end with"):
+    with pytest.raises(
+        errors.UserError, match="`exit_layers=1,2` .*head function, whose"
+    ):
         objective.weighted_sums(model, BATCH, SEED)

@@ -60,6 +60,39 @@ def test_a_loss_without_entries_is_zero():
     assert float(OBJECTIVE.total(sums, OBJECTIVE.normalizers(nothing))) == 0
 
 
+def test_a_mean_over_tokens_is_zero_where_none_counts():
+    values = tf.constant([[1.0, 2.0, 6.0], [4.0, 5.0, 6.0]])
+    weights = tf.constant([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
+    found = objectives.token_mean(values, weights)
+    np.testing.assert_array_equal(found, [3.5, 0])
+
+
+def test_parts_have_factors_weights_and_metrics_of_their_own():
+    def part(name, factor, metrics, epsilon=0.0):
+        return objectives.Part(
+            name,
+            factor,
+            lambda batch: factor * batch["weights"],
+            lambda outputs, batch: {
+                f"{name}_{kind}": len(kind) * batch["values"]
+                for kind in ("loss", *metrics)
+            },
+            metrics,
+            epsilon,
+        )
+
+    parts = [part("one", 0.5, ("share", "x")), part("two", 2.0, (), 1.5)]
+    both = objectives.combine(parts, OBJECTIVE.forward)
+    assert both.names == ("one_loss", "two_loss", "one_share", "one_x")
+    assert both.losses == {"one_loss": 0.5, "two_loss": 2.0}
+    assert both.epsilons == {"two_loss": 1.5}
+    sums = both.stack(both.weighted_sums(None, batch()))
+    total, weight = VALUES @ WEIGHTS, WEIGHTS.sum()
+    expected = [[4, 1], [4, 1], [5, 1], [1, 1]] * np.array([total, weight])
+    expected *= np.array([[0.5], [2], [0.5], [0.5]])
+    np.testing.assert_allclose(sums, expected, rtol=LOSS_RTOL)
+
+
 @pytest.mark.parametrize("seed, training", [(None, False), ([1, 2], True)])
 def test_model_is_trained_where_there_is_a_dropout_seed(seed, training):
     def model(batch, training, dropout_seed):

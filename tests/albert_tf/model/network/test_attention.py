@@ -16,7 +16,9 @@ BIAS = tf.constant((1.0 - MASK[:, None, None]) * -1e4, tf.float32)
 
 @pytest.fixture
 def layer(small_config):
-    config = dataclasses.replace(small_config, initializer_range=0.3)
+    config = dataclasses.replace(
+        small_config, initializer_range=0.3, **passes.RATES
+    )
     return passes.fill(attention.Attention(config, "bert/x"))
 
 
@@ -28,9 +30,10 @@ def normal(*shape, seed=4):
 @pytest.mark.parametrize("training", [False, True])
 def test_attention_equals_plain_numpy(layer, small_config, training):
     x = normal(2, 6, 16)
-    plain = reference.Encoder(small_config, passes.values(layer))
+    plain = reference.Encoder(small_config, passes.values(layer), passes.scale)
     expected = plain.attend(x.numpy().astype(float), MASK, "bert/x", 0)
-    passes.assert_close(layer(x, [BIAS], training=training), expected)
+    found = layer(x, [BIAS], dropout=passes.Scaling(), training=training)
+    passes.assert_close(found, expected)
 
 
 @pytest.mark.parametrize("training", [False, True])

@@ -125,8 +125,8 @@ def test_distances_have_a_number_from_the_table(is_causal):
 
 def test_buckets_of_some_distances():
     """By hand: up to 7 (causal: 15) tokens away each has its own."""
-    distances = np.array([0, -1, -7, -8, -128, -999, 1, 7, 128])
+    distances = np.array([0, -1, -7, -8, -12, -50, -90, -999, 1, 7, 50, 128])
     found = attention_bias.buckets(distances, is_causal=False)
-    assert found.tolist() == [0, 1, 7, 8, 15, 15, 17, 23, 31]
+    assert found.tolist() == [0, 1, 7, 8, 9, 13, 14, 15, 17, 23, 29, 31]
     found = attention_bias.buckets(distances, is_causal=True)
-    assert found.tolist() == [0, 1, 7, 8, 31, 31, 0, 0, 0]
+    assert found.tolist() == [0, 1, 7, 8, 12, 24, 29, 31, 0, 0, 0, 0]

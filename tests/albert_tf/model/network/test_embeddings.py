@@ -17,11 +17,12 @@ def make(config):
 
 
 def test_embeddings_equal_plain_numpy(small_config):
-    layer, batch = make(small_config), passes.make_batch()
+    config = dataclasses.replace(small_config, **passes.RATES)
+    layer, batch = make(config), passes.make_batch()
     ids, segments = batch["input_ids"].numpy(), batch["segment_ids"].numpy()
     assert [v.shape[0] for v in layer.variables[:3]] == [400, 2, 64]
-    words, total = layer(batch)
-    plain = reference.Encoder(small_config, passes.values(layer))
+    words, total = layer(batch, passes.Scaling())
+    plain = reference.Encoder(config, passes.values(layer), passes.scale)
     passes.assert_close(total, plain.embed(ids, segments))
     np.testing.assert_array_equal(words, layer.word_embeddings.numpy()[ids])
 
