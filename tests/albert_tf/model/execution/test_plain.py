@@ -21,7 +21,9 @@ def test_activations_equal_their_definitions(dtype):
         np.testing.assert_allclose(
             tf.cast(actual, tf.float32),
             function(tf.cast(x, tf.float64).numpy()),
-            atol=1e-6 if dtype == "float32" else 0.03,
+            atol=1e-6 if dtype == "float32" or name == "gelu" else 0.03,
+            # That with tanh computes in float32.
+            rtol=2.0**-8 if dtype == "bfloat16" else 0,
         )
 
 
