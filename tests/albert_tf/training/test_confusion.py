@@ -23,6 +23,25 @@ def test_scores_are_those_of_scikit_learn():
     assert one.macro_f1 == pytest.approx(wanted)
 
 
+def test_scores_of_several_labels_are_those_of_scikit_learn():
+    right = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [1, 0, 0]])
+    found = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0]])
+    one = confusion.Confusion.of_several(found, right, LABELS)
+    assert one.counts.tolist()[:2] == [[[1, 0], [1, 2]], [[0, 2], [1, 1]]]
+    score = metrics.precision_recall_fscore_support
+    expected = score(right, found, zero_division=0)
+    for values, wanted in zip(one.scores.values(), expected, strict=False):
+        np.testing.assert_allclose(values, wanted)
+    *expected, _ = score(right, found, average="micro")
+    names = ["micro_precision", "micro_recall", "micro_f1"]
+    assert one.micro == pytest.approx(dict(zip(names, expected, strict=True)))
+    assert one.to_markdown().splitlines()[::2] == [
+        "| label | examples | precision | recall | F1 |",
+        "| a | 3 | 1.000 | 0.667 | 0.800 |",
+        "| never | 0 | 0.000 | 0.000 | 0.000 |",
+    ]
+
+
 def test_table():
     lines = confusion.Confusion.of(FOUND, RIGHT, LABELS).to_markdown()
     first, _, *rows, last = lines.split("\n")

@@ -4,6 +4,7 @@ import json
 import os
 import types
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -118,13 +119,17 @@ def test_a_tpu_out_of_reach_is_an_error(
     assert "TPUStrategy" not in [call[0] for call in tpu]
 
 
-def test_one_process_is_the_chief_and_agrees_with_itself():
+def test_one_process_is_the_chief_and_agrees_with_itself(monkeypatch):
     for strategy in (make_replicas(2), tf.distribute.get_strategy()):
         assert distribution.is_chief(strategy)
         assert distribution.worker_folder(strategy, "x") == "x"
         workers = distribution.Workers(strategy)
         assert workers.gather(1.0, 2.5).tolist() == [[1.0, 2.5]]
         assert workers.of_chief(True) and not workers.of_chief(False)
+    # Another process says the opposite.
+    monkeypatch.setattr(workers, "gather", lambda x: np.array([[x], [1 - x]]))
+    assert workers.of_chief(True) and not workers.of_chief(False)
+    assert not workers.of_all(True) and not workers.of_all(False)
 
 
 def test_workers_meet_at_their_hosts(monkeypatch):

@@ -1,5 +1,7 @@
 """Evaluation and prediction over whole datasets."""
 
+import types
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -45,6 +47,14 @@ def test_prediction_puts_numbered_records_in_order(make_trainer):
         np.testing.assert_allclose(outputs[name], value, atol=1e-5)
     with pytest.raises(errors.UserError, match="no examples to predict"):
         trainer.predict(dataset.take(0))
+
+
+def test_the_loss_is_the_sum_of_losses_times_their_factors():
+    objective = types.SimpleNamespace(
+        names=("a_loss", "b_loss", "c"), losses={"a_loss": 0.5, "b_loss": 3.0}
+    )
+    found = evaluation.quotients(objective, np.array([[6, 2], [4, 4], [9, 0]]))
+    assert found == {"loss": 4.5, "a_loss": 3, "b_loss": 1, "c": 0}
 
 
 def test_outputs_of_short_batches_are_widened():

@@ -4,7 +4,6 @@ import dataclasses
 import types
 
 import pytest
-import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model import config
@@ -202,8 +201,9 @@ def say(monkeypatch, caplog):
             memory_check, "free_host_memory", lambda: share and share * need
         )
         caplog.clear()
-        cpu = tf.distribute.OneDeviceStrategy("/CPU:0")
-        memory_check.check(step, cpu, option, 4096)
+        # Replicas on one CPU share its memory.
+        cpus = devices("/device:CPU:0", "/device:CPU:1")
+        memory_check.check(step, cpus, option, 4096)
         return caplog.messages
 
     return check

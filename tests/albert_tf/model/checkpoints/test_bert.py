@@ -95,6 +95,21 @@ def test_google_s_checkpoints_are_read(tmp_path):
         passes.assert_same(passes.values(model), weights)
 
 
+def test_google_s_defaults_are_those_of_base():
+    assert bert.translate_config({"vocab_size": 9, "hidden_act": "relu"}) == {
+        "vocab_size": 9,
+        "hidden_act": "relu",
+        "hidden_size": 768,
+        "embedding_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1,
+        "share": "none",
+    }
+
+
 def test_config_and_weights_that_do_not_fit_name_the_tensor(tmp_path):
     hugging_face_files.write(
         tmp_path, CONFIG, models.random_weights("encoder", CONFIG)

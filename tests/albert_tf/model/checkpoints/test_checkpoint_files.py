@@ -48,7 +48,7 @@ def test_latest_checkpoint_is_taken_from_the_folder_itself(listed, tmp_path):
 
 
 def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
-    for name in ("model.ckpt-1", "model.ckpt-2", "model.ckpt-3"):
+    for name in ("model.ckpt-1", "model.ckpt-2", "model.ckpt-10"):
         (tmp_path / f"{name}.index").write_bytes(b"")
     lines = [f'model_checkpoint_path: "{RECORDED}"']
     for time, path in enumerate(
@@ -57,10 +57,10 @@ def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
         lines.append(f'all_model_checkpoint_paths: "{path}"')
         lines.append(f"all_model_checkpoint_timestamps: {time}.5")
     (tmp_path / "checkpoint").write_text("\n".join(lines))
-    os.utime(tmp_path / "model.ckpt-3.index", (0, 2_000_000_000.5))
+    os.utime(tmp_path / "model.ckpt-10.index", (0, 2_000_000_000.5))
     checkpoint_files.clean_state(str(tmp_path))
     state = tf.train.get_checkpoint_state(str(tmp_path))
-    names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2, 3)]
+    names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2, 10)]
     assert state.all_model_checkpoint_paths == names
     times = state.all_model_checkpoint_timestamps
     assert times == [0.5, 1.5, 2_000_000_000.5]  # The last from its file.

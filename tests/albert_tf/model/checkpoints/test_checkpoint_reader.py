@@ -38,11 +38,15 @@ def test_state_of_another_adam_is_left_out(tmp_path):
     name = "bert/pooler/dense/bias"
     names = [f"module/{name}", f"{name}/Adam", f"{name}/Adam_1", "beta1_power"]
     names += [f"adam_v/{name}", f"{name}/lamb_m"]
+    names += "iteration current_learning_rate learning_rate pace".split()
+    names += "skipped skipped_in_row good_in_row loss_scale elapsed".split()
+    names += ["save_counter"]
     values = dict.fromkeys(names, np.zeros(2, np.float32))
     prefix = tf1_checkpoints.write(tmp_path / "x.ckpt", values)
     checkpoint = checkpoint_reader.read(prefix)
     assert checkpoint.shapes == {name: [2]}
-    assert checkpoint.state == {f"{name}/adam_v", f"{name}/adam_m"}
+    moments = {f"{name}/adam_v", f"{name}/adam_m"}
+    assert checkpoint.state == {*moments, "global_step"}
 
 
 def test_config_of_a_hugging_face_folder_is_its_own(tmp_path):

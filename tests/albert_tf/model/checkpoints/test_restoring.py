@@ -216,13 +216,19 @@ def test_unknown_scope_is_an_error(pretrainer, scope):
     "change",
     [{"num_hidden_groups": 4}, {"share": "none"}, {"share": "attention"}],
 )
-def test_groups_may_start_from_the_first(recorded_config, change):
+def test_groups_may_start_from_the_first(recorded_config, change, caplog):
     encoder = AlbertModel(dataclasses.replace(recorded_config, **change))
     with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
         restoring.restore(encoder, RECORDED)
-    restoring.restore(encoder, RECORDED, layers="group0")
+    options = model_options.InitOptions(RECORDED, init_from_group0=True)
+    with caplog.at_level("INFO"):
+        restored = restoring.initialize(encoder, options)
+    copied = f"{len(restored.copied)} take the values of another layer."
+    assert caplog.messages == [f"All weights start from {RECORDED}. {copied}"]
     shared = AlbertModel(recorded_config)
-    restoring.restore(shared, RECORDED)
+    assert not restoring.initialize(shared, options).copied
+    assert "`init_from_group0` changed nothing" in caplog.text
+    assert restoring.initialize(shared, model_options.InitOptions()) is None
     inputs = {"input_ids": tf.constant([[2, 48, 25, 3]])}
     np.testing.assert_array_equal(
         encoder(inputs)["sequence_output"], shared(inputs)["sequence_output"]
@@ -233,6 +239,28 @@ def write_with_config(model, folder):
     prefix = save(model, folder / "model.ckpt-1")
     (folder / "albert_config.json").write_text(model.config.to_json())
     return prefix
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("hidden_act", "relu"),
+        ("num_attention_heads", 4),
+        ("num_hidden_layers", 6),
+        ("position_bias", "alibi"),
+        ("layer_norm_eps", 0.05),
+    ],
+)
+def test_weights_of_another_function_are_refused(
+    small_config, tmp_path, key, value
+):
+    prefix = write_with_config(AlbertModel(small_config), tmp_path)
+    other = AlbertModel(dataclasses.replace(small_config, **{key: value}))
+    stored = getattr(small_config, key)
+    with pytest.raises(
+        errors.UserError, match=f"  {key}: model {value}, checkpoint {stored}\n"
+    ):
+        restoring.restore(other, prefix)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,13 @@ from albert_tf.model.execution import plain, training_ops
 from tests.albert_tf.model import passes
 
 RTOL = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
-NAMES = ("attention", "feed_forward", "layer_norm", "linear")
+NAMES = (
+    "attention",
+    "feed_forward",
+    "layer_norm",
+    "linear",
+    "feed_forward erf",
+)
 
 
 def arguments_of(name, dtype):
@@ -26,7 +32,7 @@ def arguments_of(name, dtype):
     if name == "layer_norm":
         wide = normal(8, dtype="float32"), normal(8, dtype="float32")
         return [normal(2, 5, 8) * 3 + 5, *wide]
-    if name == "feed_forward":
+    if "feed_forward" in name:
         first = normal(8, 6), normal(6)
         return [normal(2, 5, 8), *first, normal(6, 8), normal(8)]
     mask = np.zeros([2, 1, 1, 6], np.float32)
@@ -39,9 +45,11 @@ def arguments_of(name, dtype):
 
 def run(module, name, arguments, dropout=tf.identity):
     """The result, and its gradients."""
+    name, *form = name.split()
     function = getattr(module, name)
     if name == "feed_forward":
-        function = functools.partial(function, hidden_act="gelu")
+        act = "_".join(["gelu", *form])
+        function = functools.partial(function, hidden_act=act)
     if name == "layer_norm":
         function = functools.partial(function, epsilon=0.5)
     with tf.GradientTape() as tape:

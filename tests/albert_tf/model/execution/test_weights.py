@@ -20,14 +20,17 @@ def test_tensors_stand_in_for_variables_in_one_thread_only():
 
     with weights.substituted([one], [tf.constant(7.0)]):
         read()
-        with weights.substituted([other, one], [8.0, 9.0]):
+        with weights.substituted([other], [8.0]):
             read()
+            with weights.substituted([one], [9.0]):
+                read()
         thread = threading.Thread(target=read)
         thread.start()
         thread.join()
         read()
     read()
-    assert seen == [[7, 2], [9, 8], [1, 2], [7, 2], [1, 2]]
+    expected = [[7, 2], [7, 8], [9, 8], [1, 2], [7, 2], [1, 2]]
+    assert seen == expected
 
 
 def test_weights_are_read_in_the_dtype_of_the_input_but_those_of_norms():
