@@ -1,5 +1,6 @@
 """What is said of records that do not fit a pretraining run."""
 
+import contextlib
 import os
 
 import numpy as np
@@ -8,10 +9,13 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.data import manifests
 from albert_tf.text import tokenization
-from albert_tf.training import pretraining_data
+from albert_tf.training import pretraining_data, pretraining_options
 from tests import record_files
 from tests.albert_tf.data import short_records
 from tests.albert_tf.training import tiny_manifests
+
+PHRASES = {"mask_levels": "basic:5,phrase"}
+DIALOGUE = {"sentence_objective": "sop,dialogue"}
 
 
 @pytest.mark.parametrize(
@@ -60,6 +64,44 @@ def test_passages_serve_every_task_unless_they_cross_documents():
     pretraining_data.check_labels("none", manifest, shards)
     with pytest.raises(errors.UserError, match="go on behind the end of a doc"):
         pretraining_data.check_labels("reordering", manifest, shards)
+
+
+@pytest.mark.parametrize(
+    ("values", "written", "message"),
+    [
+        (PHRASES, {"phrase_file": "p.txt"}, None),
+        (PHRASES, {"phrase_file": None, "word_segmenter": "jieba"}, None),
+        (
+            PHRASES,
+            {"word_segmenter": "none"},
+            "phrase, .* b were .*_file` or `w",
+        ),
+        ({"mask_levels": "entity"}, {"phrase_file": "p"}, "with `entity_file`"),
+        (DIALOGUE, {"input_format": "dialogues"}, None),
+        (
+            DIALOGUE,
+            {"input_format": "text"},
+            "has dialogue, but the records b ",
+        ),
+        ({"mask_levels": "basic"}, {}, None),
+    ],
+)
+def test_records_need_the_marks_of_what_is_drawn(
+    monkeypatch, values, written, message
+):
+    """Those of every file; here the second one is the poorer."""
+    rich = {"phrase_file": "p", "entity_file": "e", "input_format": "dialogues"}
+    known = {
+        name: tiny_manifests.make(options=options)
+        for name, options in (("a", rich), ("b", written))
+    }
+    monkeypatch.setattr(manifests, "find", known.get)
+    recipe = pretraining_options.RecipeOptions(**values)
+    refused = contextlib.nullcontext()
+    if message:
+        refused = pytest.raises(errors.UserError, match=message)
+    with refused:
+        pretraining_data.check_marks(recipe, ["a", "b"])
 
 
 def test_records_of_another_normalization_are_refused():

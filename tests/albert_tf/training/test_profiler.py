@@ -9,30 +9,33 @@ from tests.albert_tf.training import tiny_training
 
 @pytest.mark.slow
 def test_the_profiler_writes_its_files(make_trainer, tmp_path):
-    trainer = make_trainer(profile_steps="2,4", iterations_per_loop=100)
+    """Also where the run ends before the second step."""
+    trainer = make_trainer(profile_steps="2,100", iterations_per_loop=100)
     tiny_training.train(trainer, tiny_training.STEPS)
     assert list((tmp_path / "run" / "plugins" / "profile").iterdir())
 
 
-@pytest.mark.slow
-def test_it_runs_from_the_first_step_to_the_second(make_trainer, monkeypatch):
-    """Also where a line of the log and the end of the run come between."""
+@pytest.mark.parametrize(
+    ("steps", "seen", "expected"),
+    [
+        ("2,4", range(6), ["start", "stop"]),
+        ("2,4", [3, 9], ["start", "stop"]),  # Resumed between them.
+        ("2,4", [4, 5], []),
+        (None, range(3), []),
+    ],
+)
+def test_it_starts_before_the_second_step_only(
+    monkeypatch, steps, seen, expected
+):
     calls = []
     for name in ("start", "stop"):
         monkeypatch.setattr(
-            tf.profiler.experimental,
-            name,
-            lambda *folder, n=name: calls.append((n, *folder, trainer.step)),
+            tf.profiler.experimental, name, lambda *_, n=name: calls.append(n)
         )
-    for steps, stop in (("2,4", 4), ("1,100", tiny_training.STEPS)):
-        folder = f"run_{stop}"
-        trainer = make_trainer(
-            folder, profile_steps=steps, iterations_per_loop=3
-        )
-        tiny_training.train(trainer, tiny_training.STEPS)
-        first = int(steps[0])
-        assert calls == [("start", trainer.output_dir, first), ("stop", stop)]
-        calls.clear()
+    some = profiler.Profiler(steps, "")
+    for step in seen:
+        some.update(step)
+    assert calls == expected
 
 
 def test_without_steps_nothing_changes():

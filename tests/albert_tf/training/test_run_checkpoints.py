@@ -4,38 +4,11 @@ import resource
 import shutil
 import types
 
-import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.training import distribution
 from tests.albert_tf.training import tiny_training
-
-
-@pytest.mark.slow
-def test_a_damaged_newest_checkpoint_is_left_for_the_one_before(
-    make_trainer, tmp_path, caplog
-):
-    whole = make_trainer("whole")
-    tiny_training.train(whole, tiny_training.STEPS)
-    tiny_training.train(make_trainer(), tiny_training.STEPS)
-    data = tmp_path / "run" / "model.ckpt-6.data-00000-of-00001"
-    data.write_bytes(data.read_bytes()[:-100])
-    (tmp_path / "run" / "checkpoint").write_text("")
-    trainer = make_trainer()
-    assert trainer.step == 3
-    (warning,) = [m for m in caplog.messages if "model.ckpt-6" in m]
-    assert "model.ckpt-6 cannot be read" in warning
-    assert warning.endswith("Trying the one before.")
-    tiny_training.train(trainer, tiny_training.STEPS)
-    assert "run/checkpoint is damaged" in caplog.text
-    for one, other in zip(
-        tiny_training.state(whole),
-        tiny_training.state(make_trainer()),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(one, other)
 
 
 def test_damage_of_any_kind_is_left_for_the_one_before(
@@ -54,7 +27,9 @@ def test_damage_of_any_kind_is_left_for_the_one_before(
         index.write_bytes(whole[:kept])
         trainer = make_trainer()
         assert trainer.step == 1
-        assert "model.ckpt-2 cannot be read" in caplog.text
+        (warning,) = [m for m in caplog.messages if "model.ckpt-2" in m]
+        assert "model.ckpt-2 cannot be read" in warning
+        assert warning.endswith("Trying the one before.")
         caplog.clear()
     trainer.evaluate(tiny_training.padded(4, tiny_training.BATCH))
     assert (folder / "checkpoint").read_text() == ""
@@ -62,33 +37,6 @@ def test_damage_of_any_kind_is_left_for_the_one_before(
     first.write_bytes(first.read_bytes()[:100])
     with pytest.raises(errors.UserError, match="No checkpoint in .* can be"):
         make_trainer()
-
-
-@pytest.mark.slow
-def test_checkpoints_outside_of_the_folder_are_not_deleted(
-    make_trainer, tmp_path
-):
-    tiny_training.train(make_trainer(), 3)
-    (tmp_path / "other").mkdir()
-    others = [
-        tmp_path / "other" / f"model.ckpt-best{ending}"
-        for ending in (".index", ".data-00000-of-00001")
-    ]
-    for path in others:
-        path.write_text("another run's")
-    (tmp_path / "run" / "checkpoint").write_text(
-        'model_checkpoint_path: "model.ckpt-3"\n'
-        f'all_model_checkpoint_paths: "{tmp_path}/other/model.ckpt-best"\n'
-        'all_model_checkpoint_paths: "model.ckpt-3"\n'
-        "all_model_checkpoint_timestamps: 1.0\n"
-        "all_model_checkpoint_timestamps: 2.0\n"
-    )
-    tiny_training.train(
-        make_trainer(keep_checkpoint_max=1), tiny_training.STEPS
-    )
-    assert all(path.exists() for path in others)
-    kept = checkpoint_files.numbered(str(tmp_path / "run"))
-    assert kept == [str(tmp_path / "run" / "model.ckpt-6")]
 
 
 @pytest.mark.parametrize("kind", ["model.ckpt-3", "model.ckpt-best"])

@@ -52,6 +52,24 @@ def test_claimed_folder_says_what_the_run_is(claim, small_config, tmp_path):
     assert run.options == {"rate": 0.5, "note": "a"}
     assert run.config == small_config
     assert run.folder == str(tmp_path / "run")
+    (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(
+        options_with("max_seq_length", small_config.max_position_embeddings)
+    )
+    assert run_folder.read(run.folder).options["max_seq_length"] == 64
+
+
+def test_a_run_goes_on_with_the_data_of_its_last_start(tmp_path):
+    folder = str(tmp_path)
+    for data in ("a", "b"):
+        line = {"split": "facts", "step": 0, "training_data": data}
+        with (tmp_path / "metrics.jsonl").open("a") as log:
+            log.write(json.dumps(line) + "\n")
+    run_folder.check_same_data(folder, "c")  # Nothing is trained.
+    (tmp_path / "model.ckpt-best.index").touch()
+    run_folder.check_same_data(folder, "b")
+    for other in ("a", "c"):
+        with pytest.raises(errors.UserError, match="trained on other records"):
+            run_folder.check_same_data(folder, other)
 
 
 def test_links_in_the_folder_lead_nowhere_when_it_is_written(
@@ -185,7 +203,10 @@ def options_with(name, value):
         (options_with("task_name", 7), ": task_name is 7"),
         (options_with("max_seq_length", "32"), ": max_seq_length is '32'"),
         (options_with("max_seq_length", 0), ": max_seq_length is 0"),
-        (options_with("max_seq_length", 10**18), ": max_seq_length is 1000"),
+        (
+            options_with("max_seq_length", 65),
+            ": max_seq_length is 65.* 1 to 64",
+        ),
         (options_with("max_seq_length", 1.5), ": max_seq_length is 1.5"),
     ],
 )

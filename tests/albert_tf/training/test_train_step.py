@@ -39,14 +39,6 @@ def test_compiled_as_a_whole_or_not_makes_no_difference(
     head_steps.assert_compiling_changes_nothing(small_config, name, parts)
 
 
-@pytest.mark.slow
-def test_fused_cross_entropy_makes_no_difference(small_config, monkeypatch):
-    make, batch = head_steps.make(small_config, "pretraining", parts=2)
-    plain = update_runs.run(make, batch, compiled=False)
-    monkeypatch.setattr(cross_entropy, "FUSED_FROM_CLASSES", 400)
-    update_runs.assert_same(plain, update_runs.run(make, batch, compiled=True))
-
-
 def test_what_no_loss_depends_on_is_left_alone(small_config):
     config = dataclasses.replace(
         small_config, max_position_embeddings=head_steps.LENGTH

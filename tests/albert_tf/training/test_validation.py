@@ -36,13 +36,6 @@ def test_best_checkpoint_is_that_of_the_best_evaluation(
     assert trainer.step == 4
 
 
-def test_a_follower_leaves_what_the_training_is_saving(tmp_path):
-    for name in ("model.ckpt-5_temp", "model.ckpt-best_temp"):
-        (tmp_path / name).mkdir()
-    checkpoint_files.remove_unfinished(str(tmp_path), numbered=False)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.ckpt-5_temp"]
-
-
 class OtherWorker(distribution.Workers):
     """Beside this process, one whose values are all `value`."""
 
@@ -77,8 +70,11 @@ def test_a_line_that_one_worker_lacks_is_made_by_all(
 
 
 def test_a_follower_evaluates_every_checkpoint_once(make_trainer, tmp_path):
-    """Up to the one that the training has ended with."""
+    """Up to the one that the training has ended with; it may be saving."""
     tiny_training.train(make_trainer(), tiny_training.STEPS)
+    saving = [tmp_path / "run" / f"model.ckpt-{n}_temp" for n in (9, "best")]
+    for folder in saving:
+        folder.mkdir()
     trainer = make_trainer()
     log = run_log.RunLog(str(tmp_path / "log"), 1)
     seen = []
@@ -91,5 +87,6 @@ def test_a_follower_evaluates_every_checkpoint_once(make_trainer, tmp_path):
         trainer.validation(log, evaluate, "score").follow(100)
         assert seen == [3, 6]
         assert log.column("eval", "score") == [(3, 1 / 3), (6, 1 / 6)]
+    assert [folder.exists() for folder in saving] == [True, False]
     trainer.restore_best()
     assert trainer.step == 3

@@ -23,38 +23,52 @@ def batch():
 
 
 @pytest.mark.parametrize(
-    ("precision", "atol"), [("float32", PARITY_ATOL), ("bfloat16", 0.1)]
+    ("order", "tasks", "token_tasks", "precision", "atol"),
+    [
+        (True, {}, [], "float32", PARITY_ATOL),
+        (True, {}, [], "bfloat16", 0.1),
+        # With tasks about tokens all positions are computed.
+        (False, {"distance": 3}, ["capitals"], "float32", PARITY_ATOL),
+    ],
 )
-def test_logits_equal_plain_numpy(small_config, batch, precision, atol):
+def test_logits_equal_plain_numpy(
+    small_config, batch, order, tasks, token_tasks, precision, atol
+):
     """And the table of words, before the encoder, is that of the output."""
     config = dataclasses.replace(small_config, inner_group_num=1)
     encoder = AlbertModel(config, precision=precision)
-    model = passes.fill(pretraining.AlbertPretrainer(encoder))
+    model = passes.fill(
+        pretraining.AlbertPretrainer(
+            encoder, order, tasks=tasks, token_tasks=token_tasks
+        )
+    )
     weights = passes.values(model)
     plain = reference.Encoder(config, weights)
     names = "input_ids", "input_mask", "segment_ids"
     below = plain.encode(*(batch[name] for name in names))
     positions = batch["masked_lm_positions"]
-    scope = "cls/seq_relationship"
-    expected = {
-        "masked_lm_logits": plain.masked_lm_logits(
-            below["sequence_output"], positions
-        ),
-        "sentence_order_logits": below["pooled_output"]
-        @ weights[f"{scope}/output_weights"].T
-        + weights[f"{scope}/output_bias"],
-    }
+    x, pooled = below["sequence_output"], below["pooled_output"]
+    expected = {"masked_lm_logits": plain.masked_lm_logits(x, positions)}
+    linear = [(f"tasks/{name}", pooled) for name in tasks]
+    linear += [(f"tasks/{name}", x) for name in token_tasks]
+    linear += [("seq_relationship", pooled)] * order
+    for scope, x in linear:
+        name = scope.split("/")[-1].replace(
+            "seq_relationship", "sentence_order"
+        )
+        kernel = weights[f"cls/{scope}/output_weights"].T
+        expected[f"{name}_logits"] = x @ kernel
+        expected[f"{name}_logits"] += weights[f"cls/{scope}/output_bias"]
     inputs = passes.tensors(batch)
-    sequence = model.encoder(inputs)["sequence_output"]
     outputs = model(inputs)
     assert outputs.keys() == expected.keys()
     assert {value.dtype for value in outputs.values()} == {tf.float32}
     passes.assert_close(outputs, expected, atol)
-    passes.assert_close(
-        model.masked_lm_logits(sequence, inputs["masked_lm_positions"]),
-        expected["masked_lm_logits"],
-        atol,
-    )
+    sequence = encoder(inputs)["sequence_output"]
+    words = model.masked_lm_logits(sequence, inputs["masked_lm_positions"])
+    passes.assert_close(words, expected["masked_lm_logits"], atol)
+    again = type(model).from_config(model.get_config())
+    assert passes.named(again).keys() == weights.keys()
 
 
 def test_new_heads_start_from_a_truncated_normal(small_config):
@@ -84,35 +98,3 @@ def test_widths_may_be_unknown_when_the_graph_is_built(
     found = call(inputs)
     assert found.keys() == expected.keys()
     passes.assert_close(found, dict(expected), 1e-5)
-
-
-def test_heads_of_further_tasks_equal_plain_numpy(small_config, batch):
-    """With tasks about tokens all positions are computed."""
-    config = dataclasses.replace(small_config, inner_group_num=1)
-    tasks, token_tasks = {"sentence_distance": 3}, ["capitalization"]
-    model = passes.fill(
-        pretraining.AlbertPretrainer(
-            AlbertModel(config), False, tasks=tasks, token_tasks=token_tasks
-        )
-    )
-    weights = passes.values(model)
-    plain = reference.Encoder(config, weights)
-    names = "input_ids", "input_mask", "segment_ids"
-    below = plain.encode(*(batch[name] for name in names))
-    expected = {
-        "masked_lm_logits": plain.masked_lm_logits(
-            below["sequence_output"], batch["masked_lm_positions"]
-        )
-    }
-    for name, x in (
-        ("sentence_distance", below["pooled_output"]),
-        ("capitalization", below["sequence_output"]),
-    ):
-        scope = f"cls/tasks/{name}"
-        expected[f"{name}_logits"] = (
-            x @ weights[f"{scope}/output_weights"].T
-            + weights[f"{scope}/output_bias"]
-        )
-    passes.assert_close(model(passes.tensors(batch)), expected, PARITY_ATOL)
-    again = pretraining.AlbertPretrainer.from_config(model.get_config())
-    assert passes.named(again).keys() == passes.named(model).keys()

@@ -122,27 +122,6 @@ def test_what_is_shared_learns_from_both(small_config, batch, sharing):
     assert found[0] is None and np.any(found[1])
 
 
-def test_without_a_sentence_objective_there_is_no_such_head(
-    small_config, batch
-):
-    model = make_model(small_config, sentence_order=False)
-    objective = replaced_tokens_objective.make(sentence_objective="none")
-    found = passes.compute(objective, model, batch)
-    assert not any("sentence" in name for name in found)
-    assert not any("seq_relationship" in n for n in passes.named(model))
-
-
-def test_evaluation_does_not_depend_on_the_division_into_batches(model, batch):
-    whole = passes.compute(OBJECTIVE, model, batch)
-    parts = [
-        passes.compute(OBJECTIVE, model, {n: v[rows] for n, v in batch.items()})
-        for rows in (slice(0, 1), slice(1, 4))
-    ]
-    for name, pair in whole.items():
-        both = np.add(parts[0][name], parts[1][name])
-        np.testing.assert_allclose(pair, both, rtol=LOSS_RTOL)
-
-
 def test_two_instances_in_a_row_attend_to_themselves(small_config, batch):
     """Nothing in the first changes what the encoder says of the second."""
     model = make_model(small_config, sentence_order=False)

@@ -223,17 +223,6 @@ def test_only_a_timed_schedule_has_a_variable_scale():
     )
 
 
-def test_first_corrected_update_has_the_learning_rate():
-    """Its u is g / |g|; without correction it is 3.2 times that."""
-    for corrected, size in ((True, 0.1), (False, 0.1 * 0.1 / 0.001**0.5)):
-        options = model_options.OptimizerOptions(
-            optimizer="adamw", learning_rate=0.1, bias_correction=corrected
-        )
-        optimizer = optimization.make_optimizer(options, 10, 0)
-        found = after_updates(optimizer, {"bias": [0.0]}, [{"bias": [7.0]}])
-        np.testing.assert_allclose(found["bias"], [-size], rtol=1e-5)
-
-
 @pytest.mark.parametrize("corrected", [False, True])
 def test_the_second_moment_has_the_share_of_the_option(corrected):
     """The second gradient is 0, so m and v are what is kept of the first."""
