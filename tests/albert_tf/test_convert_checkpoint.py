@@ -11,7 +11,11 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.checkpoints import (
+    checkpoint_reader,
+    restoring,
+    sentence_modules,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
@@ -315,7 +319,7 @@ BIAS = "bert/pooler/dense/bias"
         ),
         (
             lambda v: v.update({f"{BIAS}/adam_m": np.zeros([47], "f4")}),
-            f"do not fit its weights: {BIAS}/adam_m",
+            f"do not fit its weights: {BIAS}/adam_m and 0 more",
         ),
     ],
 )
@@ -368,6 +372,26 @@ def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
         convert(prefix, target, "bfloat16", vocabulary=vocabulary)
     back = convert(target, tmp_path / "back" / "model.ckpt-best", "tf2")
     np.testing.assert_equal(contents(back), expected)
+
+
+def test_vectors_are_pooled_as_is_said_else_by_their_mean(saved, tmp_path):
+    there, _ = saved("encoder")
+    words = vocabulary_of(tmp_path, 400)
+    # The last folder says what the one before it does.
+    for number, given, expected in (
+        (1, None, "mean"),
+        (2, "max", "max"),
+        (3, None, "max"),
+    ):
+        there = convert(
+            there,
+            tmp_path / f"vectors_{number}",
+            "sentence_transformers",
+            vocabulary=words,
+            text_pooling=given,
+        )
+        found = sentence_modules.read(str(there))
+        assert (found.text_pooling, found.max_seq_length) == (expected, 64)
 
 
 def test_folder_of_another_model_is_refused(copy, saved, tmp_path):

@@ -6,9 +6,12 @@ import re
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf import run_pretraining
 from albert_tf.common import errors, options
+from albert_tf.data import packed_rows
+from albert_tf.training import run_log
 from tests.albert_tf.training import tiny_manifests
 from tests.conftest import ROOT
 
@@ -65,13 +68,28 @@ def warnings(caplog):
             "eval_input_file": "other",
             "train_batch_size": 4,
         },
-        {"masked_lm_budget": 20, "vocab_file": "vocab.txt"},
+        {"masked_lm_budget": 19, "vocab_file": "vocab.txt"},
     ],
 )
 def test_a_good_recipe_gives_no_warning(make, warnings, changes):
     has_masks = "masked_lm_budget" not in changes
     manifest = tiny_manifests.make(has_masks=has_masks)
     assert warnings(make(**changes), manifest) == []
+
+
+@pytest.mark.parametrize("pack", [False, True])
+def test_the_log_knows_what_a_step_costs(make, small_config, tmp_path, pack):
+    """Of packed rows, the last layer is computed at every first token."""
+    settings = make(pack_sequences=pack, output_dir=str(tmp_path))
+    one = tf.distribute.get_strategy()
+    log = run_pretraining._open_log(settings, small_config, one, 1.5)
+    log.write("train", 1, {"loss": 1.0}, steps_per_second=2.0)
+    (line,) = run_log.read(str(tmp_path))
+    assert line["examples_per_second"] == 2 * 256 * 1.5
+    assert line["tokens_per_second"] == pytest.approx(2 * 256 * 128)
+    instances = packed_rows.MAX_INSTANCES if pack else 1
+    flops = 3 * small_config.forward_flops(128, 20, instances + 20)
+    assert line["gigaflops"] == pytest.approx(2 * 256 * flops / 1e9)
 
 
 def test_only_a_new_training_reads_word_embeddings(
@@ -124,8 +142,8 @@ def test_our_recipes_give_no_warning(warnings, path):
     [
         ({"learning_rate": 0.00176}, "=0.00176` is much for batches of 256"),
         (
-            {"masked_lm_budget": 10, "vocab_file": "vocab.txt"},
-            "--masked_lm_prob=0.15 would hide 19 of 128.*budget=10",
+            {"masked_lm_budget": 18, "vocab_file": "vocab.txt"},
+            "--masked_lm_prob=0.15 would hide 19 of 128.*budget=18",
         ),
         ({"do_eval": True}, "No --eval_input_file: evaluation measures"),
         (

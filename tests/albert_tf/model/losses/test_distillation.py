@@ -86,20 +86,27 @@ def test_tags():
     )
 
 
-def test_numbers():
-    student, teacher = draw(4, 1), draw(1, 4).T.copy()
+@pytest.mark.parametrize("name", ["logits", "cls_logits"])
+def test_numbers_and_answers_of_yes_or_no(name):
+    """A squared error; the divergence of two classes, one of them at 0."""
+    shape = (4, 1) if name == "logits" else (4,)
+    student, teacher = draw(*shape), draw(*shape)[::-1].copy()
     objective = distillation.soft_labels(
-        label_objectives.REGRESSION, ["logits"], 1.0, 1.0
+        label_objectives.REGRESSION, [name], 1.0, 1.0
     )
     batch = {
         "label_ids": np.zeros(4, "f4"),
-        "teacher_logits": teacher,
+        f"teacher_{name}": teacher,
         "is_real_example": REAL,
     }
-    found = passes.compute(objective, model_of(logits=student), batch)
-    expected = ((student - teacher)[:3] ** 2).sum()
+    model = model_of(**{"logits": draw(4, 1), name: student})
+    found = passes.compute(objective, model, batch)
+    expected = (student - teacher)[:3] ** 2
+    if name == "cls_logits":
+        two = [np.stack([np.zeros(4), x], -1) for x in (teacher, student)]
+        expected = divergence(*two)[:3]
     np.testing.assert_allclose(
-        found["teacher_loss"], [expected, 3], rtol=LOSS_RTOL
+        found["teacher_loss"], [expected.sum(), 3], rtol=LOSS_RTOL
     )
 
 
@@ -124,24 +131,6 @@ def test_spans():
     )
     np.testing.assert_allclose(
         found["teacher_loss"], [expected, 3], rtol=LOSS_RTOL
-    )
-
-
-def test_yes_or_no():
-    student, teacher = draw(4), draw(4)[::-1].copy()
-    objective = distillation.soft_labels(
-        label_objectives.REGRESSION, ["cls_logits"], 1.0, 1.0
-    )
-    batch = {
-        "label_ids": np.zeros(4, "f4"),
-        "teacher_cls_logits": teacher,
-        "is_real_example": REAL,
-    }
-    model = model_of(cls_logits=student, logits=draw(4, 1))
-    found = passes.compute(objective, model, batch)
-    two = [np.stack([np.zeros(4), x], -1) for x in (teacher, student)]
-    np.testing.assert_allclose(
-        found["teacher_loss"][0], divergence(*two)[:3].sum(), rtol=1e-5
     )
 
 
