@@ -106,22 +106,6 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name):
     np.testing.assert_equal(passes.values(other), expected)
 
 
-def test_a_model_of_the_shape_of_bert_becomes_one(
-    saved, small_config, tmp_path
-):
-    config = dataclasses.replace(
-        small_config,
-        embedding_size=small_config.hidden_size,
-        num_hidden_groups=1,
-        inner_group_num=1,
-        share="none",
-    )
-    prefix, _ = saved("encoder", config)
-    there = convert(prefix, tmp_path / "hf" / "x", "huggingface")
-    assert "A BERT (BertModel)" in (there / "README.md").read_text()
-    np.testing.assert_equal(contents(there), contents(prefix))
-
-
 def encoder_of(model):
     return getattr(model, "encoder", model)
 
@@ -160,18 +144,6 @@ def test_moments_of_a_model_without_a_pooler_travel(saved, tmp_path):
     source = tf1_checkpoints.write(tmp_path / "source" / "x", values)
     there = convert(source, tmp_path / "there" / "x", "tf2")
     np.testing.assert_equal(contents(there), values)
-
-
-@pytest.mark.parametrize("name", ["pretraining", "classifier", "choice"])
-def test_heads_that_use_the_pooler_need_it(saved, tmp_path, name):
-    prefix, model = saved(name)
-    message = "AlbertFor.* head|bert/pooler/dense"
-    with pytest.raises(errors.UserError, match=message):
-        without_pooler(model, tmp_path / "hf")
-    values = {n: v for n, v in contents(prefix).items() if "pooler" not in n}
-    source = tf1_checkpoints.write(tmp_path / "source" / "x", values)
-    with pytest.raises(errors.UserError, match="bert/pooler/dense/bias"):
-        convert(source, tmp_path / "to" / "x", "tf2")
 
 
 def test_brightmarts_layout_is_converted_or_refused(tmp_path):

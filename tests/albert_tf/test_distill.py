@@ -160,6 +160,24 @@ def test_new_student_has_the_words_of_its_teacher(
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+def test_a_lesson_is_what_the_options_say(world, encoder, texts, monkeypatch):
+    lessons = []
+    monkeypatch.setattr(
+        distill.finetune, "run", lambda *_, taught: lessons.append(taught)
+    )
+    for changes, *expected in (
+        ({}, "mean", True, False),
+        ({"teacher_pooling": "cls"}, "cls", True, False),
+        ({"word_embeddings": "random"}, "mean", False, False),
+        ({"relation_weight": 1.0}, "mean", True, True),
+    ):
+        distill.run(options(world, encoder, texts, "unused", **changes))
+        taught = lessons.pop()
+        pooling = taught._asked.options.text_pooling
+        found = [pooling, taught._gives_words, taught._gives_states]
+        assert found == expected
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

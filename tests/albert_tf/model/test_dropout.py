@@ -8,7 +8,6 @@ is kept, or a key is a change of the numbers.
 import dataclasses
 
 import pytest
-import tensorflow as tf
 
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
@@ -78,44 +77,3 @@ def test_training_equals_plain_numpy_with_the_same_masks(
     plain = reference.Encoder(encoder.config, passes.values(encoder), drop_all)
     expected = plain.encode(*(tensor.numpy() for tensor in batch.values()))
     passes.assert_close(actual, expected)
-
-
-@pytest.fixture
-def uses(monkeypatch):
-    """Every dropout that happens from here on: its rate, seed and shape."""
-    noted = []
-    plain = tf.nn.experimental.stateless_dropout
-
-    def note(x, rate, seed):
-        noted.append((rate, tuple(seed.numpy().tolist()), tuple(x.shape)))
-        return plain(x, rate, seed)
-
-    monkeypatch.setattr(tf.nn.experimental, "stateless_dropout", note)
-    return noted
-
-
-@pytest.mark.parametrize("wanted", [10, 4])
-def test_every_dropout_of_a_pass_is_different(make_encoder, uses, wanted):
-    """The last layer drops at the wanted positions only."""
-    encoder = make_encoder(
-        hidden_dropout_prob=0.25, attention_probs_dropout_prob=0.4
-    )
-    encoder(
-        passes.make_batch(),
-        output_positions=tf.zeros([3, wanted], tf.int32),
-        **passes.TRAINING,
-    )
-    layers = 4 * 2
-    assert [(rate, shape) for rate, _, shape in uses] == [
-        (0.25, (3, 10, 8)),
-        *[
-            (0.4, (3, 2, 10, 10)),
-            (0.25, (3, 10, 16)),
-            (0.25, (3, 10, 16)),
-        ]
-        * (layers - 1),
-        (0.4, (3, 2, wanted, 10)),
-        (0.25, (3, wanted, 16)),
-        (0.25, (3, wanted, 16)),
-    ]
-    assert len({seed for _, seed, _ in uses}) == len(uses)

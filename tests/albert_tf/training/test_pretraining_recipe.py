@@ -12,6 +12,7 @@ from albert_tf.training import (
     pretraining_recipe,
     training_options,
 )
+from tests.data_prep import writing
 
 RTD = {"objective": "rtd"}
 
@@ -109,13 +110,18 @@ def test_factors_that_leave_nothing_to_learn_are_refused(values, message):
             "masked_lm_accuracy sentence_order_accuracy "
             "replaced_token_accuracy replaced_token_share",
         ),
+        ({"objective": "plm"}, "masked_lm_loss masked_lm_accuracy"),
+        ({"objective": "spans"}, "target_loss target_accuracy"),
     ],
 )
 def test_what_is_measured_follows_from_what_is_learned(values, names):
     recipe = pretraining_options.RecipeOptions(**values)
     found = pretraining_recipe.make_objective(recipe).names
     assert found == tuple(names.split())
-    assert pretraining_recipe.best_metric(recipe, None) in ("loss", *found)
+    default = {"rtd": "loss", "spans": "target_accuracy"}.get(
+        recipe.objective, "masked_lm_accuracy"
+    )
+    assert pretraining_recipe.best_metric(recipe, None) == default
     assert pretraining_recipe.best_metric(recipe, found[0]) == found[0]
 
 
@@ -231,3 +237,19 @@ def test_factors_are_those_of_the_losses(small_config, values, losses):
     update = training_options.UpdateOptions()
     model = pretraining_recipe.make_model(recipe, small_config, update)
     assert model.sentence_order == ("sentence_order_loss" in losses)
+
+
+@pytest.mark.parametrize("objective", ["mlm", "rtd"])
+def test_heads_have_the_classes_of_their_tasks(
+    small_config, tmp_path, objective
+):
+    """That of discourse as many as there are markers."""
+    four = "we\nso\tand so\nbut\nor\n"
+    given = writing.markers(tmp_path, four, "discourse,sop")
+    recipe = pretraining_options.RecipeOptions(
+        objective=objective, token_objective="capitalization", **given
+    )
+    update = training_options.UpdateOptions()
+    model = pretraining_recipe.make_model(recipe, small_config, update)
+    assert model.sentence_order and list(model.tasks.values()) == [4]
+    assert list(model.token_tasks) == ["capitalization"]

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
@@ -145,14 +144,6 @@ def test_updates_that_are_not_finite_are_skipped(make_trainer, replicas):
     )
 
 
-def test_one_skipped_update_among_others_is_logged(make_trainer):
-    trainer = make_trainer(iterations_per_loop=3)
-    log = tiny_training.train(trainer, 3, examples=spoiled(1))
-    assert log.column("train", "skipped_updates") == [(3, 1.0)]
-    ((_, loss),) = log.column("train", "loss")
-    assert np.isfinite(loss)
-
-
 def test_too_many_skipped_updates_in_a_row_stop_the_run(
     make_trainer, monkeypatch
 ):
@@ -178,15 +169,6 @@ def test_float16_finds_a_scale_for_its_loss(make_trainer):
     assert skipped and scale == 2.0 ** (24 - skipped)
     losses = [value for _, value in log.column("train", "loss")]
     assert len(losses) == 40 - skipped and np.isfinite(losses).all()
-
-
-@pytest.mark.slow
-def test_low_precision_follows_float32(make_trainer):
-    trainers = make_trainer("f32"), make_trainer("bf16", precision="bfloat16")
-    logs = [tiny_training.train(trainer, 4) for trainer in trainers]
-    expected, actual = (log.column("train", "loss") for log in logs)
-    np.testing.assert_allclose(actual, expected, rtol=5e-3)
-    assert {v.dtype for v in trainers[1].model.variables} == {tf.float32}
 
 
 @pytest.mark.slow

@@ -98,29 +98,6 @@ def test_other_layouts_are_named(small_config, tmp_path):
         restoring.restore(AlbertModel(small_config), prefix)
 
 
-def test_scope_of_a_module_and_optimizer_state_are_ignored(
-    recorded_config, tmp_path
-):
-    values = recorded_values()
-    module = {f"module/{name}": value for name, value in values.items()}
-    module |= {f"module/{name}/adam_m": v for name, v in values.items()}
-    module["global_step"] = np.array(3)
-    prefix = tf1_checkpoints.write(tmp_path / "module.ckpt", module)
-    model = pretraining.AlbertPretrainer(AlbertModel(recorded_config))
-    restoring.restore(model, prefix)
-    assert_same_values(model, values)
-    checkpoint = checkpoint_reader.read(prefix)
-    assert set(checkpoint.shapes) == set(values)
-    loaded = checkpoint.load(checkpoint.state)
-    assert loaded.pop("global_step") == 3
-    assert loaded.keys() == {f"{name}/adam_m" for name in values}
-    for name, value in values.items():
-        np.testing.assert_array_equal(loaded[f"{name}/adam_m"], value)
-
-
-# What may be new, and what may come from the first group.
-
-
 def test_new_scopes_keep_their_values(pretrainer, small_config, tmp_path):
     encoder = pretrainer.encoder
     prefix = save(encoder, tmp_path / "encoder")

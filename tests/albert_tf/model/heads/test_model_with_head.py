@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model import seeds
 from albert_tf.model.heads import (
     classification,
     embedding,
@@ -77,20 +76,6 @@ def test_head_of_ones_own_reads_all_positions_or_those_it_names(
     few = model(IDS, **arguments)["logits"]
     expected = [everything[0, ::3], everything[1, ::2]]
     passes.assert_close(few, tf.reduce_mean(expected, 1))
-
-
-def test_a_head_has_the_dropout_of_its_seed_in_training_only(small_config):
-    model = MeanClassifier(AlbertModel(small_config), 3, dropout=0.25)
-    ones, seed = tf.ones([100]), tf.constant([3, 4])
-    fold = tf.random.experimental.stateless_fold_in
-    expected = tf.nn.experimental.stateless_dropout(
-        ones, 0.25, fold(fold(seed, 2**30), 1)
-    )
-    dropped = model.head_dropout(True, seed)(ones, 0.25)
-    np.testing.assert_array_equal(dropped, expected)
-    for training, rate in ((False, 0.25), (True, 0.0)):
-        model.dropout = rate
-        assert model.head_dropout(training, seed) is seeds.NO_DROPOUT
 
 
 @pytest.mark.parametrize(

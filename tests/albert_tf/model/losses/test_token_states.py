@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.model.heads.embedding import AlbertEmbedder
-from albert_tf.model.losses import distillation, token_states
+from albert_tf.model.losses import distillation
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL, tiny_config
@@ -112,11 +112,3 @@ def test_vectors_are_those_without_states(pair, batch):
     )
     for name, value in alone.items():
         np.testing.assert_allclose(beside[name], value, rtol=LOSS_RTOL)
-
-
-def test_a_teacher_s_own_states_are_no_loss(pair, batch):
-    _, teacher = pair
-    weights = dict.fromkeys(token_states.LOSSES, 1.0)
-    found = computed(weights, teacher, teacher, batch)
-    for name in weights:
-        np.testing.assert_allclose(found[name][0], 0, atol=1e-5)
