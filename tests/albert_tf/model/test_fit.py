@@ -19,6 +19,13 @@ def test_a_length_needs_positions(small_config):
         fit.check_length(longest + 1, small_config, "config.json")
 
 
+def test_a_pair_needs_two_segments(small_config):
+    fit.check_pairs(small_config, "c.json")
+    one = dataclasses.replace(small_config, type_vocab_size=1)
+    with pytest.raises(errors.UserError, match="c.json has type_vocab_size 1"):
+        fit.check_pairs(one, "c.json")
+
+
 def test_a_vocabulary_has_as_many_pieces_as_the_model(tiny_vocab, small_config):
     options = tokenization.VocabularyOptions(spm_model_file=str(tiny_vocab))
     loaded = tokenization.load(options)

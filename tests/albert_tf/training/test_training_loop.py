@@ -1,10 +1,14 @@
 """The training loop on a tiny model: resuming, replicas, skipped updates."""
 
+import dataclasses
+
 import numpy as np
 import pytest
+import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.common import errors
+from albert_tf.model import model_options
 from albert_tf.model.losses import pretraining_objective
 from albert_tf.training import run_log, training_loop, training_options
 from tests.albert_tf.training import tiny_training
@@ -66,20 +70,6 @@ def test_replicas_and_microbatches_do_not_change_the_update(
     moments = (trainer.optimizer.adam_m for trainer in (one, other))
     for ours, theirs in zip(*moments, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
-
-
-@pytest.mark.slow
-def test_other_replicas_go_on_with_the_same_order_of_examples(
-    make_trainer, tmp_path
-):
-    log = tiny_training.train(make_trainer(), tiny_training.STEPS)
-    for last in (tmp_path / "run").glob("model.ckpt-6*"):
-        last.unlink()
-    resumed = make_trainer(strategy=make_replicas())
-    assert resumed.step == 3
-    again = tiny_training.train(resumed, tiny_training.STEPS)
-    losses = (x.column("train", "loss") for x in (again, log))
-    np.testing.assert_allclose(*losses, rtol=LOSS_RTOL)
 
 
 def test_training_lowers_the_loss_logs_its_rates_and_saves(
@@ -191,6 +181,37 @@ def test_rates_and_the_end_follow_from_the_time_given(make_trainer, capsys):
     ]
     assert len(lines) == 2
     assert "2.0 examples/s  ETA 0:00:06" in lines[0]
+
+
+def test_no_call_of_the_loop_outlasts_the_time(make_trainer):
+    """A tenth of a second for a step, and four seconds."""
+    trainer = make_trainer(
+        now=lambda: trainer.step / 10,
+        max_minutes=4 / 60,
+        steps=1000,
+        iterations_per_loop=1000,
+    )
+    tiny_training.train(trainer, 1000)
+    assert trainer.step == 40
+
+
+def test_only_whole_weights_are_evaluated_and_only_steps_asked_for_go_on(
+    make_trainer, tmp_path
+):
+    first = make_trainer("first")
+    first.optimizer.iterations.assign(7)
+    path = str(tmp_path / "model.ckpt-7")
+    parts = {"model": first.model, "optimizer": first.optimizer}
+    tf.train.Checkpoint(**parts).write(path)
+    trainer, init = make_trainer(), model_options.InitOptions(path)
+    new = dataclasses.replace(init, new_weights="cls/predictions")
+    trainer.restore_or_initialize(new)
+    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
+        trainer.restore_best()
+    for goes_on, step in ((False, 0), (True, 7)):
+        trainer.restore_or_initialize(init, continue_schedule=goes_on)
+        trainer.restore_best()
+        assert trainer.step == step
 
 
 def test_variables_exist_before_training(make_trainer, tmp_path):

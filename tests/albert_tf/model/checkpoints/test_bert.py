@@ -6,7 +6,6 @@ import json
 import pytest
 import safetensors.numpy
 
-from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
     bert,
     checkpoint_reader,
@@ -15,7 +14,6 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint
-from albert_tf.model.network.encoder import AlbertModel
 from tests import hugging_face_files, tf1_checkpoints
 from tests.albert_tf.model import models, passes
 
@@ -108,29 +106,6 @@ def test_google_s_defaults_are_those_of_base():
         "attention_probs_dropout_prob": 0.1,
         "share": "none",
     }
-
-
-def test_config_and_weights_that_do_not_fit_name_the_tensor(tmp_path):
-    hugging_face_files.write(
-        tmp_path, CONFIG, models.random_weights("encoder", CONFIG)
-    )
-    file = tmp_path / "config.json"
-    values = json.loads(file.read_text())
-    for changes, message in (
-        ({"num_hidden_layers": 2}, "holds bert.encoder.layer.2.attention"),
-        (
-            {"vocab_size": 12},
-            r"word_embeddings: model \[12, 6\], checkpoint \[11",
-        ),
-        (
-            {"num_hidden_layers": 4},
-            r"group_3/.*query/bias: model \[6\], .*noth",
-        ),
-    ):
-        file.write_text(json.dumps({**values, **changes}))
-        with pytest.raises(errors.UserError, match=message):
-            checkpoint = checkpoint_reader.read(str(tmp_path))
-            restoring.restore(AlbertModel(checkpoint.config), checkpoint)
 
 
 def test_old_configs_without_a_model_type_are_berts_by_their_class(tmp_path):

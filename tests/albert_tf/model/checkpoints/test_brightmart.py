@@ -18,7 +18,7 @@ from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
 from tests import brightmart_files
 from tests.albert_tf.model import passes
-from tests.conftest import PARITY_ATOL, tiny_config
+from tests.conftest import PARITY_ATOL
 from tests.reference import encoder as reference
 
 
@@ -120,10 +120,3 @@ def test_names_of_other_layouts_stay():
     for layer in ("layer_0/other", "layer_x/output", "layer_shared/other"):
         name = f"bert/encoder/{layer}/dense/bias"
         assert bert.our_name(name) == name
-
-
-def test_embeddings_of_the_encoder_s_width_are_projected_too():
-    config = tiny_config(embedding_size=16, project_words_first=True)
-    encoder = AlbertModel(config)
-    assert encoder.embeddings.word_projection.shape == (16, 16)
-    assert encoder.embedding_mapping is None

@@ -21,6 +21,13 @@ def test_rows_are_real_positions_and_come_back_to_them():
     np.testing.assert_array_equal(unpadding.pad(rows), expected)
 
 
+def test_rows_of_some_sequences_are_chosen():
+    unpadding = Unpadding(tf.concat([MASK, MASK[:1]], 0), HEADS)
+    rows = tf.range(7)[:, None]
+    found = unpadding.choose(rows, tf.constant([True, False, True]))
+    np.testing.assert_array_equal(found[:, 0], [0, 1, 5, 6])
+
+
 def test_the_first_position_is_kept_even_if_it_is_padding():
     unpadding = Unpadding(tf.constant([[0, 0], [0, 1]]), HEADS)
     x = tf.reshape(tf.range(4.0), [2, 2, 1])
