@@ -13,7 +13,6 @@ from albert_tf.model.checkpoints import (
     huggingface,
     restoring,
 )
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     multiple_choice,
@@ -22,14 +21,12 @@ from albert_tf.model.heads import (
     token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
-from tests import hugging_face_files
-from tests.conftest import FIXTURES, PARITY_ATOL
+from tests.albert_tf.model import passes
+from tests.conftest import FIXTURES
+from tests.parity import their_models
+from tests.parity.their_models import assert_close, make_batch, make_config
 
 RECORDED = FIXTURES / "huggingface_tiny"
-
-
-def assert_close(actual, expected):
-    np.testing.assert_allclose(actual, expected, atol=PARITY_ATOL, rtol=0)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +35,7 @@ def recording():
     config = huggingface.read_config(str(RECORDED / "config.json"))
     model = pretraining.AlbertPretrainer(AlbertModel(config))
     weights = huggingface.read_weights(str(RECORDED))
-    variables = {checkpoint_reader.name_of(v): v for v in model.variables}
+    variables = passes.named(model)
     assert variables.keys() == weights.keys()
     for name, value in weights.items():
         variables[name].assign(value)
@@ -66,136 +63,59 @@ def test_outputs_equal_the_recording(recording, ours, theirs):
     assert_close(outputs[ours], values[theirs])
 
 
-def make_config(**changes):
-    return AlbertConfig(
-        **{
-            "vocab_size": 53,
-            "embedding_size": 8,
-            "hidden_size": 24,
-            "num_hidden_layers": 4,
-            "num_hidden_groups": 2,
-            "inner_group_num": 2,
-            "num_attention_heads": 3,
-            "intermediate_size": 40,
-            "max_position_embeddings": 32,
-            **changes,
-        }
-    )
-
-
-def make_model(kind, config):
-    """Make one of our models, with no bias at 0."""
-    encoder = AlbertModel(config)
-    model = kind(encoder)
-    generator = np.random.default_rng(12345)
-    for variable in model.variables:
-        noise = generator.normal(0, 0.1, variable.shape)
-        variable.assign_add(tf.cast(noise, tf.float32))
-    return model
-
-
-def make_batch():
-    """Three texts of 16 tokens, two of them padded, with two segments."""
-    generator = np.random.default_rng(54321)
-    mask = np.arange(16) < np.array([[16], [11], [7]])
-    return {
-        "input_ids": generator.integers(1, 53, [3, 16], np.int32) * mask,
-        "input_mask": mask.astype(np.int32),
-        "segment_ids": (np.arange(16) >= 5).astype(np.int32) * mask,
-        "masked_lm_positions": np.tile(np.arange(16, dtype=np.int32), [3, 1]),
-    }
-
-
-def run_transformers(model, folder, architecture, batch):
-    """Export our model; return transformers' outputs as NumPy arrays.
-
-    Every weight must be used, except the pooler where the class has none.
-    """
-    import torch
-    import transformers
-
-    weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
-    config = getattr(model, "encoder", model).config
-    hugging_face_files.write(folder, config, weights)
-    loaded, report = getattr(transformers, architecture).from_pretrained(
-        str(folder), output_loading_info=True
-    )
-    assert not report["missing_keys"]
-    assert not report["mismatched_keys"]
-    assert all(".pooler." in name for name in report["unexpected_keys"])
-    theirs = {
-        "input_ids": batch["input_ids"],
-        "attention_mask": batch["input_mask"],
-        "token_type_ids": batch["segment_ids"],
-    }
-    with torch.no_grad():
-        outputs = loaded.eval()(
-            **{name: torch.tensor(value) for name, value in theirs.items()}
-        )
-    return {name: value.numpy() for name, value in outputs.items()}
-
-
-CONFIGS = {
-    "groups": {},
-    "equal_sizes": {"embedding_size": 24},
-    "gelu_erf": {"hidden_act": "gelu_erf"},
-    "unshared": {"num_hidden_groups": 1, "share": "none"},
-    "unequal_groups": {"num_hidden_layers": 5, "num_hidden_groups": 3},
+OURS = {
+    "AlbertModel": lambda encoder: encoder,
+    "AlbertForPreTraining": pretraining.AlbertPretrainer,
+    "AlbertForMaskedLM": lambda e: pretraining.AlbertPretrainer(e, False),
+    "AlbertForSequenceClassification": classification.AlbertClassifier,
+    "AlbertForMultipleChoice": multiple_choice.AlbertMultipleChoice,
+    "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
+    "AlbertForTokenClassification": token_classification.AlbertTokenClassifier,
 }
+WITH_LABELS = (
+    "AlbertForSequenceClassification",
+    "AlbertForTokenClassification",
+)
 
 
-@pytest.mark.torch
-@pytest.mark.parametrize("changes", CONFIGS.values(), ids=CONFIGS)
-def test_transformers_reads_our_pretrainer(tmp_path, changes):
-    model = make_model(pretraining.AlbertPretrainer, make_config(**changes))
+def make_ours(architecture, config, labels=2):
+    more = [labels] if architecture in WITH_LABELS else []
+    return OURS[architecture](AlbertModel(config), *more)
+
+
+def batch_of(architecture):
     batch = make_batch()
-    theirs = run_transformers(model, tmp_path, "AlbertForPreTraining", batch)
-    ours = model(batch)
-    assert_close(ours["masked_lm_logits"], theirs["prediction_logits"])
-    assert_close(ours["sentence_order_logits"], theirs["sop_logits"])
+    if architecture == "AlbertForMultipleChoice":
+        return {name: value[None] for name, value in batch.items()}
+    return batch
 
 
 @pytest.mark.torch
-def test_transformers_reads_our_encoder(tmp_path):
-    model = make_model(lambda encoder: encoder, make_config())
-    batch = make_batch()
-    theirs = run_transformers(model, tmp_path, "AlbertModel", batch)
-    ours = model(batch)
-    assert_close(ours["sequence_output"], theirs["last_hidden_state"])
-    assert_close(ours["pooled_output"], theirs["pooler_output"])
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize("labels", [1, 2, 3])
-def test_transformers_reads_our_classifier(tmp_path, labels):
-    model = make_model(
-        lambda e: classification.AlbertClassifier(e, labels), make_config()
-    )
-    batch = make_batch()
-    theirs = run_transformers(
-        model, tmp_path, "AlbertForSequenceClassification", batch
-    )
-    assert_close(model(batch)["logits"], theirs["logits"])
-
-
-@pytest.mark.torch
-def test_transformers_reads_our_multiple_choice(tmp_path):
-    model = make_model(multiple_choice.AlbertMultipleChoice, make_config())
-    batch = {name: value[None] for name, value in make_batch().items()}
-    theirs = run_transformers(model, tmp_path, "AlbertForMultipleChoice", batch)
-    assert_close(model(batch)["logits"], theirs["logits"])
-
-
-@pytest.mark.torch
-def test_transformers_reads_our_question_answering(tmp_path):
-    model = make_model(question_answering.AlbertSquadV1, make_config())
-    batch = make_batch()
-    theirs = run_transformers(
-        model, tmp_path, "AlbertForQuestionAnswering", batch
-    )
-    ours = model(batch)
-    for name in ("start_logits", "end_logits"):
-        assert_close(ours[name], theirs[name])
+@pytest.mark.parametrize(
+    ("architecture", "labels", "changes"),
+    [
+        ("AlbertModel", 2, {}),
+        ("AlbertForPreTraining", 2, {}),
+        ("AlbertForPreTraining", 2, {"embedding_size": 24}),
+        ("AlbertForPreTraining", 2, {"hidden_act": "gelu_erf"}),
+        ("AlbertForPreTraining", 2, {"num_hidden_groups": 1, "share": "none"}),
+        (
+            "AlbertForPreTraining",
+            2,
+            {"num_hidden_layers": 5, "num_hidden_groups": 3},
+        ),
+        *(("AlbertForSequenceClassification", n, {}) for n in (1, 2, 3)),
+        ("AlbertForMultipleChoice", 2, {}),
+        ("AlbertForQuestionAnswering", 2, {}),
+    ],
+)
+def test_transformers_reads_ours(tmp_path, architecture, labels, changes):
+    model = make_ours(architecture, make_config(**changes), labels)
+    batch = batch_of(architecture)
+    theirs = their_models.read_ours(passes.fill(model), tmp_path, architecture)
+    expected = their_models.outputs_of(theirs, batch)
+    found = their_models.assert_same_outputs(model(batch), expected)
+    assert len(found) == len(expected)
 
 
 @pytest.mark.torch
@@ -212,13 +132,9 @@ def test_transformers_reads_our_question_answering(tmp_path):
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 def test_what_transformers_saves_is_read_in_full(tmp_path, architecture, dtype):
     import torch
-    import transformers
 
-    config = make_config()
-    theirs = getattr(transformers, architecture)(
-        transformers.AlbertConfig(**{**vars(config), "hidden_act": "gelu_new"})
-    ).to(getattr(torch, dtype))
-    theirs.save_pretrained(str(tmp_path))
+    theirs = their_models.make(architecture, make_config())
+    theirs.to(getattr(torch, dtype)).save_pretrained(str(tmp_path))
     weights = huggingface.read_weights(str(tmp_path))
     table = theirs.get_input_embeddings().weight.detach().float().numpy()
     np.testing.assert_array_equal(
@@ -227,31 +143,6 @@ def test_what_transformers_saves_is_read_in_full(tmp_path, architecture, dtype):
     assert sum(value.size for value in weights.values()) == sum(
         value.numel() for value in theirs.parameters()
     )
-
-
-READ = {
-    "AlbertModel": lambda encoder: encoder,
-    "AlbertForPreTraining": pretraining.AlbertPretrainer,
-    "AlbertForMaskedLM": lambda e: pretraining.AlbertPretrainer(e, False),
-    "AlbertForSequenceClassification": (
-        lambda e: classification.AlbertClassifier(e, 2)
-    ),
-    "AlbertForMultipleChoice": multiple_choice.AlbertMultipleChoice,
-    "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
-    "AlbertForTokenClassification": (
-        lambda e: token_classification.AlbertTokenClassifier(e, 2)
-    ),
-}
-# What they have instead of a name of ours.
-OUTPUTS = {
-    "sequence_output": "last_hidden_state",
-    "pooled_output": "pooler_output",
-    "masked_lm_logits": "logits",
-    "sentence_order_logits": "sop_logits",
-    "logits": "logits",
-    "start_logits": "start_logits",
-    "end_logits": "end_logits",
-}
 
 
 @pytest.mark.torch
@@ -272,49 +163,19 @@ OUTPUTS = {
 def test_outputs_of_what_transformers_saves_are_equal(
     tmp_path, architecture, pooler, embedding_size
 ):
-    import torch
-    import transformers
-
-    values = vars(make_config(embedding_size=embedding_size))
-    theirs_config = transformers.AlbertConfig(
-        **{**values, "hidden_act": "gelu_new"}
-    )
-    torch.manual_seed(7)
-    theirs = getattr(transformers, architecture)(theirs_config)
-    if architecture == "AlbertModel" and not pooler:
-        theirs = transformers.AlbertModel(
-            theirs_config, add_pooling_layer=False
-        )
-    with torch.no_grad():
-        for parameter in theirs.parameters():
-            parameter.add_(torch.randn_like(parameter) * 0.1)
+    how = {"add_pooling_layer": pooler} if architecture == "AlbertModel" else {}
+    config = make_config(embedding_size=embedding_size)
+    theirs = their_models.make(architecture, config, **how)
     has_pooler = any("pooler" in n for n, _ in theirs.named_parameters())
     assert has_pooler == pooler
-    theirs.eval().save_pretrained(str(tmp_path))
+    theirs.save_pretrained(str(tmp_path))
 
     checkpoint = checkpoint_reader.read(str(tmp_path))
     assert checkpoint.config.map_equal_sizes == (embedding_size == 24)
-    ours = READ[architecture](AlbertModel(checkpoint.config))
+    ours = make_ours(architecture, checkpoint.config)
     new = () if pooler else ("bert/pooler",)
     restoring.restore(ours, checkpoint, new_scopes=new)
-    batch = make_batch()
-    if architecture == "AlbertForMultipleChoice":
-        batch = {name: value[None] for name, value in batch.items()}
-    inputs = {
-        "input_ids": batch["input_ids"],
-        "attention_mask": batch["input_mask"],
-        "token_type_ids": batch["segment_ids"],
-    }
-    with torch.no_grad():
-        expected = theirs(**{n: torch.tensor(v) for n, v in inputs.items()})
-    actual = ours(batch)
-    if architecture == "AlbertForPreTraining":
-        assert_close(actual["masked_lm_logits"], expected["prediction_logits"])
-    compared = [
-        name
-        for name, other in OUTPUTS.items()
-        if name in actual and expected.get(other) is not None
-    ]
-    assert compared
-    for name in compared:
-        assert_close(actual[name], expected[OUTPUTS[name]].numpy())
+    batch = batch_of(architecture)
+    their_models.assert_same_outputs(
+        ours(batch), their_models.outputs_of(theirs, batch)
+    )
