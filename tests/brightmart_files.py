@@ -34,7 +34,6 @@ CONFIG = {
 
 
 def write_config(path, **changes):
-    """Write the config file of the archive; return its path."""
     path.write_text(json.dumps({**CONFIG, **changes}))
     return str(path)
 
@@ -51,5 +50,4 @@ def make_weights():
 
 
 def save(weights, prefix, **more):
-    """Write a checkpoint of TensorFlow 1; return its prefix."""
     return tf1_checkpoints.write(prefix, {**weights, **more})

@@ -72,7 +72,6 @@ def tiny_config(**changes) -> model_config.AlbertConfig:
 
 
 def load_tool(name):
-    """The module of a script in tools/, which is no package."""
     path = ROOT / "tools" / f"{name}.py"
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
@@ -114,7 +113,6 @@ def changed(settings, **values):
 
 @pytest.fixture(scope="session")
 def shared_dir() -> pathlib.Path:
-    """Real corpora and vocabularies, which the repository may not hold."""
     path = ROOT.parent / "shared"
     if not path.is_dir():
         pytest.skip(f"needs the real data in {path}, which is not there")
@@ -129,7 +127,6 @@ def jax_python() -> str:
 
 @pytest.fixture(scope="session")
 def story_text() -> tuple[str, str]:
-    """A training and a held-out corpus of the story world."""
     return story_world.make_corpora(12345, 300, 40)
 
 

@@ -52,7 +52,6 @@ def make_run(folder, config, vocabulary, task_name, **values):
 
 
 def make_options(**values):
-    """Options of the script, by their names."""
     return albert_options.from_dict(export.ExportOptions, values)
 
 

@@ -22,7 +22,6 @@ def encode(layout, values):
 
 
 def write(paths, records):
-    """Write serialized records to one file, or in turn to several."""
     paths = [paths] if isinstance(paths, str | pathlib.Path) else paths
     records = list(records)
     for number, path in enumerate(paths):

@@ -40,7 +40,6 @@ LONGEST_TEST_FILE = 700  # Lines.
 
 
 def imported_modules(tree: ast.AST) -> set[str]:
-    """Every module that a file imports, anywhere in it, with dots."""
     found = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -63,7 +62,6 @@ IMPORTS = {name: imported_modules(tree) for name, tree in TREES.items()}
 
 
 def layer(module: str) -> str:
-    """Return the layer of a module, such as `model`."""
     package, folder = module.split(".")[:2]
     is_library = package == "albert_tf" and folder in RANK
     return folder if is_library else "commands"
@@ -157,7 +155,6 @@ def test_keras_has_one_spelling():
 
 
 def mirror_of(name: str) -> str:
-    """The file in tests/ with the tests of a file."""
     folder, _, file = name.rpartition("/")
     return f"{folder}/test_{file}"
 

@@ -193,7 +193,6 @@ OPTIONS = {
 
 
 def options_class(where):
-    """The class that a key of OPTIONS names."""
     module, name = where.split(":")
     return getattr(importlib.import_module(module), name)
 

@@ -4,14 +4,12 @@ import tensorflow as tf
 
 
 def read(prefix):
-    """All variables of a checkpoint, by name."""
     reader = tf.train.load_checkpoint(str(prefix))
     names = reader.get_variable_to_shape_map()
     return {name: reader.get_tensor(name) for name in names}
 
 
 def write(prefix, values):
-    """Write a checkpoint; return its prefix."""
     tf.raw_ops.SaveV2(
         prefix=str(prefix),
         tensor_names=list(values),

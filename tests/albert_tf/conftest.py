@@ -8,7 +8,6 @@ import pytest
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory, tiny_vocab):
-    """A tiny architecture, and some tasks in their official layouts."""
     from tests.albert_tf.finetuning import small_runs
 
     return small_runs.make_world(tmp_path_factory.mktemp("world"), tiny_vocab)

@@ -14,7 +14,6 @@ from tests.conftest import FIXTURES, ROOT, python
 
 @pytest.fixture
 def example():
-    """The Python of the README's section on use from Python."""
     readme = (ROOT / "README.md").read_text()
     section = readme.split("\n## Use from Python\n")[1].split("\n## ")[0]
     (code,) = re.findall(r"```python\n(.*?)```", section, re.S)

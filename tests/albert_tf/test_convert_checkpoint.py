@@ -34,7 +34,6 @@ NONE = tokenization.VocabularyOptions()  # That beside the checkpoint.
 
 
 def vocabulary_of(folder, size):
-    """A WordPiece vocabulary with that many pieces."""
     path = folder / f"vocab_{size}.txt"
     letters = [f"##{i}" if i % 2 else f"w{i}" for i in range(size - 5)]
     path.write_text("\n".join([*wordpiece.SPECIAL_PIECES, *letters]) + "\n")
@@ -63,8 +62,6 @@ def contents(path):
 
 @pytest.fixture
 def saved(small_config, tmp_path):
-    """Saves a model with random weights as this project does."""
-
     def save(name, config=small_config, with_optimizer=False):
         model = passes.fill(MODELS[name](AlbertModel(config)), 0.5)
         parts = {"model": model}
@@ -87,7 +84,6 @@ def saved(small_config, tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_round_trip_is_bit_equal(saved, tmp_path, name):
-    """From TF2 to TF1, to Hugging Face, and back."""
     prefix, model = saved(name)
     expected = contents(prefix)
     there = convert(prefix, tmp_path / "tf1" / "model.ckpt-best", "tf1")
@@ -253,7 +249,6 @@ def test_own_parts_travel_and_others_do_not_read_them(
 
 @pytest.fixture
 def copy(tmp_path):
-    """A copy of a recorded checkpoint that a test may damage."""
     folder = tmp_path / "copy"
     folder.mkdir()
     for path in LAMB.glob("*ckpt-0*"):
@@ -263,7 +258,6 @@ def copy(tmp_path):
 
 
 def rewrite(folder, change):
-    """Write the copied checkpoint again, with other variables."""
     values = tf1_checkpoints.read(folder / "model.ckpt-0")
     change(values)
     tf1_checkpoints.write(folder / "model.ckpt-0", values)

@@ -251,7 +251,6 @@ def test_finetuned_teacher_has_a_share_in_the_loss(world, rte, tmp_path):
 
 
 def answered(source, folder):
-    """The same file without questions that have no answer."""
     content = json.loads(source.read_text())
     for article in content["data"]:
         for paragraph in article["paragraphs"]:

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.slow
 
 
 def save_again(folder, split, **changes):
-    """Change what is kept of a run's outputs."""
     saved = saved_outputs.load(str(folder), split)
     other = dataclasses.replace(saved, **changes)
     saved_outputs.save(str(folder), split, other)

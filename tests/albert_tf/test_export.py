@@ -50,7 +50,6 @@ def config(small_config):
 
 @pytest.fixture
 def run_dir(tmp_path, config, tiny_vocab):
-    """The folder of a pretraining run, with a checkpoint and a vocabulary."""
     folder = tmp_path / "run"
     settings = run_pretraining.PretrainingOptions(
         albert_config_file="c.json",
@@ -223,7 +222,6 @@ BARE = {
 
 
 def bare_options(folder, config, vocabulary, model, task, changes=()):
-    """Of a checkpoint without the folder of a run, which is written."""
     tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt"))
     path = folder / "config.json"
     path.write_text(config.to_json())

@@ -103,7 +103,6 @@ def run(path, **values):
 
 
 def ask(folder, path, output, **values):
-    """The answers of a run."""
     run(path, run_dir=folder, output_file=str(output), **values)
     return read_lines(output)
 
@@ -113,7 +112,6 @@ def ask(folder, path, output, **values):
 
 @pytest.fixture(scope="module")
 def squad_runs(tmp_path_factory, small_config, tiny_vocab):
-    """Makes the folder of a SQuAD run of a version, with new weights."""
     config = dataclasses.replace(small_config, num_hidden_layers=2)
 
     @functools.cache
@@ -362,7 +360,6 @@ def test_input_without_examples(echo, tmp_path, name, content):
 
 @pytest.fixture(scope="module")
 def models(echo, tmp_path_factory, small_config, tiny_vocab):
-    """The options of a run and of a SavedModel for single texts."""
     folder = tmp_path_factory.mktemp("runs") / "cola"
     export_options.make_run(folder, small_config, tiny_vocab, "cola")
     return {"run_dir": str(folder)}, {"saved_model": echo}

@@ -24,8 +24,6 @@ RECIPES = sorted(
 
 @pytest.fixture
 def make():
-    """Makes options: those of a good recipe, with some changed."""
-
     def make(**changes):
         return options.from_dict(
             run_pretraining.PretrainingOptions,
@@ -46,8 +44,6 @@ def make():
 
 @pytest.fixture
 def warnings(caplog):
-    """Returns the warnings about options and records."""
-
     def warnings(settings, *manifests):
         caplog.clear()
         with caplog.at_level(logging.WARNING, "absl"):

@@ -87,7 +87,6 @@ def test_own_texts_get_spans(trained, tmp_path):
 
 
 def spans_of(path):
-    """The spans of each line, without bytes."""
     keys = "start", "end", "label", "text"
     return [
         [[span[key] for key in keys] for span in json.loads(line)["spans"]]

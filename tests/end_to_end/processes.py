@@ -47,7 +47,6 @@ def _free_ports(count):
 
 
 def finish(process, code=0):
-    """Wait for the process to end and return its output."""
     output = process.communicate(timeout=300)[0]
     assert process.returncode == code, output
     assert "Traceback" not in output, output

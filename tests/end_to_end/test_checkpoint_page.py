@@ -28,7 +28,6 @@ COMMANDS = [
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, small_config, tiny_vocab):
-    """A folder with the inputs of the commands."""
     place = tmp_path_factory.mktemp("place")
     model = pretraining.AlbertPretrainer(AlbertModel(small_config))
     run = place / "runs" / "pretrained"
@@ -58,7 +57,6 @@ def place(tmp_path_factory, small_config, tiny_vocab):
 
 
 def run(command):
-    """Run a command of the page in this process."""
     words = shlex.split(command)
     assert words[:2] == ["python", "-m"]
     module = importlib.import_module(words[2])

@@ -34,7 +34,6 @@ MOODS = ("angry", "content", "neither")
 
 @pytest.fixture(params=["table", "head"])
 def place(request, tmp_path, small_config, tiny_vocab):
-    """A folder with the inputs of the commands."""
     code = [TASK] if request.param == "table" else [TASK, HEAD]
     (tmp_path / "my_task.py").write_text("\n".join(code))
     (tmp_path / "albert_config.json").write_text(small_config.to_json())

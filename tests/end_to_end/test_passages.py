@@ -43,7 +43,6 @@ SYSTEMS = {
 
 @pytest.fixture(scope="module")
 def records(tmp_path_factory, tiny_vocab):
-    """Passages of 24 documents, and instances."""
     folder = tmp_path_factory.mktemp("records")
     writing.write_corpus(folder / "a.txt", 1, 24)
     phrases = folder / "phrases.lst"
@@ -65,8 +64,6 @@ def records(tmp_path_factory, tiny_vocab):
 
 @pytest.fixture
 def make(records, tiny_vocab, tmp_path):
-    """Makes options of a run on passages."""
-
     def make(share="all", objective="mlm", **changes):
         path = tmp_path / f"{share}.json"
         own, others = SYSTEMS.get(objective, ({}, {}))

@@ -36,7 +36,6 @@ print(json.dumps({key: value.tolist() for key, value in answer.items()}))
 
 
 def run_script(module, **options):
-    """Run one script in a process of its own."""
     processes.finish(processes.start(module, **options))
 
 

@@ -24,7 +24,6 @@ SIZES = {"vocab_size": short_records.VOCABULARY, "num_hidden_layers": 2}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Records and config."""
     path = tmp_path_factory.mktemp("scale")
     config = tiny_config(
         **SIZES, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
@@ -86,7 +85,6 @@ def assert_same_run(one, other):
 
 @pytest.fixture(scope="module")
 def whole(folder):
-    """The undisturbed run."""
     processes.finish(start(folder, "whole"))
     return folder / "whole"
 
@@ -147,7 +145,6 @@ def test_two_workers_equal_one_device_and_stop_together(folder, plain):
 
 @pytest.fixture(scope="module")
 def several(folder, plain):
-    """Options of two workers, and the folder of their undisturbed run."""
     changes = {
         "albert_config_file": plain,
         "save_checkpoints_steps": 1,

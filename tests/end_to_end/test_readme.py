@@ -23,7 +23,6 @@ SHORTER = {
 
 
 def quickstart():
-    """The commands, shortened."""
     readme = (ROOT / "README.md").read_text()
     section = readme.split("\n## Quickstart\n")[1].split("\n## ")[0]
     (commands,) = re.findall(r"```\n(.*?)```", section, re.S)

@@ -48,7 +48,6 @@ ANSWER, LITERT, ONNX = (text for kind, text in BLOCKS if kind == "python")
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, small_config, tiny_vocab):
-    """A folder with the inputs of the commands, and with their exports."""
     place = tmp_path_factory.mktemp("place")
     config = dataclasses.replace(
         small_config, num_hidden_layers=1, num_hidden_groups=1
@@ -101,7 +100,6 @@ def place(tmp_path_factory, small_config, tiny_vocab):
 
 
 def run(command):
-    """Run a command of the page in this process; return its output."""
     before, _, file = command.partition(" < ")
     said = io.TextIOWrapper(io.BytesIO())
     with contextlib.ExitStack() as stack, pytest.MonkeyPatch.context() as patch:
@@ -115,7 +113,6 @@ def run(command):
 
 @pytest.fixture(scope="module")
 def load(place):
-    """Load an export, once."""
     return functools.cache(
         lambda name: tf.saved_model.load(str(place / "served" / name / "1"))
     )

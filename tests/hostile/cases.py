@@ -26,8 +26,6 @@ Content = bytes | Callable[[bytes], bytes]
 
 
 class Case(NamedTuple):
-    """One bad input; see above."""
-
     command: str
     changes: dict[str, object]
     says: tuple[str, ...] = ()
@@ -43,7 +41,6 @@ def config(**changes) -> bytes:
 
 
 def tar(*members: tarfile.TarInfo) -> bytes:
-    """An archive of members without content."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz") as archive:
         for member in members:
@@ -52,14 +49,12 @@ def tar(*members: tarfile.TarInfo) -> bytes:
 
 
 def member(name: str, kind: bytes, to: str = "") -> tarfile.TarInfo:
-    """A member of an archive that is no file."""
     info = tarfile.TarInfo(name)
     info.type, info.linkname = kind, to
     return info
 
 
 def article(**changes) -> bytes:
-    """One article of RACE with other values."""
     values = {
         "id": "1.txt",
         "article": "Ivo slept.",
@@ -71,7 +66,6 @@ def article(**changes) -> bytes:
 
 
 def questions(**changes) -> bytes:
-    """A file of SQuAD with one question, with other values."""
     entry = {
         "id": "1",
         "question": "Who slept?",
@@ -84,14 +78,12 @@ def questions(**changes) -> bytes:
 
 
 def safetensors(header: object, length: int | None = None) -> bytes:
-    """A file of tensors whose header says something else than is there."""
     written = json.dumps(header).encode()
     size = len(written) if length is None else length
     return struct.pack("<Q", size) + written + bytes(16)
 
 
 def without_piece(whole: bytes, piece: str) -> bytes:
-    """A SentencePiece model whose piece has another name."""
     model = sentencepiece_model_pb2.ModelProto.FromString(whole)
     (entry,) = (p for p in model.pieces if p.piece == piece)
     entry.piece = "[OTHER]"
@@ -99,8 +91,6 @@ def without_piece(whole: bytes, piece: str) -> bytes:
 
 
 def option(name: str, value: object) -> Callable[[bytes], bytes]:
-    """Write another value of an option into a run's options."""
-
     def change(whole: bytes) -> bytes:
         content = json.loads(whole)
         content["options"][name] = value
@@ -131,7 +121,6 @@ def given(
     *says: str,
     **changes: object,
 ) -> Case:
-    """A file that an option of a command names."""
     where = {option: "{here}/" + name, **changes}
     return Case(command, where, says, {name: content})
 
@@ -158,19 +147,16 @@ own_table = partial(given, PREDICT, "input_file", "p.tsv")
 
 
 def table(columns: object, *says: str, write=tables.parquet, **changes) -> Case:
-    """A table that is read as a corpus."""
     if isinstance(columns, dict):
         columns = pyarrow.table(columns)
     return table_file(write(columns), *says, **changes)
 
 
 def architecture(*says: str, **changes: object) -> Case:
-    """An architecture that is read by training, with other values."""
     return config_file(config(**changes), *says)
 
 
 def race(content: bytes, *says: str) -> Case:
-    """A file that is read as RACE."""
     changes = {
         "input_file": "{here}/train",
         "task_name": "race",
@@ -182,7 +168,6 @@ def race(content: bytes, *says: str) -> Case:
 
 
 def tensors(header: object, *says: str, length: int | None = None) -> Case:
-    """A folder of Hugging Face whose tensors have another header."""
     files = {
         "hf/config.json": b'{"model_type": "albert", "vocab_size": 400}',
         "hf/model.safetensors": safetensors(header, length),
@@ -202,21 +187,18 @@ export = partial(flag, EXPORT)
 
 
 def records(change: Callable[[bytes], bytes], *says: str):
-    """Records that training reads, and their changed content."""
     where = {"input_file": "{here}/records/train.tfrecord"}
     files = {"records/train.tfrecord": change}
     return Case(RECORDS, where, says, files, ("records",))
 
 
 def lacking(piece: str, *says: str, command: str = CORPUS):
-    """A SentencePiece vocabulary that lacks a piece."""
     where = {"spm_model_file": "{here}/spm.model"}
     files = {"spm.model": lambda whole: without_piece(whole, piece)}
     return Case(command, where, says, files, ("spm.model",))
 
 
 def finished(command: str, *says: str, **changes):
-    """A folder with the run of another command, or with other options."""
     where = {"output_dir": "{here}/pretrained", **changes}
     return Case(command, where, says, {}, ("pretrained",))
 
@@ -224,7 +206,6 @@ def finished(command: str, *says: str, **changes):
 def of_run(
     name: str, file: str, change: Content, *says: str, by=RUN_READERS
 ) -> dict[str, Case]:
-    """A folder of a run, from elsewhere, that commands read."""
     both = {"run_dirs": "{here}/rte,{inputs}/rte_again"}
     one = {"run_dir": "{here}/rte"}
     files = {f"rte/{file}": change}

@@ -155,7 +155,6 @@ SHORT = {name.split(":")[0].split(".")[1]: name for name in COMMANDS}
 
 
 def load(name: str) -> tuple[object, type]:
-    """Return what runs a command, and its options."""
     module_name, options_name = name.split(":")
     module = importlib.import_module(module_name)
     return module.run, getattr(module, options_name)
@@ -169,7 +168,6 @@ class Workspace:
     inputs: valid_inputs.Inputs
 
     def make(self) -> None:
-        """Create its folders, some files, and names that cause trouble."""
         for name in ("here", "out", "home", "temp", "beside"):
             (self.root / name).mkdir()
         (self.root / "beside" / "precious.txt").write_text("precious")
@@ -184,12 +182,7 @@ class Workspace:
         os.mkfifo(here / "pipe")
 
     def place(self, copies, files) -> None:
-        """Copy valid inputs into the current folder, then write files.
-
-        Args:
-            copies: Names of files and folders of the inputs.
-            files: Name to content, or to a function of the content before.
-        """
+        """`files`: name to content, or to a function of that before."""
         for name in copies:
             source = self.inputs[name]
             copy = shutil.copytree if source.is_dir() else shutil.copy
@@ -204,16 +197,13 @@ class Workspace:
 
     @property
     def here(self) -> pathlib.Path:
-        """The current folder of the command."""
         return self.root / "here"
 
     @property
     def out(self) -> pathlib.Path:
-        """The folder that it may write to."""
         return self.root / "out"
 
     def flags(self, name: str, changes: dict[str, object]) -> list[str]:
-        """Return the command line: the options that work, some changed."""
         values = {**COMMANDS[name], **changes}
         return [
             f"--{key}={self.fill(value)}"
@@ -222,7 +212,6 @@ class Workspace:
         ]
 
     def fill(self, value: object) -> str:
-        """Replace `{inputs}`, `{here}` and `{out}` by paths."""
         text = str(value)
         for key, path in (
             ("{inputs}", self.inputs.folder),
@@ -233,22 +222,17 @@ class Workspace:
         return text
 
     def environment(self) -> dict[str, str]:
-        """Return variables that lead to watched folders."""
         folder = str(self.root)
         return {"HOME": f"{folder}/home", "TMPDIR": f"{folder}/temp"}
 
     def enter(self, monkeypatch) -> None:
-        """Make it the current folder and home of this process."""
         monkeypatch.chdir(self.here)
         for key, value in self.environment().items():
             monkeypatch.setenv(key, value)
         monkeypatch.setattr(tempfile, "tempdir", None)
 
     def surroundings(self) -> dict[str, tuple]:
-        """Return everything that must stay as it is.
-
-        What AutoGraph writes is removed when the process ends.
-        """
+        """What AutoGraph writes is removed when the process ends."""
         found = snapshot(self.root)
         return {
             path: facts
@@ -258,7 +242,6 @@ class Workspace:
 
 
 def snapshot(folder: pathlib.Path) -> dict[str, tuple]:
-    """Return kind, size and time of everything below a folder."""
     found = {}
     for path in folder.rglob("*"):
         facts = path.lstat()
@@ -272,14 +255,11 @@ def snapshot(folder: pathlib.Path) -> dict[str, tuple]:
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """Exit status and standard error of a command."""
-
     status: int
     said: str
 
 
 def run_inside(name: str, flags: list[str], capfd) -> Done:
-    """Run a command in this process."""
     capfd.readouterr()
     try:
         status = options.run_inside(*load(name), flags)
@@ -301,15 +281,7 @@ def check(
     says: tuple[str, ...] = (),
     leaves: tuple[str, ...] = (),
 ) -> None:
-    """Check what must hold for every command and every input.
-
-    Args:
-        done: The finished command.
-        workspace: Where it ran.
-        before: The surroundings then.
-        says: What its message must name: option or key, file, line.
-        leaves: Patterns of files that may stay after a failure, too.
-    """
+    """`leaves`: patterns of files that may stay after a failure, too."""
     assert done.status in STATUSES, done
     assert "Traceback" not in done.said, done.said
     errors = [x for x in done.said.splitlines() if x.startswith("error: ")]

@@ -18,7 +18,6 @@ def one_segment(command: str) -> Case:
 
 
 def tags(content: str, *says: str, name: str = "t.conll", **changes) -> Case:
-    """A training file of run_tagger that cannot be learnt."""
     path = f"{{here}}/{name}"
     says = (path, *says)
     given = {"train_file": path, **changes}
@@ -26,7 +25,6 @@ def tags(content: str, *says: str, name: str = "t.conll", **changes) -> Case:
 
 
 def span(start: object, end: object) -> str:
-    """A text of three characters with a span."""
     edges = f'"start": {start}, "end": {end}'
     return f'{{"text": "Ivo", "spans": [{{{edges}, "label": "A"}}]}}'
 
@@ -53,13 +51,11 @@ JSON = {"name": "t.jsonl"}
 
 
 def vectors(content: str, *says: str, name="t.tsv", **changes: object) -> Case:
-    """A file that training of vectors reads."""
     where = {"train_file": "{here}/" + name, **changes}
     return Case("run_embeddings", where, says, {name: content.encode()})
 
 
 def table(content: str, *says: str, name="t.csv", **changes: object) -> Case:
-    """A table that run_classifier reads."""
     given = {
         "train_file": "{here}/" + name,
         "text_columns": "text",

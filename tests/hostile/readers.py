@@ -41,13 +41,9 @@ Path = pathlib.Path
 
 
 class Reader(NamedTuple):
-    """A reader.
+    """`damaged`: the file in a folder; empty for a file.
 
-    Attributes:
-        read: What reads the copy.
-        source: File or folder of the inputs that is copied.
-        damaged: The file in that folder that is damaged; empty for a file.
-        is_text: Whether a damage of JSON or text says something about it.
+    `is_text`: whether a damage of JSON or text says something about it.
     """
 
     read: Callable[[Path], object]
@@ -57,7 +53,6 @@ class Reader(NamedTuple):
 
 
 def corpus_of(path: Path, **values) -> None:
-    """Read a corpus as the writer does."""
     settings = corpus.CorpusOptions(str(path), **values)
     reader = corpus.CorpusReader(corpus.find_files(settings), settings)
     for block in reader.read_blocks():
@@ -87,7 +82,6 @@ def vocabulary_text(path: Path) -> None:
 
 
 def pretraining_records(path: Path) -> None:
-    """Check records as training does, then read them all."""
     record_check.check_records(
         [str(path)],
         record_check.Expected(
@@ -119,7 +113,6 @@ def inspected(path: Path) -> None:
 
 
 def task(name: str, inputs_path: Path) -> base.Task:
-    """A task of GLUE with a vocabulary of letters."""
     return glue.GlueTask(name, letters(inputs_path), valid_inputs.LENGTH)
 
 
@@ -132,7 +125,6 @@ def letters(folder: Path) -> wordpiece.WordPieceTokenizer:
 
 
 def glue_file(name: str, split: str) -> Callable[[Path], object]:
-    """Read a split of a task."""
     return lambda path: task(name, path.parent).read(str(path), split)
 
 
@@ -142,8 +134,6 @@ def own_pairs(path: Path) -> object:
 
 
 def vectors(kind: str) -> Callable[[Path], object]:
-    """Read examples of vectors of texts."""
-
     def read(path: Path) -> object:
         options = embedding.EmbeddingOptions(train_examples=kind)
         given = letters(path.parent), valid_inputs.LENGTH, options
@@ -215,13 +205,11 @@ def run_log_and_card(folder: Path) -> None:
 
 
 def glue_split(name: str, split: str) -> Reader:
-    """The reader of a split of GLUE, and its file in the inputs."""
     file = glue_tasks.TASKS[name].splits[split].file
     return Reader(glue_file(name, split), f"glue/{file}")
 
 
 def binary(read: Callable[[Path], object], source: str, damaged: str = ""):
-    """The reader of a file that is no text."""
     return Reader(read, source, damaged, is_text=False)
 
 

@@ -41,14 +41,12 @@ def numbers(name: str, *values: object, **changes):
 
 
 def inspected_number(value: int):
-    """A number that no record may hold, to be inspected."""
     case = numbers("input_ids", value)
     says = ("{here}/train.tfrecord", f"input_ids has the number {value}")
     return case._replace(command="inspect_records", says=says)
 
 
 def another_vocabulary(whole: bytes) -> bytes:
-    """A manifest that names another vocabulary."""
     content = {**json.loads(whole), "vocab_sha256": "0" * 64}
     del content["crc32c"]
     return json.dumps(content).encode()

@@ -8,7 +8,6 @@ import pyarrow.parquet
 
 
 def parquet(table: pyarrow.Table) -> bytes:
-    """Return a Parquet file."""
     stream = io.BytesIO()
     pyarrow.parquet.write_table(table, stream)
     return stream.getvalue()

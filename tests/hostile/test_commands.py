@@ -99,7 +99,6 @@ def test_bad_inputs(try_it, case):
 
 
 def paths_of(short):
-    """Every option of a command that names a path, with unusable ones."""
     _, options_class = commands.load(SHORT[short])
     for name in options.names(options_class):
         values = OUTPUTS.get(name, NO_INPUTS if name in INPUTS else ())

@@ -71,8 +71,6 @@ def nothing(*_):
 
 @pytest.fixture
 def parse(tmp_path, capfd):
-    """Give a command's options values: they work, or one message says why."""
-
     def parse(name, changes):
         _, options_class = commands.load(name)
         flags = commands.Workspace(tmp_path, NOWHERE).flags(name, changes)

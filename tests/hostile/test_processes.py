@@ -81,7 +81,6 @@ def finish(process, given=None):
 
 
 def run(workspace, short, changes, limit=None, says=(), leaves=(), **how):
-    """Run a command, and hold it to the invariant."""
     before = workspace.surroundings()
     done = finish(start(workspace, short, changes, limit, **how))
     commands.check(done, workspace, before, says, leaves)

@@ -64,7 +64,6 @@ def has_json(reader):
 
 
 def changes_of(reader, whole):
-    """Every damage that says something about a file, by name."""
     changes = {**damages.BYTES, **(damages.TEXTS if reader.is_text else {})}
     found = [(name, change(whole)) for name, change in changes.items()]
     if has_json(reader):
@@ -109,7 +108,6 @@ def note(damage, call):
 
 
 def edited(whole: bytes, edits) -> bytes:
-    """Change a file in a few places."""
     for what, share, some in edits:
         place = int(share * len(whole))
         before, behind = whole[:place], whole[place:]

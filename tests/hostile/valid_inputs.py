@@ -49,7 +49,6 @@ def flags(**values) -> list[str]:
 
 
 def do(module, options_name, **values) -> None:
-    """Run a script in this process; it must succeed."""
     options_class = getattr(module, options_name)
     status = options.run_inside(module.run, options_class, flags(**values))
     assert status == 0, (module.__name__, values)
@@ -57,8 +56,6 @@ def do(module, options_name, **values) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Inputs:
-    """The folder of the valid files."""
-
     folder: pathlib.Path
 
     def __getitem__(self, name: str) -> pathlib.Path:
@@ -162,7 +159,6 @@ def _write_tasks(inputs: Inputs) -> None:
 
 
 def tsv(layout: glue_tasks.TaskSpec, split: glue_tasks.Split, rows: int) -> str:
-    """Return a file of one split of GLUE, in its layout."""
     lines = []
     for number in range(rows):
         fields = [str(number)] * split.count

@@ -83,7 +83,6 @@ def export(tmp_path):
 
 
 def start(python, *arguments):
-    """Run the script with jax on eight devices of a CPU."""
     own = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     flags = "--xla_force_host_platform_device_count=8"
     return subprocess.run(
@@ -96,7 +95,6 @@ def start(python, *arguments):
 
 
 def train_with_jax(python, tmp_path, devices=1):
-    """Numbers of every update, and the variables after the last one."""
     done = start(
         python,
         "run",

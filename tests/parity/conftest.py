@@ -20,14 +20,9 @@ TEXT_SETS = ("own_text", "real_text")
 
 @dataclasses.dataclass(frozen=True)
 class TextSet:
-    """Paths of texts, vocabularies and recordings.
+    """`recordings`: the folder of the original's outputs; `data`: its inputs.
 
-    Attributes:
-        recordings: Folder of the original's outputs.
-        data: Folder of its inputs.
-        sentencepiece: SentencePiece vocabulary.
-        wordpiece: WordPiece vocabulary.
-        corpus: Text for pretraining, whose records are recorded.
+    `corpus`: text for pretraining, whose records are recorded.
     """
 
     recordings: pathlib.Path
@@ -37,7 +32,6 @@ class TextSet:
     corpus: pathlib.Path
 
     def read(self, name):
-        """The text of a recording."""
         content = (self.recordings / name).read_bytes()
         packed = name.endswith(".gz")
         return (gzip.decompress(content) if packed else content).decode()
@@ -47,13 +41,11 @@ class TextSet:
         return [json.loads(row) for row in self.read(name).split("\n")[:-1]]
 
     def vocabulary(self, kind, **settings):
-        """Vocabulary options for "sentencepiece" or "wordpiece"."""
         names = {"sentencepiece": "spm_model_file", "wordpiece": "vocab_file"}
         path = str(getattr(self, kind))
         return tokenization.VocabularyOptions(**{names[kind]: path}, **settings)
 
     def tokenizer(self, kind="sentencepiece", **settings):
-        """The tokenizer of a vocabulary."""
         return tokenization.load(self.vocabulary(kind, **settings))
 
 
@@ -84,5 +76,4 @@ def real_text(shared_dir):
 
 @pytest.fixture(scope="session")
 def text_set(request):
-    """One of TEXT_SETS, named by the parameter of a test."""
     return request.getfixturevalue(request.param)

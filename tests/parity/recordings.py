@@ -16,7 +16,6 @@ _SHARED = ROOT.parent / "shared" / "fixtures"
 
 
 def folders(prefix: str) -> dict[str, pathlib.Path]:
-    """Return the recordings whose names start with `prefix`, by name."""
     return {
         path.name: path
         for parent in (FIXTURES, _SHARED)
@@ -26,13 +25,10 @@ def folders(prefix: str) -> dict[str, pathlib.Path]:
 
 
 def parameters(prefix: str) -> list[str]:
-    """Return the names of recordings, to parametrize a test with."""
     return sorted(folders(prefix))
 
 
 class Recording:
-    """One recorded run: its config, its inputs and its outputs."""
-
     def __init__(self, name: str):
         self.folder = folders(name)[name]
         self.config = AlbertConfig.from_json_file(
@@ -41,7 +37,6 @@ class Recording:
         self.values = dict(np.load(self.folder / "fixture.npz"))
 
     def checkpoint(self, step: int) -> str:
-        """Return the prefix of a recorded checkpoint."""
         return str(self.folder / f"model.ckpt-{step}")
 
     def batch(self, *names: str) -> dict[str, tf.Tensor]:

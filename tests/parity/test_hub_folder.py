@@ -3,21 +3,22 @@
 import json
 import shutil
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.finetuning import registry, task_models
-from albert_tf.model.checkpoints import checkpoint_reader, restoring
-from albert_tf.model.config import AlbertConfig
+from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source, source_options
 from albert_tf.serving.formats import hub_folder
 from albert_tf.serving.services import encoder_service
 from albert_tf.text import tokenization
-from tests.conftest import FIXTURES, PARITY_ATOL
+from tests.albert_tf.model import passes
+from tests.conftest import FIXTURES
+from tests.parity import their_models
+from tests.parity.their_models import assert_close, make_config
 
 pytestmark = pytest.mark.torch
 LENGTH = 96
@@ -26,10 +27,8 @@ TEXTS = [
     "[MASK] slept at the mill – Ivo's “lamp”, 1,024 ropes.",
     "Café [CLS] <pad>\u00a0in\u200b the [MASK] and the boat",
 ]
-VOCABULARIES = {
-    "spm_model_file": "spm.model",
-    "vocab_file": "vocab.txt",
-}
+VOCABULARIES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
+OWN = FIXTURES / "own_text"
 OPTIONS = {
     "rte": {},
     "sts-b": {},
@@ -42,47 +41,36 @@ OPTIONS = {
 }
 
 
-def assert_close(actual, expected):
-    np.testing.assert_allclose(actual, expected, atol=PARITY_ATOL, rtol=0)
-
-
 @pytest.fixture(params=VOCABULARIES)
 def vocabulary(request):
-    path = FIXTURES / "own_text" / VOCABULARIES[request.param]
+    path = OWN / VOCABULARIES[request.param]
     return tokenization.VocabularyOptions(**{request.param: str(path)})
+
+
+@pytest.fixture
+def spm():
+    return tokenization.VocabularyOptions(str(OWN / "spm.model"))
 
 
 def make_encoder(tokenizer):
     return AlbertModel(
-        AlbertConfig(
+        make_config(
             vocab_size=tokenizer.vocab_size,
-            embedding_size=8,
-            hidden_size=16,
-            num_hidden_layers=2,
-            num_attention_heads=2,
-            intermediate_size=24,
-            max_position_embeddings=96,
+            num_hidden_groups=1,
+            inner_group_num=1,
+            max_position_embeddings=LENGTH,
         )
     )
 
 
 def export(folder, model, vocabulary, tokenizer, task=None):
     """Write a folder from a model whose weights are not at their starts."""
-    generator = np.random.default_rng(12345)
-    for variable in model.variables:
-        noise = generator.normal(0, 0.3, variable.shape)
-        variable.assign_add(tf.cast(noise, tf.float32))
-    weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
+    weights = passes.values(passes.fill(model, 0.3))
     config = getattr(model, "encoder", model).config
+    details = hub_folder.details_of(task) if task else None
     hub_folder.write(
         str(folder),
-        hub_folder.Model(
-            config,
-            weights,
-            vocabulary,
-            tokenizer,
-            hub_folder.details_of(task) if task else None,
-        ),
+        hub_folder.Model(config, weights, vocabulary, tokenizer, details),
     )
     return str(folder)
 
@@ -97,12 +85,37 @@ def finetuned(folder, vocabulary, name):
 
 
 def load(folder, architecture):
-    """Load tokenizer and model as their users do."""
     import transformers
 
-    model = getattr(transformers, architecture).from_pretrained(folder)
-    assert model.config.architectures == [type(model).__name__]
-    return transformers.AutoTokenizer.from_pretrained(folder), model.eval()
+    model, _ = their_models.load(folder, architecture)
+    assert model.config.architectures == [architecture]
+    return transformers.AutoTokenizer.from_pretrained(folder), model
+
+
+def service_of(task, model):
+    """The service of a task with the weights of a model."""
+    service = make.of_task(task, model.encoder)
+    for ours, theirs in zip(
+        service.model.variables, model.variables, strict=True
+    ):
+        ours.assign(theirs)
+    return service
+
+
+def assert_same_answers(folder, pairs, service, labels):
+    """What transformers' pipeline says of pairs is what a service says."""
+    import transformers
+
+    ours = service.answer(*map(tf.constant, zip(*pairs, strict=True)))
+    pipeline = transformers.pipeline("text-classification", folder)
+    theirs = pipeline(
+        [{"text": one, "text_pair": other} for one, other in pairs], top_k=None
+    )
+    for row, answers in zip(ours["probabilities"], theirs, strict=True):
+        scores = {answer["label"]: answer["score"] for answer in answers}
+        assert scores.keys() == set(labels)
+        assert_close(row, [scores[label] for label in labels])
+    return ours
 
 
 def test_fill_mask_gives_our_pieces(tmp_path, vocabulary):
@@ -126,28 +139,14 @@ def test_fill_mask_gives_our_pieces(tmp_path, vocabulary):
 
 
 def test_text_classification_gives_our_labels(tmp_path, vocabulary):
-    import transformers
-
     task, model, folder = finetuned(tmp_path, vocabulary, "rte")
-    service = make.of_task(task, model.encoder)
-    for ours, theirs in zip(
-        service.model.variables, model.variables, strict=True
-    ):
-        ours.assign(theirs)
-    pipeline = transformers.pipeline("text-classification", folder)
-    pairs = [(text, other) for text in TEXTS for other in TEXTS[:2]]
     pairs = [
-        (one.replace("[MASK]", "rope"), other.replace("[MASK]", "lamp"))
-        for one, other in pairs
+        (text.replace("[MASK]", "rope"), other.replace("[MASK]", "lamp"))
+        for text in TEXTS
+        for other in TEXTS[:2]
     ]
-    ours = service.answer(*map(tf.constant, zip(*pairs, strict=True)))
-    theirs = pipeline(
-        [{"text": one, "text_pair": other} for one, other in pairs], top_k=None
-    )
-    for row, answers in zip(ours["probabilities"], theirs, strict=True):
-        scores = {answer["label"]: answer["score"] for answer in answers}
-        assert scores.keys() == {"entailment", "not_entailment"}
-        assert_close(row, [scores[label] for label in task.labels])
+    assert task.labels == ("entailment", "not_entailment")
+    assert_same_answers(folder, pairs, service_of(task, model), task.labels)
 
 
 def convert(source, target, name="huggingface", **changes):
@@ -159,30 +158,17 @@ def convert(source, target, name="huggingface", **changes):
     return str(target)
 
 
-def answers_of(folder, pairs):
-    """What transformers' pipeline says, label to score for each pair."""
-    import transformers
-
-    pipeline = transformers.pipeline("text-classification", folder)
-    found = pipeline(
-        [{"text": one, "text_pair": other} for one, other in pairs], top_k=None
-    )
-    return [{a["label"]: a["score"] for a in answers} for answers in found]
-
-
 PAIRS = [("a rope", "a lamp"), ("Ivo slept at the mill.", "the boat")]
 
 
-def test_labels_of_a_run_reach_transformers(tmp_path):
+def test_labels_of_a_run_reach_transformers(tmp_path, spm):
     import transformers
 
-    spm = str(FIXTURES / "own_text" / "spm.model")
-    vocabulary = tokenization.VocabularyOptions(spm_model_file=spm)
-    tokenizer = tokenization.load(vocabulary)
+    tokenizer = tokenization.load(spm)
     values = {
         "task_name": "mnli",
         "max_seq_length": LENGTH,
-        "spm_model_file": spm,
+        "spm_model_file": spm.path,
     }
     task = registry.make(values, tokenizer)
     service = make.of_task(task, make_encoder(tokenizer))
@@ -193,35 +179,26 @@ def test_labels_of_a_run_reach_transformers(tmp_path):
     (run / "albert_config.json").write_text(config.to_json())
     content = {"program": "run_classifier", "options": values}
     (run / "run_options.json").write_text(json.dumps(content))
-    shutil.copy(spm, run / "spm.model")
+    shutil.copy(spm.path, run / "spm.model")
 
     folder = convert(run, tmp_path / "hub")
     loaded = transformers.AutoConfig.from_pretrained(folder)
     assert loaded.id2label == dict(enumerate(task.labels))
     assert loaded.label2id == {name: i for i, name in enumerate(task.labels)}
-    ours = service.answer(*map(tf.constant, zip(*PAIRS, strict=True)))
-    for row, scores in zip(
-        ours["probabilities"], answers_of(folder, PAIRS), strict=True
-    ):
-        assert_close(row, [scores[label] for label in task.labels])
+    assert_same_answers(folder, PAIRS, service, task.labels)
 
 
 def test_labels_of_transformers_reach_predictions_and_exports(
     tmp_path, vocabulary
 ):
-    import transformers
-
-    tokenizer = tokenization.load(vocabulary)
     labels = ["schlecht, sehr", "gut", "weder noch"]
-    config = make_encoder(tokenizer).config
-    theirs = transformers.AlbertForSequenceClassification(
-        transformers.AlbertConfig(
-            **{**vars(config), "hidden_act": "gelu_new"},
-            id2label=dict(enumerate(labels)),
-            label2id={label: index for index, label in enumerate(labels)},
-        )
+    theirs = their_models.make(
+        "AlbertForSequenceClassification",
+        make_encoder(tokenization.load(vocabulary)).config,
+        id2label=dict(enumerate(labels)),
+        label2id={label: index for index, label in enumerate(labels)},
     )
-    theirs.eval().save_pretrained(str(tmp_path / "theirs"))
+    theirs.save_pretrained(str(tmp_path / "theirs"))
     given = source_options.SourceOptions(
         init_checkpoint=str(tmp_path / "theirs"),
         task="classifier",
@@ -231,55 +208,43 @@ def test_labels_of_transformers_reach_predictions_and_exports(
     found = source.find(given)
     service = source.make_service(found, source.make_task(found))
     restoring.restore(service.model, found.checkpoint)
-    ours = service.answer(*map(tf.constant, zip(*PAIRS, strict=True)))
-    assert [name.decode() for name in ours["labels"][0].numpy()] == labels
     folder = convert(
         tmp_path / "theirs", tmp_path / "hub", vocabulary=vocabulary
     )
-    for row, scores in zip(
-        ours["probabilities"], answers_of(folder, PAIRS), strict=True
-    ):
-        assert_close(row, [scores[label] for label in labels])
+    ours = assert_same_answers(folder, PAIRS, service, labels)
+    assert [name.decode() for name in ours["labels"][0].numpy()] == labels
 
 
-WITHOUT_POOLER = {
-    "AlbertForMaskedLM": "AlbertForMaskedLM",
-    "AlbertForQuestionAnswering": "AlbertForQuestionAnswering",
-    "AlbertForTokenClassification": "AlbertForTokenClassification",
-    "AlbertModel": "AlbertModel",
-}
+WITHOUT_POOLER = (
+    "AlbertForMaskedLM",
+    "AlbertForQuestionAnswering",
+    "AlbertForTokenClassification",
+    "AlbertModel",
+)
 
 
 @pytest.mark.parametrize("way", ["huggingface", "tf1", "tf2"])
 @pytest.mark.parametrize("saved", WITHOUT_POOLER)
-def test_models_without_a_pooler_come_back_as_they_were(tmp_path, saved, way):
+def test_models_without_a_pooler_come_back_as_they_were(
+    tmp_path, spm, saved, way
+):
     import torch
-    import transformers
 
-    spm = str(FIXTURES / "own_text" / "spm.model")
-    vocabulary = tokenization.VocabularyOptions(spm_model_file=spm)
-    config = make_encoder(tokenization.load(vocabulary)).config
-    theirs_config = transformers.AlbertConfig(
-        **{**vars(config), "hidden_act": "gelu_new"}
-    )
+    config = make_encoder(tokenization.load(spm)).config
     alone = {"add_pooling_layer": False} if saved == "AlbertModel" else {}
-    theirs = getattr(transformers, saved)(theirs_config, **alone)
-    theirs.eval().save_pretrained(str(tmp_path / "theirs"))
+    theirs = their_models.make(saved, config, **alone)
+    theirs.save_pretrained(str(tmp_path / "theirs"))
     there = convert(
-        tmp_path / "theirs", tmp_path / way / "x", way, vocabulary=vocabulary
+        tmp_path / "theirs", tmp_path / way / "x", way, vocabulary=spm
     )
-    folder = convert(there, tmp_path / "hub", vocabulary=vocabulary)
+    folder = convert(there, tmp_path / "hub", vocabulary=spm)
 
-    written = WITHOUT_POOLER[saved]
-    alone = {"add_pooling_layer": False} if written == "AlbertModel" else {}
-    again, report = getattr(transformers, written).from_pretrained(
-        folder, output_loading_info=True, **alone
-    )
-    assert again.config.architectures == [written]
+    again, report = their_models.load(folder, saved, **alone)
+    assert again.config.architectures == [saved]
     assert not any(map(report.get, ("missing_keys", "unexpected_keys")))
     ids = torch.tensor([[2, 9, 17, 33, 3]])
     with torch.no_grad():
-        expected, actual = (model(ids)[0] for model in (theirs, again.eval()))
+        expected, actual = (model(ids)[0] for model in (theirs, again))
     assert_close(actual.numpy(), expected.numpy())
 
 
@@ -287,11 +252,7 @@ def test_regression_gives_our_number(tmp_path, vocabulary):
     import transformers
 
     task, model, folder = finetuned(tmp_path, vocabulary, "sts-b")
-    service = make.of_task(task, model.encoder)
-    for ours, theirs in zip(
-        service.model.variables, model.variables, strict=True
-    ):
-        ours.assign(theirs)
+    service = service_of(task, model)
     pipeline = transformers.pipeline("text-classification", folder)
     score = service.answer(tf.constant(["a rope"]), tf.constant(["a lamp"]))
     answer = pipeline({"text": "a rope", "text_pair": "a lamp"})

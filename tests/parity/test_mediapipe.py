@@ -31,7 +31,6 @@ TEXTS = ["", "Ivo slept at the mill. " * 20, *test_answer.TEXTS]
 
 
 def ask(path, kind, texts):
-    """The numbers that MediaPipe gives."""
     from mediapipe.tasks.python import text
     from mediapipe.tasks.python.core import base_options
 

@@ -23,7 +23,6 @@ RUNS = {"own_text": (64, 10, 1434), "real_text": (128, 20, 353)}
 
 @pytest.fixture(scope="module", params=TEXT_SETS)
 def run(request):
-    """A recorded run: text set, two lengths and number of records."""
     return request.getfixturevalue(request.param), *RUNS[request.param]
 
 
@@ -88,7 +87,6 @@ def written(run):
 
 
 def lay_out(instances, layout):
-    """The arrays of records."""
     arrays = {
         feature.name: np.zeros([len(instances), *feature.shape])
         for feature in layout

@@ -60,7 +60,6 @@ def read_recorded(text_set, name):
 
 
 def find_source(text_set, name):
-    """The path of the file that a recording was made from."""
     file = f"{name.split('_')[0]}.json"
     mine = text_set.data / "squad" / file
     return str(
@@ -147,7 +146,6 @@ def test_records_on_disk_hold_the_recorded_features(
 
 
 def describe(row, values, windows, questions, is_training):
-    """The recorded features of a window."""
     length = int(values["input_mask"][row].sum())
     for key in ("input_ids", "segment_ids"):
         assert not values[key][row, length:].any()

@@ -36,8 +36,6 @@ NOISE = 1e-8
 
 
 class Table(optimization.keras.optimizers.schedules.LearningRateSchedule):
-    """The learning rate of every update, from a list."""
-
     def __init__(self, rates):
         self.rates = rates
 
@@ -46,8 +44,6 @@ class Table(optimization.keras.optimizers.schedules.LearningRateSchedule):
 
 
 class Held(optimization.keras.optimizers.schedules.LearningRateSchedule):
-    """A learning rate that the test sets."""
-
     def __init__(self):
         self.rate = tf.Variable(0.0)
 
@@ -142,7 +138,6 @@ def recorded_rates(name, folder):
 
 @pytest.fixture(params=recordings.parameters("original_tiny"))
 def replayed(request, tmp_path_factory):
-    """A recording and the learning rates of its updates."""
     recording = recordings.Recording(request.param)
     folder = tmp_path_factory.getbasetemp()  # Nothing is written there.
     return recording, recorded_rates(request.param, folder)

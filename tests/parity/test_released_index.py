@@ -17,7 +17,6 @@ INDEX = json.loads((FIXTURES / "released_index.json").read_text())
 
 
 def save(variables, prefix):
-    """Write variables by name, as TensorFlow 1's Saver does."""
     names = sorted(variables)
     tf.raw_ops.SaveV2(
         prefix=str(prefix),
@@ -28,7 +27,6 @@ def save(variables, prefix):
 
 
 def random_variables(index):
-    """Values for the variables of an index."""
     generator = np.random.default_rng(5)
     return {
         name: generator.standard_normal(shape, np.float32)
@@ -39,7 +37,6 @@ def random_variables(index):
 
 
 def convert(variables, config_file, tmp_path):
-    """A reader of what a checkpoint becomes."""
     save(variables, tmp_path / "model.ckpt-best")
     target = str(tmp_path / "back" / "model.ckpt-best")
     convert_checkpoint.run(

@@ -48,7 +48,6 @@ RECORDED = [
 
 
 def read_lines(path):
-    """All lines of a corpus, whatever it is packed in."""
     if path.name.endswith(".tar.xz"):
         with tarfile.open(path) as archive:
             files = [archive.extractfile(member) for member in archive]
@@ -128,7 +127,6 @@ def lower(request):
 
 
 def recorded_cases(text_set, name, count, lower):
-    """The rows of one case."""
     rows = text_set.read_rows(name)
     assert len(rows) == count
     cases = [case for case in rows if case["lower"] is lower]

@@ -92,7 +92,6 @@ def read_ours(model, folder, architecture):
 
 
 def outputs_of(model, batch):
-    """As NumPy arrays."""
     import torch
 
     inputs = {

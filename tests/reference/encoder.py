@@ -31,7 +31,6 @@ ACTIVATIONS = {
 
 
 def keep_all(place, block, x):
-    """No dropout."""
     return x
 
 
@@ -85,7 +84,6 @@ class Encoder:
         return self.dense(embedded, "bert/encoder/embedding_hidden_mapping_in")
 
     def scopes(self):
-        """The scope of each block, in order of application."""
         config = self.config
         for layer in range(config.num_hidden_layers):
             group = layer * config.num_hidden_groups // config.num_hidden_layers
@@ -96,7 +94,6 @@ class Encoder:
                 )
 
     def attend(self, x, mask, scope, block):
-        """Attention, residual and norm; a loop over the heads."""
         heads = self.config.num_attention_heads
         size = x.shape[-1] // heads
         query, key, value = (
@@ -120,7 +117,6 @@ class Encoder:
         )
 
     def feed_forward(self, x, scope, block, activation=gelu):
-        """Two dense layers, residual and norm."""
         y = activation(self.dense(x, f"{scope}/{self.inner}"))
         y = self.dense(y, f"{scope}/{self.outer}")
         return self.norm(
@@ -178,5 +174,4 @@ class BrightmartEncoder(Encoder):
         return embedded
 
     def scopes(self):
-        """The same for every layer."""
         return ["bert/encoder/layer_shared"] * self.config.num_hidden_layers

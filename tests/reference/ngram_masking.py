@@ -95,14 +95,12 @@ class Masker:
         return MaskedSequence(output, chosen, labels, token_boundary)
 
     def _budget(self, length: int) -> int:
-        """Return how many pieces of a sequence of `length` to predict."""
         share = round(length * self._options.masked_lm_prob)
         return min(self._options.max_predictions_per_seq, max(1, share))
 
     def _replace(
         self, output: list[int], position: int, rng: random.Random
     ) -> None:
-        """Decide about one chosen piece: [MASK], itself or a random piece."""
         if rng.random() < _MASK_PROB:
             output[position] = self._vocabulary.mask_id
         elif rng.random() >= _KEEP_PROB:
@@ -135,8 +133,6 @@ def find_words(
 
 @dataclasses.dataclass(frozen=True)
 class Runs:
-    """The runs of neighbouring words of one sequence."""
-
     words: list[list[int]]  # Positions of each word.
     budget: int  # Most pieces to choose.
     cumulative: list[float]  # Distribution of the number of words of a run.
@@ -178,7 +174,6 @@ class Runs:
 def _permute(
     output: list[int], positions: Sequence[int], rng: random.Random
 ) -> None:
-    """Exchange the pieces at ascending `positions` with each other."""
     sources = list(positions)
     rng.shuffle(sources)
     pieces = [output[source] for source in sources]
