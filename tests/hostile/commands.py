@@ -13,8 +13,8 @@ import stat
 import tempfile
 
 from albert_tf.common import options
-from tests.hostile import valid_inputs
 
+LENGTH, PREDICTIONS = 32, 5
 STATUSES = {0, 1, 2, 42, 130}
 _MODEL = {
     "albert_config_file": "{inputs}/config.json",
@@ -24,7 +24,7 @@ _FINETUNING = {
     **_MODEL,
     "init_checkpoint": "{inputs}/pretrained",
     "output_dir": "{out}/run",
-    "max_seq_length": valid_inputs.LENGTH,
+    "max_seq_length": LENGTH,
     "do_train": True,
     "train_batch_size": 4,
     "train_step": 1,
@@ -33,8 +33,8 @@ _WRITER = {
     "input_file": "{inputs}/text.txt",
     "output_file": "{out}/train.tfrecord",
     "spm_model_file": "{inputs}/spm.model",
-    "max_seq_length": valid_inputs.LENGTH,
-    "max_predictions_per_seq": valid_inputs.PREDICTIONS,
+    "max_seq_length": LENGTH,
+    "max_predictions_per_seq": PREDICTIONS,
     "dupe_factor": 1,
     "num_workers": 1,
 }
@@ -42,7 +42,12 @@ _WRITER = {
 COMMANDS: dict[str, dict[str, object]] = {
     "albert_tf.run_pretraining:PretrainingOptions": {
         **_MODEL,
-        **valid_inputs.RUN,
+        "num_train_steps": 2,
+        "num_warmup_steps": 1,
+        "train_batch_size": 4,
+        "learning_rate": 0.001,
+        "max_seq_length": LENGTH,
+        "max_predictions_per_seq": PREDICTIONS,
         "input_file": "{inputs}/records/train.tfrecord",
         "output_dir": "{out}/run",
     },
@@ -99,7 +104,7 @@ COMMANDS: dict[str, dict[str, object]] = {
         "input_file": "{inputs}/glue/RTE/train.tsv",
         "output_file": "{out}/rte.tfrecord",
         "spm_model_file": "{inputs}/spm.model",
-        "max_seq_length": valid_inputs.LENGTH,
+        "max_seq_length": LENGTH,
         "num_workers": 1,
     },
     "data_prep.extract_passages:Options": {
@@ -165,7 +170,7 @@ class Workspace:
     """A folder for one command; nothing in it may change but `out`."""
 
     root: pathlib.Path
-    inputs: valid_inputs.Inputs
+    inputs: pathlib.Path
 
     def make(self) -> None:
         for name in ("here", "out", "home", "temp", "beside"):
@@ -184,7 +189,7 @@ class Workspace:
     def place(self, copies, files) -> None:
         """`files`: name to content, or to a function of that before."""
         for name in copies:
-            source = self.inputs[name]
+            source = self.inputs / name
             copy = shutil.copytree if source.is_dir() else shutil.copy
             copy(source, self.here / source.name)
         for name, content in files.items():
@@ -214,7 +219,7 @@ class Workspace:
     def fill(self, value: object) -> str:
         text = str(value)
         for key, path in (
-            ("{inputs}", self.inputs.folder),
+            ("{inputs}", self.inputs),
             ("{here}", self.here),
             ("{out}", self.out),
         ):
@@ -238,7 +243,7 @@ class Workspace:
             path: facts
             for path, facts in found.items()
             if not path.startswith(("out", "temp/__autograph_generated"))
-        } | {f"inputs/{k}": v for k, v in snapshot(self.inputs.folder).items()}
+        } | {f"inputs/{k}": v for k, v in snapshot(self.inputs).items()}
 
 
 def snapshot(folder: pathlib.Path) -> dict[str, tuple]:

@@ -1,5 +1,6 @@
 """Fixtures of the hostile tests: valid files, made once."""
 
+import pathlib
 import shutil
 
 import pytest
@@ -10,12 +11,12 @@ from tests.hostile.readers import READERS
 
 
 @pytest.fixture(scope="session")
-def inputs(tmp_path_factory, tiny_vocab) -> valid_inputs.Inputs:
+def inputs(tmp_path_factory, tiny_vocab) -> pathlib.Path:
     return valid_inputs.build(tmp_path_factory.mktemp("inputs"), tiny_vocab)
 
 
 @pytest.fixture(scope="session")
-def texts(tmp_path_factory, tiny_vocab) -> valid_inputs.Inputs:
+def texts(tmp_path_factory, tiny_vocab) -> pathlib.Path:
     return valid_inputs.build_texts(
         tmp_path_factory.mktemp("texts"), tiny_vocab
     )
@@ -25,12 +26,12 @@ def texts(tmp_path_factory, tiny_vocab) -> valid_inputs.Inputs:
 def reader_files(inputs, tmp_path, request):
     """A copy of what a reader reads: the whole, and the file to be damaged."""
     reader = READERS[request.param]
-    source = inputs[reader.source]
+    source = inputs / reader.source
     copy = tmp_path / "copy" / source.name
     copy.parent.mkdir()
     (shutil.copytree if source.is_dir() else shutil.copy)(source, copy)
     if reader.source == "features":
-        shutil.copy(inputs["spm.model"], copy)
+        shutil.copy(inputs / "spm.model", copy)
     return reader, copy, copy / reader.damaged
 
 

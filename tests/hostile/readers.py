@@ -35,7 +35,7 @@ from albert_tf.training import run_card, run_folder
 from data_prep import inspect_records, make_demo_data, split_sentences
 from data_prep.vocabulary import text
 from data_prep.writer import corpus, decoding, units
-from tests.hostile import valid_inputs
+from tests.hostile import commands
 
 Path = pathlib.Path
 
@@ -84,9 +84,7 @@ def vocabulary_text(path: Path) -> None:
 def pretraining_records(path: Path) -> None:
     record_check.check_records(
         [str(path)],
-        record_check.Expected(
-            valid_inputs.LENGTH, valid_inputs.PREDICTIONS, 400
-        ),
+        record_check.Expected(commands.LENGTH, commands.PREDICTIONS, 400),
     )
     for _ in tfrecord.read_records(str(path)):
         pass
@@ -101,7 +99,7 @@ def passages(folder: Path) -> None:
     record_check.check_records(
         [path],
         record_check.Expected(
-            valid_inputs.LENGTH, 0, 400, has_masks=False, kind="passages"
+            commands.LENGTH, 0, 400, has_masks=False, kind="passages"
         ),
     )
     for record in tfrecord.read_records(path):
@@ -113,7 +111,7 @@ def inspected(path: Path) -> None:
 
 
 def task(name: str, inputs_path: Path) -> base.Task:
-    return glue.GlueTask(name, letters(inputs_path), valid_inputs.LENGTH)
+    return glue.GlueTask(name, letters(inputs_path), commands.LENGTH)
 
 
 def letters(folder: Path) -> wordpiece.WordPieceTokenizer:
@@ -136,7 +134,7 @@ def own_pairs(path: Path) -> object:
 def vectors(kind: str) -> Callable[[Path], object]:
     def read(path: Path) -> object:
         options = embedding.EmbeddingOptions(train_examples=kind)
-        given = letters(path.parent), valid_inputs.LENGTH, options
+        given = letters(path.parent), commands.LENGTH, options
         return embedding.EmbeddingTask(*given).read(str(path), base.TRAIN)
 
     return read
@@ -173,7 +171,7 @@ def feature_file(folder: Path) -> None:
     rte = glue.GlueTask(
         "rte",
         tokenization.Tokenizer(str(folder / "spm.model")),
-        valid_inputs.LENGTH,
+        commands.LENGTH,
     )
     found = features.opened(rte, path, None, "train", "train_feature_file")
     shuffled = features.shuffled(found, rte, str(folder / "shuffled"))

@@ -4,7 +4,7 @@ import io
 import json
 
 from albert_tf.data import examples, layouts, tfrecord
-from tests.hostile import valid_inputs
+from tests.hostile import commands
 from tests.hostile.cases import (
     CLASSIFIER,
     CONVERT,
@@ -19,9 +19,7 @@ from tests.hostile.cases import (
 
 def numbers(name: str, *values: object, **changes):
     """Records without a manifest; the 2nd has other numbers at the start."""
-    layout = layouts.pretraining_layout(
-        valid_inputs.LENGTH, valid_inputs.PREDICTIONS
-    )
+    layout = layouts.pretraining_layout(commands.LENGTH, commands.PREDICTIONS)
 
     def change(whole: bytes) -> bytes:
         messages = list(tfrecord.read_frames(io.BytesIO(whole)))

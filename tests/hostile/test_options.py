@@ -8,9 +8,9 @@ from hypothesis import strategies
 
 from albert_tf.common import options
 from tests import test_option_names
-from tests.hostile import commands, sampling, valid_inputs
+from tests.hostile import commands, sampling
 
-NOWHERE = valid_inputs.Inputs(pathlib.Path("/nowhere"))
+NOWHERE = pathlib.Path("/nowhere")
 CHARACTERS = strategies.characters(exclude_categories=())  # Halves, too.
 # By the type of an option. What absl or a rule of ours does not refuse is an
 # option that works, as far as options alone can tell.

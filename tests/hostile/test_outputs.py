@@ -69,7 +69,7 @@ def test_an_input_is_never_an_output(try_it, prepared, writes):
     found = [f for f in whole if f.startswith(f"--{writes.reads}=")]
     source = found[0].split("=", 1)[1] if found else prepared.here / "a file"
     if not found and writes.reads == "albert_config_file":
-        source = prepared.inputs["config.json"]
+        source = prepared.inputs / "config.json"
     with open(source, "rb") as stream:
         content = stream.read()
     for number, ending in enumerate(writes.endings):
@@ -183,6 +183,6 @@ def test_every_file_of_a_run_is_known_before(inputs):
         *("checkpoint", "model.ckpt-*", "rte-*.tfrecord*"),
     ]
     for name in ("rte", "pretrained"):
-        for path in filter(pathlib.Path.is_file, inputs[name].iterdir()):
+        for path in filter(pathlib.Path.is_file, (inputs / name).iterdir()):
             patterns = (*run_folder._RESULTS, *others)
             assert any(map(path.match, patterns)), path

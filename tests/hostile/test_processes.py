@@ -108,7 +108,7 @@ def test_full_disk(workspace, short):
 )
 def test_the_same_command_succeeds_when_there_is_room(workspace, short, most):
     """As the message promises; no half of the result is in its way."""
-    changes, path = {}, workspace.inputs["glue/RTE/train.tsv"]
+    changes, path = {}, workspace.inputs / "glue/RTE/train.tsv"
     if short == "create_finetuning_data":
         rows = path.read_text().splitlines(keepends=True)
         changes["input_file"] = workspace.here / "train.tsv"

@@ -1,6 +1,5 @@
 """Small valid files of every kind; the tests damage copies of them."""
 
-import dataclasses
 import gzip
 import io
 import json
@@ -12,150 +11,101 @@ import tarfile
 import pyarrow
 from backports import zstd
 
-from albert_tf import (
-    convert_checkpoint,
-    export,
-    run_classifier,
-    run_pretraining,
-)
 from albert_tf.common import options
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.text import normalization
-from data_prep import (
-    create_finetuning_data,
-    create_pretraining_data,
-    make_demo_data,
-)
+from albert_tf.text import normalization, wordpiece
+from data_prep import make_demo_data
 from data_prep.demo import story_world
 from tests import own_tasks, sentence_folders
 from tests.conftest import tiny_config
-from tests.hostile import tables
-
-LENGTH = 32
-PREDICTIONS = 5
-RUN = {
-    "num_train_steps": 2,
-    "num_warmup_steps": 1,
-    "train_batch_size": 4,
-    "learning_rate": 0.001,
-    "max_seq_length": LENGTH,
-    "max_predictions_per_seq": PREDICTIONS,
-}
+from tests.hostile import commands, tables
 
 
-def flags(**values) -> list[str]:
-    """Options as a command line has them; None leaves one out."""
-    return [f"--{k}={v}" for k, v in values.items() if v is not None]
+def do(inputs: pathlib.Path, short: str, **changes) -> None:
+    """Run a command in this process; it must succeed."""
+    name = commands.SHORT[short]
+    flags = commands.Workspace(inputs, inputs).flags(name, changes)
+    status = options.run_inside(*commands.load(name), flags)
+    assert status == 0, (name, changes)
 
 
-def do(module, options_name, **values) -> None:
-    options_class = getattr(module, options_name)
-    status = options.run_inside(module.run, options_class, flags(**values))
-    assert status == 0, (module.__name__, values)
-
-
-@dataclasses.dataclass(frozen=True)
-class Inputs:
-    folder: pathlib.Path
-
-    def __getitem__(self, name: str) -> pathlib.Path:
-        return self.folder / name
-
-
-def build(folder: pathlib.Path, vocabulary: str) -> Inputs:
+def build(folder: pathlib.Path, vocabulary: str) -> pathlib.Path:
     """Write all files; `vocabulary` is a SentencePiece model of 400 pieces."""
-    inputs = build_texts(folder, vocabulary)
-    _train(inputs)
-    return inputs
+    _train(build_texts(folder, vocabulary))
+    return folder
 
 
-def build_texts(folder: pathlib.Path, vocabulary: str) -> Inputs:
+def build_texts(inputs: pathlib.Path, vocabulary: str) -> pathlib.Path:
     """Write the files that take no training; see `build`."""
-    inputs = Inputs(folder)
-    shutil.copy(vocabulary, inputs["spm.model"])
-    normalization.write(str(inputs["spm.model"]), normalization.Normalization())
-    inputs["config.json"].write_text(tiny_config().to_json())
-    _write_texts(inputs)
-    _write_tasks(inputs)
+    shutil.copy(vocabulary, inputs / "spm.model")
+    normalization.write(
+        str(inputs / "spm.model"), normalization.Normalization()
+    )
+    for name, content in (_texts() | ROWS | _tasks()).items():
+        path = inputs / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        packed = content.encode() if isinstance(content, str) else content
+        path.write_bytes(packed)
+    own_tasks.write_race(inputs / "race", middle=2, high=2)
+    make_demo_data.claim_folder(make_demo_data.DemoOptions(f"{inputs}/demo"))
     _write_records(inputs)
     return inputs
 
 
-def _write_texts(inputs: Inputs) -> None:
+def _texts() -> dict[str, str | bytes]:
+    """Corpora, and a vocabulary of letters."""
     text = story_world.make_corpora(7, 20, 1)[0]
-    inputs["text.txt"].write_text(text)
     stories = [s for s in text.split("\n\n") if s.strip()]
-    lines = [json.dumps({"text": story}) for story in stories]
-    inputs["text.jsonl"].write_text("\n".join(lines) + "\n")
-    _write_tables(inputs, stories)
-    _pack(inputs, text.encode())
-    letters = "abcdefghijklmnopqrstuvwxyz.,?!'-"
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    pieces += [*letters, *(f"##{letter}" for letter in letters)]
-    inputs["vocab.txt"].write_text("\n".join(pieces) + "\n")
-
-
-def _write_tables(inputs: Inputs, stories: list[str]) -> None:
     table = pyarrow.table({"text": stories, "id": range(len(stories))})
-    inputs["text.parquet"].write_bytes(tables.parquet(table))
-    inputs["text.arrow"].write_bytes(tables.arrow(table))
-    inputs["text.file.arrow"].write_bytes(
-        tables.arrow(table, pyarrow.ipc.new_file)
-    )
-
-
-def _pack(inputs: Inputs, text: bytes) -> None:
-    inputs["text.txt.gz"].write_bytes(gzip.compress(text, mtime=0))
-    inputs["text.txt.xz"].write_bytes(lzma.compress(text))
-    inputs["text.txt.zst"].write_bytes(zstd.compress(text))
-    with tarfile.open(inputs["text.tar.gz"], "w:gz") as archive:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as stream:
         member = tarfile.TarInfo("text.txt")
         member.size = len(text)
-        archive.addfile(member, io.BytesIO(text))
+        stream.addfile(member, io.BytesIO(text.encode()))
+    letters = "abcdefghijklmnopqrstuvwxyz.,?!'-"
+    pieces = [*wordpiece.SPECIAL_PIECES, *letters, *(f"##{x}" for x in letters)]
+    return {
+        "text.txt": text,
+        "text.jsonl": "".join(f"{json.dumps({'text': s})}\n" for s in stories),
+        "text.parquet": tables.parquet(table),
+        "text.arrow": tables.arrow(table),
+        "text.file.arrow": tables.arrow(table, pyarrow.ipc.new_file),
+        "text.txt.gz": gzip.compress(text.encode(), mtime=0),
+        "text.txt.xz": lzma.compress(text.encode()),
+        "text.txt.zst": zstd.compress(text.encode()),
+        "text.tar.gz": archive.getvalue(),
+        "vocab.txt": "\n".join(pieces) + "\n",
+        "config.json": tiny_config().to_json(),
+    }
 
 
-def _write_tasks(inputs: Inputs) -> None:
-    for layout in glue_tasks.TASKS.values():
-        for split in layout.splits.values():
-            path = inputs["glue"] / split.file
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(tsv(layout, split, 6))
-    inputs["squad.json"].write_text(json.dumps(own_tasks.squad("dev", 1)))
-    own_tasks.write_race(inputs["race"], middle=2, high=2)
-    options_of_data = make_demo_data.DemoOptions(str(inputs["demo"]))
-    make_demo_data.claim_folder(options_of_data)
-    inputs["pairs.tsv"].write_text(
-        "id\ttext\ttext_pair\na\tIvo slept.\tIvo was awake.\n"
-        "b\tMara gave Ivo the ring.\tIvo has the ring.\n"
-    )
-    inputs["pairs.csv"].write_text(
-        'id,text,text_pair\na,"Ivo\nslept, he said.",Ivo was awake.\n'
-        'b,"""Mara"" slept",\n'
-    )
-    inputs["pairs.jsonl"].write_text(
-        '{"id": "a", "text": "Ivo slept.", "text_pair": "Ivo was awake."}\n'
-        '{"id": "b", "text": "Mara slept.", "text_pair": "Ivo slept."}\n'
-    )
-    inputs["scored.jsonl"].write_text(
-        '{"text": "Ivo slept.", "text_pair": "Ivo woke.", "score": 0.5}\n'
-        '{"text": "Mara slept.", "text_pair": "It rains.", "score": "0"}\n'
-    )
-    inputs["triplets.csv"].write_text(
-        'text,positive,negative\nIvo slept.,"Ivo, he slept.",It rains.\n'
-        "Mara woke.,Mara is awake.,Ivo slept.\n"
-    )
-    inputs["queries.jsonl"].write_text(
-        '{"id": "a", "text": "Ivo slept."}\n{"id": 7, "text": "Mara sat."}\n'
-        '{"query": "Who slept?", "relevant": ["a"]}\n'
-    )
-    inputs["questions.jsonl"].write_text(
-        '{"question": "Who slept?", "context": "Ivo slept at the mill."}\n'
-    )
-    inputs["tags.conll"].write_text("Ivo\tB-PER\nslept\tO\n\nMara\tB-PER\n")
-    inputs["spans.jsonl"].write_text(
-        '{"text": "Ivo", "spans": [{"start": 0, "end": 3, "label": "A"}]}'
-    )
-    inputs["request.json"].write_text('{"text": "Ivo slept.", "id": 1}')
+ROWS: dict[str, str | bytes] = {
+    "pairs.tsv": "id\ttext\ttext_pair\na\tIvo slept.\tIvo was awake.\n"
+    "b\tMara gave Ivo the ring.\tIvo has the ring.\n",
+    "pairs.csv": 'id,text,text_pair\na,"Ivo\nslept, he said.",Ivo was awake.\n'
+    'b,"""Mara"" slept",\n',
+    "pairs.jsonl": '{"id": "a", "text": "Ivo slept.", "text_pair": "Ivo."}\n'
+    '{"id": "b", "text": "Mara slept.", "text_pair": "Ivo slept."}\n',
+    "scored.jsonl": '{"text": "Ivo slept.", "text_pair": "I.", "score": 0.5}\n'
+    '{"text": "Mara slept.", "text_pair": "It rains.", "score": "0"}\n',
+    "triplets.csv": "text,positive,negative\n"
+    'Ivo slept.,"Ivo, he slept.",It rains.\nMara woke.,Mara.,Ivo slept.\n',
+    "queries.jsonl": '{"id": "a", "text": "Ivo."}\n{"id": 7, "text": "Mara."}\n'
+    '{"query": "Who slept?", "relevant": ["a"]}\n',
+    "questions.jsonl": '{"question": "Who?", "context": "Ivo slept there."}\n',
+    "tags.conll": "Ivo\tB-PER\nslept\tO\n\nMara\tB-PER\n",
+    "spans.jsonl": '{"text": "Ivo", "spans": '
+    '[{"start": 0, "end": 3, "label": "A"}]}',
+}
+
+
+def _tasks() -> dict[str, str | bytes]:
+    found: dict[str, str | bytes] = {
+        f"glue/{split.file}": tsv(layout, split, 6)
+        for layout in glue_tasks.TASKS.values()
+        for split in layout.splits.values()
+    }
+    return {**found, "squad.json": json.dumps(own_tasks.squad("dev", 1))}
 
 
 def tsv(layout: glue_tasks.TaskSpec, split: glue_tasks.Split, rows: int) -> str:
@@ -174,81 +124,37 @@ def tsv(layout: glue_tasks.TaskSpec, split: glue_tasks.Split, rows: int) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _write_records(inputs: Inputs) -> None:
-    instances = {"max_predictions_per_seq": PREDICTIONS, "dupe_factor": 1}
+def _write_records(inputs: pathlib.Path) -> None:
     for folder, changes in (
-        ("records", instances),
-        ("unmasked", {**instances, "masking_time": "training"}),
-        ("passages", {"records": "passages"}),
+        ("records", {}),
+        ("unmasked", {"masking_time": "training"}),
+        (
+            "passages",
+            {
+                "records": "passages",
+                "max_predictions_per_seq": None,
+                "dupe_factor": None,
+            },
+        ),
     ):
-        do(
-            create_pretraining_data,
-            "CreatePretrainingDataOptions",
-            input_file=inputs["text.txt"],
-            output_file=inputs[f"{folder}/train.tfrecord"],
-            spm_model_file=inputs["spm.model"],
-            max_seq_length=LENGTH,
-            num_workers=1,
-            **changes,
-        )
+        output = f"{inputs}/{folder}/train.tfrecord"
+        do(inputs, "create_pretraining_data", output_file=output, **changes)
+    output = f"{inputs}/features/rte.tfrecord"
     do(
-        create_finetuning_data,
-        "FinetuningDataOptions",
-        task_name="rte",
-        input_file=inputs["glue/RTE/train.tsv"],
-        output_file=inputs["features/rte.tfrecord"],
-        spm_model_file=inputs["spm.model"],
+        inputs,
+        "create_finetuning_data",
+        output_file=output,
         is_training=True,
-        max_seq_length=LENGTH,
-        num_workers=1,
     )
 
 
-def _train(inputs: Inputs) -> None:
-    model = {
-        "albert_config_file": inputs["config.json"],
-        "spm_model_file": inputs["spm.model"],
-    }
-    do(
-        run_pretraining,
-        "PretrainingOptions",
-        **model,
-        **RUN,
-        input_file=inputs["records/train.tfrecord"],
-        output_dir=inputs["pretrained"],
-    )
-    shared = {
-        **model,
-        "init_checkpoint": inputs["pretrained"],
-        "max_seq_length": LENGTH,
-        "do_train": True,
-        "do_eval": True,
-        "train_batch_size": 4,
-        "train_step": 1,
-    }
-    do(
-        run_classifier,
-        "ClassifierOptions",
-        **shared,
-        data_dir=inputs["glue"],
-        task_name="rte",
-        do_predict=True,
-        output_dir=inputs["rte"],
-    )
-    shutil.copytree(inputs["rte"], inputs["rte_again"])
-    do(
-        convert_checkpoint,
-        "ConvertOptions",
-        **{"from": inputs["pretrained"]},
-        to=inputs["huggingface"],
-        format="huggingface",
-    )
-    sentence_folders.write(
-        inputs["sentences"], ["Pooling", "Dense", "Normalize"]
-    )
-    do(
-        export,
-        "ExportOptions",
-        run_dir=inputs["rte"],
-        export_dir=inputs["served"],
-    )
+def _train(inputs: pathlib.Path) -> None:
+    do(inputs, "run_pretraining", output_dir=inputs / "pretrained")
+    rte = inputs / "rte"
+    flags = dict.fromkeys(("do_eval", "do_predict"), True)
+    do(inputs, "run_classifier", output_dir=rte, **flags)
+    shutil.copytree(rte, inputs / "rte_again")
+    do(inputs, "convert_checkpoint", to=inputs / "huggingface")
+    modules = ["Pooling", "Dense", "Normalize"]
+    sentence_folders.write(inputs / "sentences", modules)
+    do(inputs, "export", export_dir=inputs / "served")

@@ -27,85 +27,70 @@ RUN = (
     "/test_results.tsv",
     "/RTE.tsv",
 )
+
+
+def pieces(command: str, *endings: str) -> Writes:
+    endings = (*endings, ".normalization.json")
+    return Writes(command, "output_prefix", endings, "input_file")
+
+
+def file(command, *endings: str, reads="input_file", **changes) -> Writes:
+    return Writes(command, "output_file", endings or ("",), reads, changes)
+
+
+def folder(command, reads: str | None, *endings: str, **changes) -> Writes:
+    return Writes(command, "output_dir", endings or RUN, reads, changes)
+
+
+def converted(*endings: str, **changes: object) -> Writes:
+    command = "convert_checkpoint"
+    return Writes(command, "to", endings, "albert_config_file", changes)
+
+
 WRITES = (
-    Writes(
-        "train_wordpiece",
-        "output_prefix",
-        (".txt", ".normalization.json"),
-        "input_file",
-    ),
-    Writes(
-        "train_sentencepiece",
-        "output_prefix",
-        (".model", ".vocab", ".normalization.json"),
-        "input_file",
-    ),
-    Writes("split_sentences", "output_file", ("",), "input_file"),
-    Writes("extract_passages", "output_file", ("",), "squad_file"),
-    Writes("make_word_embeddings", "output_file", ("",), "input_file"),
-    Writes(
-        "create_finetuning_data", "output_file", ("", ".json"), "input_file"
-    ),
-    Writes(
+    pieces("train_wordpiece", ".txt"),
+    pieces("train_sentencepiece", ".model", ".vocab"),
+    file("split_sentences"),
+    file("extract_passages", reads="squad_file"),
+    file("make_word_embeddings"),
+    file("create_finetuning_data", "", ".json"),
+    file(
         "create_pretraining_data",
-        "output_file",
-        ("", ".manifest.json", ".card.md", ".card.png"),
-        "input_file",
+        *("", ".manifest.json", ".card.md", ".card.png"),
     ),
-    Writes(
+    file(
         "create_pretraining_data",
-        "output_file",
-        ("-00001-of-00002", "-00000-of-00002.card.md"),
-        "spm_model_file",
-        {"num_shards": 2},
+        *("-00001-of-00002", "-00000-of-00002.card.md"),
+        reads="spm_model_file",
+        num_shards=2,
     ),
-    Writes("predict", "output_file", ("",), "input_file"),
-    Writes(
-        "convert_checkpoint",
-        "to",
-        (
-            "/config.json",
-            "/model.safetensors",
-            "/README.md",
-            "/spiece.model",
-            "/spiece.normalization.json",
-            "/tokenizer.json",
-            "/tokenizer_config.json",
-            "/special_tokens_map.json",
-        ),
-        "albert_config_file",
+    file("predict"),
+    converted(
+        *("/config.json", "/model.safetensors", "/README.md"),
+        *("/spiece.model", "/spiece.normalization.json", "/tokenizer.json"),
+        *("/tokenizer_config.json", "/special_tokens_map.json"),
     ),
-    *(
-        Writes(
-            "convert_checkpoint",
-            "to",
-            (".index", ".data-00000-of-00001"),
-            "albert_config_file",
-            {"format": kind},
-        )
-        for kind in ("tf1", "tf2")
-    ),
-    Writes(
+    converted(".index", ".data-00000-of-00001", format="tf1"),
+    converted(".index", ".data-00000-of-00001", format="tf2"),
+    folder(
         "make_demo_data",
-        "output_dir",
-        ("/corpus/train.txt", "/glue/CoLA/dev.tsv", "/ABOUT.txt"),
         None,
+        *("/corpus/train.txt", "/glue/CoLA/dev.tsv", "/ABOUT.txt"),
     ),
-    Writes("run_pretraining", "output_dir", RUN, "albert_config_file"),
-    Writes("run_classifier", "output_dir", RUN, "albert_config_file"),
-    Writes(
+    folder("run_pretraining", "albert_config_file"),
+    folder("run_classifier", "albert_config_file"),
+    folder(
         "run_classifier",
-        "output_dir",
-        ("/scores.md", "/RTE.tsv"),
         "albert_config_file",
-        {"num_runs": 2},
+        *("/scores.md", "/RTE.tsv"),
+        num_runs=2,
     ),
-    Writes("run_squad", "output_dir", RUN, "train_file"),
-    Writes("run_race", "output_dir", RUN, "albert_config_file"),
-    Writes("run_embeddings", "output_dir", RUN, "train_file"),
-    Writes("run_tagger", "output_dir", RUN, "albert_config_file"),
-    Writes("distill", "output_dir", RUN, "train_file"),
-    Writes("run_glue", "output_dir", ("/glue_table.md",), "vocab_file"),
+    folder("run_squad", "train_file"),
+    folder("run_race", "albert_config_file"),
+    folder("run_embeddings", "train_file"),
+    folder("run_tagger", "albert_config_file"),
+    folder("distill", "train_file"),
+    folder("run_glue", "vocab_file", "/glue_table.md"),
     Writes("run_glue", "submission_file", ("",), "vocab_file"),
-    Writes("ensemble", "output_dir", ("/ensemble.json", *RUN[1:]), None),
+    folder("ensemble", None, "/ensemble.json", *RUN[1:]),
 )
