@@ -70,6 +70,45 @@ RECIPE_NUMBERS = {
     "race_v1": (2e-5, 32, 12000, 1000, 512, 0.1),
     "race": (1e-5, 32, 12000, 1000, 512, 0.0),
 }
+
+
+def numbers(batch, rate, steps, warmup, **others):
+    return {
+        "train_batch_size": batch,
+        "learning_rate": rate,
+        "num_train_steps": steps,
+        "num_warmup_steps": warmup,
+        **others,
+    }
+
+
+OF_BERT = {
+    "sentence_objective": "nsp",
+    "max_seq_length": 512,
+    "max_predictions_per_seq": 77,
+}
+OF_ROBERTA = {"records": "passages", "max_seq_length": 512}
+ADAM = {"optimizer": "adamw"}
+OF_PAPERS = {
+    # BERT A.2 (arXiv 1810.04805); Adam is that of its release.
+    "bert": OF_BERT
+    | ADAM
+    | numbers(256, 1e-4, 1_000_000, 10_000, bias_correction=False),
+    "bert_data": OF_BERT | {"ngram": 1, "do_whole_word_mask": False},
+    # RoBERTa, table 9 (arXiv 1907.11692), the column of base.
+    "roberta": OF_ROBERTA
+    | ADAM
+    | numbers(8192, 6e-4, 500_000, 24_000, beta_2=0.98)
+    | {"sentence_objective": "none"},
+    "roberta_data": OF_ROBERTA | {"cross_documents": True},
+    # XLNet, table 8 (arXiv 1906.08237); 85 pieces: its README.
+    "xlnet": numbers(8192, 4e-4, 500_000, 40_000, objective="plm")
+    | {"masked_lm_budget": 85},
+    # T5, section 3.1.2 (arXiv 1910.10683): 2 ** 19 steps; rate and warm-up are
+    # ours.
+    "t5": numbers(128, 1e-4, 524_288, 10_000, objective="spans")
+    | {"masked_lm_budget": 77},
+}
 # One that trains nothing, and our own.
 OTHER_RECIPES = {"ax", "cola_tiny", "vectors"}
 MODELS = {path.stem: path for path in (ROOT / "configs/models").iterdir()}
@@ -130,81 +169,20 @@ def test_recipe_is_understood_by_its_script(path):
         assert (ROOT / settings["albert_config_file"]).is_file()
 
 
-def test_bert_is_pretrained_with_the_numbers_of_its_paper():
-    """BERT A.2 (arXiv 1810.04805); Adam is that of its release."""
-    recipe, data = (
-        read_recipe(ROOT / f"configs/pretraining/{name}.flags")
-        for name in ("bert", "bert_data")
-    )
-    expected = {
-        "sentence_objective": "nsp",
-        "max_seq_length": 512,
-        "max_predictions_per_seq": 77,
-    }
-    for settings in (recipe, data):
-        assert {key: settings[key] for key in expected} == expected
-    assert (data["ngram"], data["do_whole_word_mask"]) == (1, False)
-    expected = {
-        "optimizer": "adamw",
-        "learning_rate": 1e-4,
-        "train_batch_size": 256,
-        "num_train_steps": 1_000_000,
-        "num_warmup_steps": 10_000,
-        "bias_correction": False,
-    }
-    assert {key: recipe[key] for key in expected} == expected
-    config = AlbertConfig.from_json_file("bert_base")
-    assert config.layer_groups == [(n, n) for n in range(12)]
-
-
-def test_roberta_is_pretrained_with_the_numbers_of_its_paper():
-    """RoBERTa, table 9 (arXiv 1907.11692), the column of base."""
-    recipe, data = (
-        read_recipe(ROOT / f"configs/pretraining/{name}.flags")
-        for name in ("roberta", "roberta_data")
-    )
-    expected = {"records": "passages", "max_seq_length": 512}
-    for settings in (recipe, data):
-        assert {key: settings[key] for key in expected} == expected
-    assert data["cross_documents"]
-    expected = {
-        "sentence_objective": "none",
-        "optimizer": "adamw",
-        "beta_2": 0.98,
-        "learning_rate": 6e-4,
-        "train_batch_size": 8192,
-        "num_train_steps": 500_000,
-        "num_warmup_steps": 24_000,
-    }
-    assert {key: recipe[key] for key in expected} == expected
+@pytest.mark.parametrize("name", OF_PAPERS)
+def test_pretraining_recipe_has_the_numbers_of_its_paper(name):
+    settings = read_recipe(ROOT / f"configs/pretraining/{name}.flags")
+    expected = OF_PAPERS[name]
+    assert {key: settings[key] for key in expected} == expected
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        # XLNet, table 8 (arXiv 1906.08237); 85 pieces: its README.
-        ("xlnet", ("plm", 85, 4e-4, 8192, 500_000, 40_000)),
-        # T5, section 3.1.2 (arXiv 1910.10683): 2 ** 19 steps; rate and warm-up
-        # are ours.
-        ("t5", ("spans", 77, 1e-4, 128, 524_288, 10_000)),
-    ],
+    ("name", "bias"),
+    [("bert", "none"), ("xlnet", "relative"), ("t5", "buckets")],
 )
-def test_permutations_and_spans_have_the_numbers_of_their_papers(
-    name, expected
-):
-    recipe = read_recipe(ROOT / f"configs/pretraining/{name}.flags")
-    keys = (
-        "objective",
-        "masked_lm_budget",
-        "learning_rate",
-        "train_batch_size",
-        "num_train_steps",
-        "num_warmup_steps",
-    )
-    assert tuple(recipe[key] for key in keys) == expected
+def test_models_of_other_papers_share_no_layer(name, bias):
     config = AlbertConfig.from_json_file(f"{name}_base")
-    kinds = {"xlnet": "relative", "t5": "buckets"}
-    assert config.position_bias == kinds[name]
+    assert config.position_bias == bias
     assert config.layer_groups == [(n, n) for n in range(12)]
 
 

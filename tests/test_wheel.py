@@ -110,23 +110,6 @@ def test_installed_package_finds_its_configs(installed, tmp_path):
     )
 
 
-def test_every_console_script_is_a_command():
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    console = (ROOT / "albert_tf" / "console.py").read_text()
-    scripts = project["scripts"]
-    assert len(scripts) == console.count(" = _command(")
-    for script, entry in scripts.items():
-        name = entry.removeprefix("albert_tf.console:")
-        assert script == f"albert-{name.replace('_', '-')}"
-        (module,) = [
-            line.split('"')[1]
-            for line in console.splitlines()
-            if line.startswith(f"{name} = _command(")
-        ]
-        path = ROOT / f"{module.replace('.', '/')}.py"
-        assert "options.run_script(" in path.read_text()
-
-
 def test_what_running_needs_has_no_test_packages():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needed = " ".join(project["dependencies"])

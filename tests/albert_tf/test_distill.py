@@ -178,20 +178,13 @@ def test_a_lesson_is_what_the_options_say(world, encoder, texts, monkeypatch):
         assert found == expected
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"projection_size": 5}, r"`?projection_size.*teacher's vectors, 24"),
-        ({"train_examples": "pairs"}, "is for run_embeddings"),
-        ({"teacher": "nowhere"}, "nowhere"),
-        ({"train_file": None}, "has no file for it: train"),
-    ],
-)
-def test_what_does_not_fit_is_refused(
-    world, encoder, texts, tmp_path, changes, message
+def test_width_of_the_teacher_s_vectors_is_needed(
+    world, encoder, texts, tmp_path
 ):
+    wanted = options(world, encoder, texts, tmp_path / "run", projection_size=5)
+    message = r"`?projection_size.*teacher's vectors, 24"
     with pytest.raises(errors.UserError, match=message):
-        distill.run(options(world, encoder, texts, tmp_path / "run", **changes))
+        distill.run(wanted)
     assert not (tmp_path / "run").exists()
 
 

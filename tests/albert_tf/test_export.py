@@ -119,50 +119,6 @@ def test_export_saves_the_weights_of_the_run(run_dir):
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"precision": "int8"},
-            "--precision=int8 does not go with --format=saved_model.*float32,"
-            " bfloat16",
-        ),
-        (
-            {"precision": "bfloat16", "format": "onnx"},
-            "--precision=bfloat16 does not go with --format=onnx",
-        ),
-        (
-            {"with_text": False, "format": "onnx"},
-            "--with_text=false goes with --format=saved_model: onnx takes ids",
-        ),
-        ({"checkpoint": "model.ckpt-7"}, "`checkpoint=.*is neither a folder"),
-        ({"eval_file": "dev.tsv"}, "--eval_file=dev.tsv needs a finetuned"),
-        (
-            {"eval_file": "dev.tsv", "format": "mediapipe"},
-            "--eval_file=dev.tsv does not go with --format=mediapipe",
-        ),
-        ({"format": "mediapipe"}, "`format=mediapipe` takes models that give"),
-        (
-            {"calibration_file": "a", "format": "litert", "precision": "int8"},
-            "--calibration_file=a goes with --format=onnx --precision=int8",
-        ),
-        (
-            {"calibration_file": "a", "format": "onnx"},
-            "--calibration_file=a goes with --format=onnx --precision=int8",
-        ),
-        (
-            {"calibration_file": "a", "format": "onnx", "precision": "int8"},
-            "--calibration_file=a needs a finetuned",
-        ),
-    ],
-)
-def test_what_does_not_fit_is_refused(run_dir, monkeypatch, changes, message):
-    monkeypatch.chdir(run_dir.parent)
-    with pytest.raises(errors.UserError, match=message):
-        export.run(options(run_dir, **changes))
-    assert not (run_dir.parent / "exported").exists()
-
-
-@pytest.mark.parametrize(
     ("pattern", "change", "message"),
     [
         ("model.ckpt-best.data*", lambda old: old[:2000], "`run_dir=.*damaged"),
@@ -400,31 +356,6 @@ def test_score_of_rounded_weights_is_another(score, how):
     ours, theirs = score("RTE", **how)
     assert ours.keys() == theirs.keys() == {"accuracy", "loss"}
     assert 1e-7 < abs(ours["loss"] - theirs["loss"]) < 0.1
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [(None, "does not exist"), ("", "cannot be used|has no text")],
-)
-def test_calibration_needs_texts(
-    tmp_path, config, tiny_vocab, monkeypatch, content, message
-):
-    make_run(tmp_path / "run", config, tiny_vocab, "RTE", max_seq_length=16)
-    path = tmp_path / "train.tsv"
-    if content is not None:
-        header = "index\tsentence1\tsentence2\tlabel\n"
-        path.write_text(header + content)
-    monkeypatch.setattr(export, "_make", None)  # Nothing is restored.
-    with pytest.raises(errors.UserError, match=message) as caught:
-        export.run(
-            options(
-                tmp_path / "run",
-                calibration_file=str(path),
-                precision="int8",
-                **ONNX,
-            )
-        )
-    assert f"--calibration_file={path}" in str(caught.value)
 
 
 def test_calibration_reads_texts_of_the_file(

@@ -40,63 +40,6 @@ def read_lines(path):
         return [json.loads(line) for line in stream]
 
 
-# Which options go together.
-
-
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        ({}, "exactly one of the two"),
-        ({"run_dir": "r", "saved_model": "s"}, "exactly one of the two"),
-        ({"run_dir": "r"}, "--run_dir needs a file as --input_file"),
-        ({"run_dir": "r", "input_file": "-"}, "--run_dir needs a file"),
-        (
-            {"run_dir": "r", "input_file": ""},
-            r"--input_file is empty. Name a file\.$",
-        ),
-        (
-            {"saved_model": "s", "input_file": ""},
-            "--input_file is empty. Name a file, or leave it out: standard",
-        ),
-        (
-            {"run_dir": "r", "input_file": "i", "signature": "fill_mask"},
-            "`signature=fill_mask` is only used with `saved_model`",
-        ),
-        (
-            {"saved_model": "s", "task_module": "my_task"},
-            "`task_module=my_task` is only used with `run_dir`",
-        ),
-        (
-            {"saved_model": "s", "output_file": "o.TSV"},
-            "--output_file=o.TSV: tables are written with --run_dir only",
-        ),
-        (
-            {"run_dir": "r", "input_file": "i", "output_file": "o.CSV"},
-            "--output_file=o.CSV: tables are written with tabs",
-        ),
-    ],
-)
-def test_options_that_do_not_go_together(values, message):
-    with pytest.raises(errors.UserError, match=message):
-        predict.PredictOptions(**values)
-
-
-def test_files_that_cannot_be_used_are_named_before_the_model(tmp_path):
-    path = write(tmp_path / "in.jsonl", "a\n")
-    binary = tmp_path / "picture.jsonl"
-    binary.write_bytes(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR")
-    for name, output, message in (
-        (tmp_path / "missing.txt", "out", "`input_file=.* is not a file. C"),
-        (tmp_path, "out", "`input_file=.* is not a file but a folder"),
-        (path, path, "is one of the input files"),
-        (binary, "out", "picture.jsonl is not text"),
-    ):
-        for model in ("run_dir", "saved_model"):
-            given = {model: "nowhere", "output_file": str(tmp_path / output)}
-            with pytest.raises(errors.UserError, match=message):
-                run(name, **given)
-
-
 def run(path, **values):
     values = {"input_file": str(path), "overwrite": True, **values}
     predict.run(predict.PredictOptions(**values))

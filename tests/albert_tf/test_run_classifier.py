@@ -62,17 +62,6 @@ def test_ax_is_predicted_by_a_finetuned_mnli_model(world, mnli, tmp_path):
     assert written == (mnli / "AX.tsv").read_text()
 
 
-@pytest.mark.parametrize("what", ["do_train", "do_eval"])
-def test_ax_has_nothing_to_train_or_to_score(world, tmp_path, what):
-    flags = dict.fromkeys(["do_train", "do_eval", "do_predict"], False)
-    settings = small_runs.classifier(
-        world, tmp_path / "ax", "ax", **{**flags, what: True}
-    )
-    with pytest.raises(errors.UserError, match=f"`{what}` is set, but .* ax"):
-        run_classifier.run(settings)
-    assert not (tmp_path / "ax").exists()
-
-
 def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
     class Own(glue.GlueTask):
         name = "own"
@@ -198,17 +187,3 @@ def test_a_table_s_export_answers_as_its_run(table_run, tmp_path):
         assert ours["prediction"] == theirs["label"]
         odds = list(ours["probabilities"].values())
         np.testing.assert_allclose(theirs["probabilities"], odds, atol=1e-6)
-
-
-def test_options_of_tables_and_of_tasks_exclude_each_other(world, tmp_path):
-    good = own_table(world, tmp_path / "run")
-    for changes, message in (
-        ({"data_dir": "glue"}, "`data_dir=glue` does not go with"),
-        ({"label_column": None}, "`label_column` is not given"),
-        ({"text_columns": None}, "`task_name` is required"),
-        ({"text_columns": "title,mood"}, "none of them `label_column`"),
-        ({"text_columns": "a,b,c"}, "`text_columns=a,b,c` must name one"),
-        ({"labels": "one"}, "`labels=one` must be two labels"),
-    ):
-        with pytest.raises(errors.UserError, match=message):
-            changed(good, **changes)

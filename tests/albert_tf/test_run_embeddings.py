@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint, export, predict, run_embeddings
-from albert_tf.common import errors, scores
+from albert_tf.common import scores
 from albert_tf.finetuning import embedding, finetune, lesson
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
@@ -221,14 +221,3 @@ def test_the_model_of_the_package_keeps_its_linear_layer():
     assert lesson.vectors_of("albert_small_en") == lesson.Vectors(
         384, "mean", 384
     )
-
-
-def test_one_example_at_a_time_has_nothing_to_be_told_from(world, tmp_path):
-    with pytest.raises(errors.UserError, match="train_batch_size.*`train_exam"):
-        options(
-            world,
-            tmp_path / "run",
-            "pairs",
-            train_batch_size=4,
-            gradient_accumulation_steps=4,
-        )

@@ -72,20 +72,6 @@ def test_small_tasks_may_start_from_mnli(world, mnli, tmp_path):
         assert {name for name in names if flag in flags[name]} == tasks
 
 
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        ({"tasks": "rte,rtf"}, "--tasks has 'rtf'"),
-        ({"tasks": "ax"}, "--tasks has 'ax'"),
-        ({"tasks": "rte", "from_mnli": True}, "--from_mnli needs mnli"),
-        ({"tasks": "rte", "recipe_dir": "no"}, "`recipe_dir=no/rte.flags`"),
-    ],
-)
-def test_suites_that_cannot_be_run_are_refused(world, values, message):
-    with pytest.raises(errors.UserError, match=message):
-        run_glue.choose_tasks(suite(world, "nowhere", **values))
-
-
 def test_table_of_the_suite_by_hand(tmp_path):
     def summary(name, *values):
         runs = [scores.Run("f", n, 1, v) for n, v in enumerate(values)]

@@ -10,28 +10,6 @@ from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
 
-def test_pooling_is_for_other_tasks(world, tmp_path):
-    with pytest.raises(errors.UserError, match="`pooling=pair` is for tasks"):
-        small_runs.answerer(world, tmp_path / "run", pooling="pair")
-
-
-@pytest.mark.parametrize(
-    "option, missing",
-    [
-        ("do_train", "train_file"),
-        ("do_eval", "predict_file"),
-        ("do_predict", "predict_file"),
-    ],
-)
-def test_a_command_needs_its_files(world, tmp_path, option, missing):
-    flags = dict.fromkeys(["do_train", "do_eval", "do_predict"], False)
-    message = f"--{option} is set, but --{missing} is missing"
-    with pytest.raises(errors.UserError, match=message):
-        small_runs.answerer(
-            world, tmp_path, **{**flags, option: True, missing: None}
-        )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.0", "1.1"])
 def test_squad_from_training_to_ensemble(world, tmp_path, version):

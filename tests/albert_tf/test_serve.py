@@ -65,35 +65,6 @@ def test_names_and_versions(folder, words, found):
     assert options_of(folder, *words).folders() == expected
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([""], "`saved_model` is empty. Name a model"),
-        (["{}/echos"], "echos` does not exist. Did you mean .*/echo"),
-        (["m={}/none"], "none` does not exist. Check the path"),
-        (["{}/a file"], "is a file. A folder is needed"),
-        (["{}/echo", "{}/echo/2"], "are both called 'echo'. Give one"),
-        (["m={}/echo", "m={}/echo/2"], "are both called 'm'"),
-        (["/"], "cannot be a name in an address. Give one as NAME=PATH"),
-    ],
-)
-def test_wrong_models_are_refused(folder, words, message):
-    with pytest.raises(errors.UserError, match=message):
-        options_of(folder, *words).folders()
-
-
-def test_folder_without_a_model(folder):
-    with pytest.raises(errors.UserError, match="empty` is no SavedModel"):
-        serve.run(options_of(folder, "{}/empty", port=0))
-
-
-def test_a_batch_must_be_able_to_wait(folder):
-    with pytest.raises(
-        errors.UserError, match="max_waiting=4` is below `batch"
-    ):
-        options_of(folder, "{}/echo", batch_size=5, max_waiting=4)
-
-
 def test_used_port_is_named_before_the_model_is_loaded(folder):
     with serve.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
@@ -101,12 +72,6 @@ def test_used_port_is_named_before_the_model_is_loaded(folder):
             errors.UserError, match=f"--port={port} of .*in use"
         ):
             serve.run(options_of(folder, "{}/empty", port=port))
-
-
-@pytest.mark.parametrize("host", ["no.such.host.invalid", "a" * 70, "1.2.3.4"])
-def test_host_that_is_not_this_computer(host):
-    with pytest.raises(errors.UserError, match=f"of --host={host} cannot be"):
-        serve.listen(host, 0)
 
 
 def test_missing_extra_is_named(folder, monkeypatch):

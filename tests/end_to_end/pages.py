@@ -1,28 +1,52 @@
 """The commands of pages, and a folder to run them in."""
 
 import dataclasses
+import importlib
+import json
 import re
+import shlex
 import shutil
 
 import tensorflow as tf
 
+from albert_tf.common import options
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning import tagged
 from tests.conftest import ROOT
-from tests.end_to_end import test_checkpoint_page
 
 OWN_TEXT = ROOT / "tests" / "fixtures" / "own_text"
 NAMED = r"--(albert_config_file|init_checkpoint|spm_model_file)=\S+"
 TEXTS = [f"{who} {what}." for who in ("Mara", "Ivo") for what in ("ran", "sat")]
 
 
+def read(page):
+    return (ROOT / "docs" / page).read_text()
+
+
 def commands(page):
-    text = (ROOT / "docs" / page).read_text()
     return [
         command.replace("\\\n", " ").strip()
-        for block in re.findall(r"```\n(python -m .*?)```", text, re.S)
+        for block in re.findall(r"```\n(python -m .*?)```", read(page), re.S)
         for command in re.split(r"\n(?=python)", block)
     ]
+
+
+def call(command):
+    """Run a command as it is, in this process; return its options."""
+    words = shlex.split(command)
+    assert words[:2] == ["python", "-m"]
+    module = importlib.import_module(words[2])
+    (name,) = re.findall(
+        r"run_script\(run, (\w+)\)", (ROOT / module.__file__).read_text()
+    )
+    settings = options.parse(getattr(module, name), words[3:])
+    module.run(settings)
+    return settings
+
+
+def rows(path):
+    """What the lines of a JSON file hold."""
+    return list(map(json.loads, path.read_text().splitlines()))
 
 
 def place(tmp_path, small_config, tiny_vocab, monkeypatch):
@@ -60,4 +84,4 @@ def run(command, **values):
     }
     short = re.sub(NAMED, lambda m: f"--{m[1]}={given[m[1]]}", command)
     added = " ".join(f"--{name}={value}" for name, value in values.items())
-    test_checkpoint_page.run(f"{short} {added}")
+    call(f"{short} {added}")

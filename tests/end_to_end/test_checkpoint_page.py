@@ -1,29 +1,18 @@
 """The commands of docs/checkpoints.md, on tiny models."""
 
-import importlib
-import re
-import shlex
 import shutil
 
 import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint
-from albert_tf.common import options
 from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
 from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
-from tests.conftest import ROOT
+from tests.end_to_end.pages import call, commands
 
 pytestmark = pytest.mark.slow
-
-PAGE = (ROOT / "docs" / "checkpoints.md").read_text()
-COMMANDS = [
-    command.replace("\\\n", " ")
-    for block in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
-    for command in re.split(r"\n(?=python)", block)
-]
 
 
 @pytest.fixture(scope="module")
@@ -56,22 +45,10 @@ def place(tmp_path_factory, small_config, tiny_vocab):
     return place
 
 
-def run(command):
-    words = shlex.split(command)
-    assert words[:2] == ["python", "-m"]
-    module = importlib.import_module(words[2])
-    (name,) = re.findall(
-        r"run_script\(run, (\w+)\)", (ROOT / module.__file__).read_text()
-    )
-    settings = options.parse(getattr(module, name), words[3:])
-    module.run(settings)
-    return settings
-
-
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize("command", commands("checkpoints.md"))
 def test_command(command, place, monkeypatch):
     monkeypatch.chdir(place)
-    settings = run(command)
+    settings = call(command)
     if isinstance(settings, convert_checkpoint.ConvertOptions):
         before, after = (
             checkpoint_reader.read(path)

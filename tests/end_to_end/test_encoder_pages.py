@@ -1,7 +1,5 @@
 """The commands of the pages about encoders, on tiny models."""
 
-import contextlib
-import io
 import json
 import re
 import shutil
@@ -9,29 +7,33 @@ import shutil
 import pytest
 
 from tests.conftest import ROOT
-from tests.end_to_end.pages import OWN_TEXT, TEXTS, commands, place, run
+from tests.end_to_end.pages import (
+    OWN_TEXT,
+    TEXTS,
+    commands,
+    place,
+    read,
+    rows,
+    run,
+)
 
 pytestmark = pytest.mark.slow
 place = pytest.fixture(place)
 
 
-def test_embeddings(place):
+def test_embeddings(place, capsys):
     train, export, of_encoder, folder, ask = commands("embeddings.md")
     run(train, train_step=2)
     run(export)
     run(ask)
-    lines = (place / "vectors.jsonl").read_text().splitlines()
-    assert len(json.loads(lines[0])["embedding"]) > 1
-    page = (ROOT / "docs" / "embeddings.md").read_text()
-    nearest = re.findall(r"```python\n(.*?)```", page, re.S)[0]
-    output = io.StringIO()
-    with contextlib.redirect_stdout(output):
-        exec(nearest, {})
-    cosines = [
-        float(line.split()[0]) for line in output.getvalue().splitlines()
-    ]
+    assert len(rows(place / "vectors.jsonl")[0]["embedding"]) > 1
+    code = read("embeddings.md").split("```python\n")[1].split("```")[0]
+    capsys.readouterr()
+    exec(code, {})
+    found = [x.split(" ", 1) for x in capsys.readouterr().out.splitlines()]
+    assert sorted(text for _, text in found) == sorted(TEXTS)
+    cosines = [float(cosine) for cosine, _ in found]
     assert cosines == sorted(cosines, reverse=True)
-    assert len(cosines) == len(TEXTS)
     run(folder)
     assert (place / "hub/vectors/modules.json").is_file()
     shutil.rmtree(place / "served")

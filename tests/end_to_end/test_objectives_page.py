@@ -1,7 +1,6 @@
 """The commands of docs/objectives.md, and what becomes of the encoders."""
 
 import itertools
-import json
 import re
 import shutil
 
@@ -11,8 +10,7 @@ import pytest
 from tests import own_tasks
 from tests.conftest import ROOT, tiny_config
 from tests.data_prep import writing
-from tests.end_to_end import test_checkpoint_page
-from tests.end_to_end.pages import commands
+from tests.end_to_end.pages import call, commands, rows
 
 pytestmark = pytest.mark.slow
 TINY = (
@@ -69,7 +67,7 @@ def run(command):
         command += f" --input_file={records}"
         if "mask_levels" in given:
             command += " --mask_levels=basic:1,phrase:1,entity"
-    test_checkpoint_page.run(command)
+    call(command)
 
 
 def test_every_run_is_there(place):
@@ -84,7 +82,7 @@ def test_every_run_is_there(place):
 def test_its_encoder_is_finetuned_and_exported(place, monkeypatch, name):
     monkeypatch.chdir(place)
     own_tasks.write_rte(place / "glue/RTE", train=16, dev=8)
-    test_checkpoint_page.run(
+    call(
         "python -m albert_tf.run_classifier --task_name=rte --data_dir=glue "
         f"--do_train --do_eval --max_seq_length=64 --output_dir=rte/{name} "
         f"--spm_model_file=vocab.model --albert_config_file={name}.json "
@@ -94,15 +92,15 @@ def test_its_encoder_is_finetuned_and_exported(place, monkeypatch, name):
     found = []
     for source, folder in (("run_dir", "rte"), ("saved_model", "saved")):
         if folder == "saved":
-            test_checkpoint_page.run(
+            call(
                 f"python -m albert_tf.export --run_dir=rte/{name} "
                 f"--export_dir=saved/{name}"
             )
-        test_checkpoint_page.run(
+        call(
             f"python -m albert_tf.predict pairs.jsonl --{source}={folder}/"
             f"{name} --output_file={folder}-{name}.jsonl"
         )
-        (line,) = (place / f"{folder}-{name}.jsonl").read_text().splitlines()
-        found.append(json.loads(line)["probabilities"])
+        (row,) = rows(place / f"{folder}-{name}.jsonl")
+        found.append(row["probabilities"])
     of_run, saved = found
     np.testing.assert_allclose([*of_run.values()], saved, atol=1e-6)

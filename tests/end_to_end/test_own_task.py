@@ -12,18 +12,12 @@ from albert_tf.common import errors, scores
 from albert_tf.finetuning import registry
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model.network.encoder import AlbertModel
-from tests.conftest import ROOT
-from tests.end_to_end import test_checkpoint_page
+from tests.end_to_end.pages import call, commands, read
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs" / "own_task.md").read_text()
-TASK, HEAD = re.findall(r"```python\n(.*?)```", PAGE, re.S)
-ALL = [
-    command.replace("\\\n", " ").strip()
-    for block in re.findall(r"```\n(python -m .*?)```", PAGE, re.S)
-    for command in re.split(r"\n(?=python)", block)
-]
+TASK, HEAD = re.findall(r"```python\n(.*?)```", read("own_task.md"), re.S)
+ALL = commands("own_task.md")
 COMMANDS = [command for command in ALL if "task_module" in command]
 OF_TABLES = [command for command in ALL if "runs/mood" in command]
 COMMON = re.search(r"--do_train.*", OF_TABLES[0])[0]
@@ -91,7 +85,7 @@ def test_page(place, monkeypatch):
             expected = pytest.raises(errors.UserError, match=message)
         try:
             with expected:
-                test_checkpoint_page.run(command)
+                call(command)
         finally:
             forget_module()
     table = (place / "runs/reviews/scores.md").read_text()
@@ -101,8 +95,7 @@ def test_page(place, monkeypatch):
     assert rows[0] == ["index", "prediction"]
     assert len(rows) == 6
     assert {row[1] for row in rows[1:]} <= set(MOODS)
-    lines = (place / "predictions.jsonl").read_text().splitlines()
-    answers = [json.loads(line) for line in lines]
+    answers = rows(place / "predictions.jsonl")
     assert [a["line"] for a in answers] == [1, 2]
     assert list(answers[0]["probabilities"]) == list(MOODS)
     assert answers[0]["probabilities"] == answers[1]["probabilities"]
@@ -117,9 +110,9 @@ def test_commands_of_tables(tmp_path, monkeypatch):
     (tmp_path / "reviews.csv").write_text(lines)
     (tmp_path / "new.csv").write_text(lines)
     train, *others = OF_TABLES
-    test_checkpoint_page.run(f"{train} --train_step=2")
+    call(f"{train} --train_step=2")
     for command in others:
-        test_checkpoint_page.run(command)
+        call(command)
     card = (tmp_path / "runs/mood/run_card.md").read_text()
     assert "## Labels of held_out" in card
     answers = (tmp_path / "moods.jsonl").read_text().splitlines()
@@ -150,7 +143,7 @@ def test_commands_of_other_tables(tmp_path, monkeypatch):
         )
     )
     for command in OTHERS:
-        test_checkpoint_page.run(f"{command} --train_step=2")
+        call(f"{command} --train_step=2")
     card = (tmp_path / "runs/topics/run_card.md").read_text()
     assert "| rain |" in card
     (summary,) = scores.read(str(tmp_path / "runs/price")).runs

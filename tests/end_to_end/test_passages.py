@@ -254,39 +254,6 @@ def test_a_restarted_run_goes_on_with_the_same_examples(make, records, changes):
     assert not {"tokens", "document"} & set(later[0])
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"masked_lm_budget": 0}, "--records=passages: passages hold no masks"),
-        ({"pack_sequences": True}, "--pack_sequences is for --records=inst"),
-        (
-            {"records": "instances", "sentence_objective": "none"},
-            "--token_objective=capitalization,token_document needs "
-            "--records=passages",
-        ),
-        (INSTANCES, "--sentence_objective=reordering,distance,nsp needs --rec"),
-        ({**INSTANCES, "sentence_objective": "reordering"}, "=reordering need"),
-        ({"sentence_objective": "order"}, "`sentence_objective=order` is not"),
-        ({"token_objective": ""}, "`token_objective=` is not none, or some of"),
-        ({"mask_levels": "phrase"}, "`mask_levels=phrase` hides single units"),
-        (
-            {**LEVELS, "do_whole_word_mask": False},
-            "hides single units. Set `ngram=1`, with `do_whole_word_mask`",
-        ),
-        ({**INSTANCES, "mask_levels": "basic"}, "--mask_levels=basic needs --"),
-        (
-            {**INSTANCES, "task_embeddings": True},
-            "embeddings=True needs --rec",
-        ),
-    ],
-)
-def test_objectives_and_records_that_contradict_each_other(
-    make, changes, message
-):
-    with pytest.raises(errors.UserError, match=message):
-        make(**changes)
-
-
 @pytest.mark.parametrize("with_manifest", [True, False])
 @pytest.mark.parametrize("kind", ["passages", "instances"])
 def test_records_of_the_other_kind_are_refused(

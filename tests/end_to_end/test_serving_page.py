@@ -23,19 +23,14 @@ from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 from tests.albert_tf.serving.server import http_server
 from tests.conftest import ROOT
-from tests.end_to_end import test_checkpoint_page
+from tests.end_to_end.pages import call, commands, read, rows
 
 pytestmark = pytest.mark.slow
 
-PAGE = (ROOT / "docs" / "serving.md").read_text()
+PAGE = read("serving.md")
 BLOCKS = re.findall(r"```(\w*)\n(.*?)```", PAGE, re.S)
 SHELL = [text.replace("\\\n", " ") for kind, text in BLOCKS if not kind]
-COMMANDS = [
-    command
-    for text in SHELL
-    if text.startswith("python -m albert_tf")
-    for command in re.split(r"\n(?=python)", text)
-]
+COMMANDS = [c for c in commands("serving.md") if "-m albert_tf" in c]
 README = (ROOT / "README.md").read_text()
 (PYTHON,) = re.findall(
     r"```python\n(.*?)```",
@@ -107,7 +102,7 @@ def run(command):
         if file:
             file = stack.enter_context(open(file.strip()))
             patch.setattr(sys, "stdin", file)
-        test_checkpoint_page.run(before)
+        call(before)
     return said.buffer.getvalue().decode()
 
 
@@ -175,10 +170,7 @@ def test_text_without_tensorflow(here, monkeypatch):
     subprocess.run(["bash", "-c", command], check=True, timeout=300)
     run(find("--input_file=pairs.jsonl"))
     files = [here / name for name in ("rte.jsonl", "answers.jsonl")]
-    found, wanted = (
-        [json.loads(line) for line in file.read_text().splitlines()]
-        for file in files
-    )
+    found, wanted = map(rows, files)
     files[1].unlink()
     for row, expected in zip(found, wanted, strict=True):
         chances = row.pop("probabilities"), expected.pop("probabilities")
@@ -208,8 +200,7 @@ def test_other_runtimes(here, load, snippet):
 
 def test_predict_from_file_to_file(here):
     run(find("--input_file=pairs.jsonl"))
-    lines = (here / "answers.jsonl").read_text().splitlines()
-    answers = [json.loads(line) for line in lines]
+    answers = rows(here / "answers.jsonl")
     assert [answer["id"] for answer in answers] == ["a"] * 3
     assert answers[0]["label"] in ("entailment", "not_entailment")
 

@@ -6,9 +6,16 @@ import shutil
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.end_to_end import test_checkpoint_page
-from tests.end_to_end.pages import OWN_TEXT, TEXTS, commands, place, run
+from tests.end_to_end.pages import (
+    OWN_TEXT,
+    TEXTS,
+    call,
+    commands,
+    place,
+    read,
+    rows,
+    run,
+)
 
 pytestmark = pytest.mark.slow
 place = pytest.fixture(place)
@@ -16,10 +23,9 @@ place = pytest.fixture(place)
 
 def spans(place, command, name):
     run(command, output_file=name)
-    lines = (place / name).read_text().splitlines()
     return [
-        [(s["start"], s["end"], s["label"]) for s in json.loads(line)["spans"]]
-        for line in lines
+        [(s["start"], s["end"], s["label"]) for s in row["spans"]]
+        for row in rows(place / name)
     ]
 
 
@@ -32,22 +38,20 @@ def test_tagging(place):
     assert spans(place, ask_saved, "saved.jsonl") == of_run
     assert len(of_run) == len(TEXTS)
     run(convert)
-    test_checkpoint_page.run(back)
+    call(back)
     assert (place / "served/names/2/saved_model.pb").is_file()
 
 
 def answers(place, command):
-    """Ask, and return what each answer holds but for its key."""
     run(command, output_file="answers.jsonl", overwrite="true")
-    lines = (place / "answers.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
+    return rows(place / "answers.jsonl")
 
 
 def test_glue(place):
     train, ask = commands("finetuning.md")
     shutil.copytree(OWN_TEXT / "glue", place / "glue_data")
-    page = (ROOT / "docs" / "finetuning.md").read_text()
-    pair = re.search(r"`(\{.*?\})`", page, re.S)[1].replace("\n", " ")
+    pair = re.search(r"`(\{.*?\})`", read("finetuning.md"), re.S)[1]
+    pair = pair.replace("\n", " ")
     (place / "pairs.jsonl").write_text(f"{pair}\n")
     run(train, train_step=2)
     (answer,) = answers(place, ask)
@@ -59,8 +63,7 @@ def test_squad(place):
     for split in ("train", "dev"):
         path = OWN_TEXT / "squad" / f"{split}-v2.0.json"
         shutil.copy(path, place)
-    page = (ROOT / "docs" / "squad.md").read_text()
-    question = re.search(r"`(\{.*?\})`", page)[1]
+    question = re.search(r"`(\{.*?\})`", read("squad.md"))[1]
     (place / "questions.jsonl").write_text(f"{question}\n")
     run(train, train_step=2, max_seq_length=64, max_query_length=16)
     (of_run,) = answers(place, ask)
@@ -74,8 +77,7 @@ def test_squad(place):
 
 def test_race(place):
     train, ask, export, ask_saved = commands("race.md")
-    page = (ROOT / "docs" / "race.md").read_text()
-    line = re.search(r"```\n(\{.*?\})\n```", page)[1]
+    line = re.search(r"```\n(\{.*?\})\n```", read("race.md"))[1]
     for name in ("RACE/train/all.txt", "RACE/dev/all.txt", "articles.jsonl"):
         (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / name).write_text(f"{line}\n")

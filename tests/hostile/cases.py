@@ -176,16 +176,6 @@ def tensors(header: object, *says: str, length: int | None = None) -> Case:
     return Case(CONVERT, {"from": "{here}/hf", "format": "tf1"}, says, files)
 
 
-def flag(command: str, option: str, value: object, *says: str, **more):
-    """A value of an option, which the message names."""
-    return Case(
-        command, {option: value, **more}, says or (f"--{option}={value}",)
-    )
-
-
-export = partial(flag, EXPORT)
-
-
 def records(change: Callable[[bytes], bytes], *says: str):
     where = {"input_file": "{here}/records/train.tfrecord"}
     files = {"records/train.tfrecord": change}
@@ -278,12 +268,6 @@ CASES = {
         CORPUS, "input_file", "a.tar.gz", b"PK", "a.tar.gz", "is an archive"
     ),
     "gz that is none": given(CORPUS, "input_file", "a.gz", b"a\n", "a.gz"),
-    "stdin beside a file": flag(CORPUS, "input_file", "-,x", "--input_file"),
-    "stdin as a table": flag(
-        CORPUS, "input_file", "-", "--input_file=-", input_format="parquet"
-    ),
-    "pipe as corpus": flag(CORPUS, "input_file", "{here}/pipe", "pipe"),
-    "device as corpus": flag(CORPUS, "input_file", "{here}/zero", "zero"),
     "tar with a link to nothing": Case(
         "split_sentences",
         {"input_file": "{here}/a.tar.gz"},
@@ -321,10 +305,6 @@ CASES = {
     "text of reserved signs": given(
         "train_sentencepiece", "input_file", "t", b"\xe2\x96\x85\n", "U+2585"
     ),
-    "few sentences": flag("train_sentencepiece", "input_sentence_size", 100),
-    "no room for bytes": flag(
-        "train_sentencepiece", "vocab_size", 269, byte_fallback=True
-    ),
     # Vocabularies.
     "vocabulary with empty lines": vocabulary(VOCABULARY + b"\n\nc\n", "v.txt"),
     "vocabulary of JSON": vocabulary(b'{"[CLS]": 1}', "v.txt"),
@@ -333,9 +313,6 @@ CASES = {
     "no [MASK]": lacking("[MASK]", "spm.model", "[MASK]"),
     "no <pad>": lacking("<pad>", "spm.model", "<pad>"),
     "no [CLS], finetuning": lacking("[CLS]", "spm.model", command=CLASSIFIER),
-    "text as vocabulary": flag(
-        CLASSIFIER, "spm_model_file", "{inputs}/text.txt", "text.txt"
-    ),
     # Architectures.
     "many layers": architecture("num_hidden_layers", num_hidden_layers=10**9),
     "hidden_size of true": architecture("hidden_size", hidden_size=True),
@@ -358,92 +335,10 @@ CASES = {
     ),
     "activation that is none": architecture("hidden_act", hidden_act=["gelu"]),
     "deep architecture": config_file(DEEP, "c.json"),
-    # Options of the writer that do not fit.
-    "segments without room": flag(CORPUS, "max_seq_length", 4),
-    "two objectives": flag(
-        CORPUS,
-        "random_next_sentence",
-        True,
-        "contradict each other",
-        sentence_objective="sop",
-    ),
-    "permutations that training masks": flag(
-        CORPUS,
-        "do_permutation",
-        True,
-        "--do_permutation needs --masking_time",
-        masking_time="training",
-    ),
-    "a cluster with processes": flag(
-        CORPUS, "num_workers", 2, dask_scheduler="host:8786"
-    ),
-    "a cluster of no name": flag(
-        CORPUS, "dask_scheduler", "", "--dask_scheduler", num_workers=None
-    ),
-    "words by rule and segmenter": flag(
-        CORPUS, "word_start_rule", "marker", word_segmenter="jieba"
-    ),
-    # Options; numbers out of their range: test_option_ranges.py.
-    "no batch": flag(RECORDS, "train_batch_size", 0),
-    "one run by two names": flag(
-        "ensemble", "run_dirs", "{inputs}/rte,{inputs}/./rte", "1 folder(s)"
-    ),
-    "folder of a run without a name": Case(
-        "export", {"run_dir": ""}, ("--run_dir",)
-    ),
-    "file of no task": export("eval_file", "{inputs}/config.json", "cannot be"),
-    "pieces of no run": export(
-        "vocab_file", "{inputs}/vocab.txt", "another vocabulary"
-    ),
-    "a batch that no machine holds": flag(RECORDS, "train_batch_size", 10**9),
-    "an evaluation that none holds": flag(
-        RECORDS, "eval_batch_size", 10**9, do_eval=True
-    ),
-    "longer than the positions": flag(
-        RECORDS,
-        "max_seq_length",
-        65,
-        "--max_seq_length=65 is longer than the 64 positions",
-    ),
-    "examples longer than the positions": flag(
-        CLASSIFIER,
-        "max_seq_length",
-        65,
-        "--max_seq_length=65 is longer than the 64 positions",
-    ),
-    "n-grams of masked records": flag(
-        RECORDS, "ngram", 2, "--ngram=2 says how training masks"
-    ),
-    "masks without a vocabulary": flag(
-        RECORDS,
-        "masked_lm_budget",
-        5,
-        "--spm_model_file and --vocab_file are both missing",
-        spm_model_file=None,
-    ),
-    "permutations in training": flag(
-        RECORDS,
-        "masked_lm_budget",
-        5,
-        "--do_permutation is not done in training",
-        do_permutation=True,
-    ),
     # Records of pretraining, and the folder of a run.
-    "no records": flag(RECORDS, "input_file", "", "--input_file is empty"),
-    "comma": flag(RECORDS, "eval_input_file", " , ", "input_file is empty"),
-    "nowhere": flag(RECORDS, "input_file", "x/*", "=x/* matches no file"),
     "records of no bytes": records(lambda whole: b"", "train.tfrecord"),
     "records of text": records(lambda whole: b"no record" * 99, ".tfrecord"),
     "records cut short": records(lambda whole: whole[:-7], "cut short"),
-    "shorter": flag(RECORDS, "max_seq_length", 31, "but the records"),
-    "longer": flag(RECORDS, "max_seq_length", 33, "but the records"),
-    "masked": flag(RECORDS, "masked_lm_budget", 5, "hold masks already"),
-    "passages": flag(
-        RECORDS,
-        "input_file",
-        "{inputs}/passages/train.tfrecord",
-        "holds passages, but --records=instances",
-    ),
     "other pieces": lacking("▁", "another vocabulary", command=RECORDS),
     "run of other options": finished(
         RECORDS,
@@ -462,10 +357,6 @@ CASES = {
         {"c.json": config(hidden_size=32)},
         ("pretrained",),
     ),
-    "task without its file": flag(
-        CLASSIFIER, "data_dir", "{here}/folder", "--data_dir=", "has no RTE"
-    ),
-    "no checkpoint": flag(CLASSIFIER, "init_checkpoint", "{here}/x-9"),
     # Tables of tasks.
     "unknown label": glue(RTE + b"0\ta\tb\tperhaps\n", "line 2", "perhaps"),
     "unknown task": glue(RTE, "--task_name=nothing", task_name="nothing"),
@@ -483,6 +374,7 @@ CASES = {
     # A user's own file.
     "row too short": own_table(b"text\ttext_pair\nA\n", "p.tsv, line 2"),
     "nothing to answer": own(b"", "p.jsonl"),
+    "picture": own(b"\x89PNG\r\n\0\0IHDR", "is not text", run_dir="nowhere"),
     # Checkpoints.
     "tensors of nothing": tensors({}),
     "header longer than the file": tensors({"a": TENSOR}, length=10**6),

@@ -14,6 +14,7 @@ from tests.hostile import (
     commands,
     finetuning_cases,
     record_cases,
+    refusals,
     sampling,
     text_cases,
 )
@@ -24,6 +25,7 @@ CASES = {
     **cases.CASES,
     **finetuning_cases.CASES,
     **record_cases.CASES,
+    **refusals.CASES,
     **text_cases.CASES,
 }
 # Options that name something to read.

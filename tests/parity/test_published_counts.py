@@ -71,19 +71,6 @@ def test_depth_is_free(size, layers):
     assert count(size, num_hidden_layers=layers) == count(size)
 
 
-@pytest.mark.parametrize(
-    ("size", "expected"),
-    [
-        ("base", 10_547_968),
-        ("large", 16_548_352),
-        ("xlarge", 57_589_248),
-        ("xxlarge", 221_459_968),
-    ],
-)
-def test_chinese_models(size, expected):
-    assert count(size, vocab_size=21128) == expected
-
-
 def test_widest_model_of_the_paper():
     assert 495_518_208 == count(
         "xxlarge",

@@ -1,0 +1,262 @@
+"""Options that do not go together; see `cases`.
+
+A command, options that replace those that work, `-NAME` for one that is left
+out; below it the parts of the message, divided by dots.
+"""
+
+from tests.hostile.cases import Case
+
+# Commands with some of their options.
+STARTS = {
+    "calibrated": "export --format=onnx --precision=int8",
+    "table": "run_classifier -task_name -data_dir --train_file=t",
+    "passages": "run_pretraining --records=passages --masked_lm_budget=5",
+    **{
+        name: f"run_pretraining --objective={name} --sentence_objective=none "
+        "--masked_lm_budget=5"
+        for name in ("plm", "spans")
+    },
+}
+
+TABLE = """
+predict -run_dir
+    exactly one of the two
+predict --saved_model=s
+    exactly one of the two
+predict -input_file
+    --run_dir needs a file as --input_file
+predict --input_file=-
+    --run_dir needs a file
+predict --input_file=
+    --input_file is empty. Name a file.
+predict -run_dir --saved_model=s --input_file=
+    --input_file is empty. Name a file, or leave it out: standard
+predict --signature=fill_mask
+    --signature=fill_mask is only used with --saved_model
+predict -run_dir --saved_model=s --task_module=my_task
+    --task_module=my_task is only used with --run_dir
+predict -run_dir --saved_model=s --output_file=o.TSV
+    --output_file=o.TSV: tables are written with --run_dir only
+predict --output_file=o.CSV
+    --output_file=o.CSV: tables are written with tabs
+predict --run_dir=nowhere --input_file={here}/missing.txt
+    --input_file= ... is not a file. C
+predict -run_dir --saved_model=nowhere --input_file={here}/missing.txt
+    --input_file= ... is not a file. C
+predict --run_dir=nowhere --input_file={here}/folder
+    --input_file= ... is not a file but a folder
+predict --run_dir=nowhere --input_file={here}/empty --output_file={here}/empty
+    is one of the input files
+
+export --precision=int8
+    --precision=int8 does not go with --format=saved_model ... float32, bfloat16
+export --precision=bfloat16 --format=onnx
+    --precision=bfloat16 does not go with --format=onnx
+export --with_text=false --format=onnx
+    --with_text=false goes with --format=saved_model: onnx takes ids
+export --checkpoint=model.ckpt-7
+    --checkpoint= ... is neither a folder
+export --run_dir={inputs}/pretrained --eval_file=dev.tsv
+    --eval_file=dev.tsv needs a finetuned
+export --eval_file={inputs}/config.json
+    cannot be
+export --eval_file=dev.tsv --format=mediapipe
+    --eval_file=dev.tsv does not go with --format=mediapipe
+export --run_dir={inputs}/pretrained --format=mediapipe
+    --format=mediapipe takes models that give
+export --calibration_file=a --format=litert --precision=int8
+    --calibration_file=a goes with --format=onnx --precision=int8
+export --calibration_file=a --format=onnx
+    --calibration_file=a goes with --format=onnx --precision=int8
+calibrated --calibration_file=a --run_dir={inputs}/pretrained
+    --calibration_file=a needs a finetuned
+calibrated --calibration_file={here}/no
+    --calibration_file={here}/no does not exist
+calibrated --calibration_file={here}/empty
+    --calibration_file={here}/empty
+export --vocab_file={inputs}/vocab.txt
+    another vocabulary
+export --run_dir=
+    --run_dir
+
+ensemble --run_dirs={inputs}/rte,{inputs}/./rte
+    1 folder(s)
+ensemble --run_dirs={inputs}/rte,nowhere
+    --run_dirs= ... nowhere is not the folder of a run
+write_run_card
+    --output_dir= ... is not the folder
+
+serve --saved_model=
+    --saved_model is empty. Name a model
+serve --saved_model={inputs}/serve
+    serve does not exist. Did you mean ... /served
+serve --saved_model=m={here}/none
+    none does not exist. Check the path
+serve --saved_model={inputs}/served,{inputs}/./served
+    are both called 'served'. Give one
+serve --saved_model=m={inputs}/served,m={inputs}/rte
+    are both called 'm'
+serve --saved_model=/
+    cannot be a name in an address. Give one as NAME=PATH
+serve --saved_model={here}/folder
+    folder is no SavedModel
+serve --batch_size=5 --max_waiting=4
+    --max_waiting=4 is below --batch
+serve --saved_model={inputs}/served --host=1.2.3.4
+    of --host=1.2.3.4 cannot be
+serve --saved_model={inputs}/served --host=no.such.host.invalid
+    of --host=no.such.host.invalid cannot be
+
+create_pretraining_data --input_file=-,x
+    --input_file
+create_pretraining_data --input_file=- --input_format=parquet
+    --input_file=-
+create_pretraining_data --input_file={here}/pipe
+    pipe
+create_pretraining_data --input_file={here}/zero
+    zero
+create_pretraining_data --max_seq_length=4
+    --max_seq_length=4
+create_pretraining_data --random_next_sentence=true --sentence_objective=sop
+    contradict each other
+create_pretraining_data --do_permutation=true --masking_time=training
+    --do_permutation needs --masking_time
+create_pretraining_data --num_workers=2 --dask_scheduler=host:8786
+    --num_workers=2
+create_pretraining_data --dask_scheduler= -num_workers
+    --dask_scheduler
+create_pretraining_data --word_start_rule=marker --word_segmenter=jieba
+    --word_start_rule=marker
+train_sentencepiece --input_sentence_size=100
+    --input_sentence_size=100
+train_sentencepiece --vocab_size=269 --byte_fallback=true
+    --vocab_size=269
+
+run_pretraining --train_batch_size=0
+    --train_batch_size=0
+run_pretraining --train_batch_size=1000000000
+    --train_batch_size=1000000000
+run_pretraining --eval_batch_size=1000000000 --do_eval=true
+    --eval_batch_size=1000000000
+run_pretraining --max_seq_length=65
+    --max_seq_length=65 is longer than the 64 positions
+run_pretraining --max_seq_length=31
+    but the records
+run_pretraining --max_seq_length=33
+    but the records
+run_pretraining --ngram=2
+    --ngram=2 says how training masks
+run_pretraining --masked_lm_budget=5 -spm_model_file
+    --spm_model_file and --vocab_file are both missing
+run_pretraining --masked_lm_budget=5 --do_permutation=true
+    --do_permutation is not done in training
+run_pretraining --masked_lm_budget=5
+    hold masks already
+run_pretraining --input_file=
+    --input_file is empty
+run_pretraining --eval_input_file=,
+    input_file is empty
+run_pretraining --input_file=x/*
+    =x/* matches no file
+run_pretraining --input_file={inputs}/passages/train.tfrecord
+    holds passages, but --records=instances
+plm --masked_lm_budget=0
+    --objective=plm ... Give records without masks
+spans --masked_lm_budget=0
+    --objective=spans ... Give records without masks
+plm --sentence_objective=sop
+    Set --sentence_objective=none
+spans --sentence_objective=sop
+    Set --sentence_objective=none
+plm --pack_sequences=true
+    Set --pack_sequences=False
+spans --ngram=2
+    Set --ngram=3
+passages --masked_lm_budget=0
+    --records=passages: passages hold no masks
+passages --pack_sequences=true
+    --pack_sequences is for --records=inst
+run_pretraining --sentence_objective=none --token_objective=capitalization
+    --token_objective=capitalization needs --records=passages
+run_pretraining --sentence_objective=reordering,distance,nsp
+    --sentence_objective=reordering,distance,nsp needs --rec
+run_pretraining --sentence_objective=reordering
+    =reordering need
+passages --sentence_objective=order
+    --sentence_objective=order is not
+passages --token_objective=
+    --token_objective= is not none, or some of
+passages --mask_levels=phrase
+    --mask_levels=phrase hides single units
+passages --mask_levels=phrase --ngram=1 --do_whole_word_mask=false
+    hides single units. Set --ngram=1, with --do_whole_word_mask
+run_pretraining --masked_lm_budget=5 --mask_levels=basic
+    --mask_levels=basic needs --
+run_pretraining --task_embeddings=true
+    embeddings=True needs --rec
+
+run_classifier --max_seq_length=65
+    --max_seq_length=65 is longer than the 64 positions
+run_classifier --spm_model_file={inputs}/text.txt
+    text.txt
+run_classifier --data_dir={here}/folder
+    --data_dir= ... has no RTE
+run_classifier --init_checkpoint={here}/x-9
+    --init_checkpoint={here}/x-9
+run_classifier --task_name=ax
+    --do_train is set, but ... ax
+run_classifier --task_name=ax --do_train=false --do_eval=true
+    --do_eval is set, but ... ax
+table --text_columns=a --label_column=b --data_dir=glue
+    --data_dir=glue does not go with
+table --text_columns=a
+    --label_column is not given
+table
+    --task_name is required
+table --text_columns=a,b --label_column=b
+    none of them --label_column
+table --text_columns=a,b,c --label_column=d
+    --text_columns=a,b,c must name one
+table --text_columns=a --label_column=d --labels=one
+    --labels=one must be two labels
+run_squad -train_file
+    --do_train is set, but --train_file is missing
+run_squad --do_train=false --do_eval=true
+    --do_eval is set, but --predict_file is missing
+run_squad --do_train=false --do_predict=true
+    --do_predict is set, but --predict_file is missing
+run_squad --pooling=pair
+    --pooling=pair is for tasks
+run_embeddings --gradient_accumulation_steps=4
+    --train_batch_size ... --train_exam
+distill --train_examples=pairs
+    is for run_embeddings
+distill --teacher=nowhere
+    nowhere
+distill -train_file
+    has no file for it: train
+run_glue -recipe_dir --tasks=rte,rtf
+    --tasks has 'rtf'
+run_glue -recipe_dir --tasks=ax
+    --tasks has 'ax'
+run_glue -recipe_dir --from_mnli=true
+    --from_mnli needs mnli
+run_glue --recipe_dir=no
+    --recipe_dir=no/rte.flags
+"""
+
+
+def cases(table: str) -> dict[str, Case]:
+    found, lines = {}, [line for line in table.splitlines() if line]
+    for line, message in zip(lines[::2], lines[1::2], strict=True):
+        start, _, rest = line.partition(" ")
+        command, *words = f"{STARTS.get(start, start)} {rest}".split()
+        changes = {
+            name.lstrip("-"): value if sign else None
+            for name, sign, value in (word.partition("=") for word in words)
+        }
+        found[line] = Case(command, changes, (*message.strip().split(" ... "),))
+    return found
+
+
+CASES = cases(TABLE)
