@@ -1,16 +1,18 @@
-"""Finetuned runs, and options and reports of exports, for tests."""
+"""Finetuned runs, their exports, and what both answer, for tests."""
 
 import json
+import pathlib
 
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import export, run_classifier, run_race, run_squad
+from albert_tf import export, predict, run_classifier, run_race, run_squad
 from albert_tf.common import options as albert_options
 from albert_tf.finetuning import registry, task_models
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
+from tests import row_files
 
 _PROGRAMS = {
     "squad": ("run_squad", run_squad.RunSquadOptions, {"train_file": "t"}),
@@ -53,6 +55,24 @@ def make_run(folder, config, vocabulary, task_name, **values):
 
 def make_options(**values):
     return albert_options.from_dict(export.ExportOptions, values)
+
+
+def _texts(values):
+    is_path = {k: isinstance(v, pathlib.Path) for k, v in values.items()}
+    return {k: str(v) if is_path[k] else v for k, v in values.items()}
+
+
+def exported(folder, **values):
+    """Export to a folder; return the report."""
+    export.run(make_options(export_dir=str(folder), **_texts(values)))
+    return json.loads((folder / "export.json").read_text())
+
+
+def ask(source, output, **values):
+    """Predict a file; return the answers."""
+    given = {"input_file": source, "output_file": output, **values}
+    predict.run(predict.PredictOptions(**_texts(given)))
+    return row_files.read(output)
 
 
 def with_vocabulary(path):

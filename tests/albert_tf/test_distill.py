@@ -7,7 +7,7 @@ import shutil
 import numpy as np
 import pytest
 
-from albert_tf import distill, export, run_classifier, run_squad
+from albert_tf import distill, run_classifier, run_squad
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import embedding, finetuning_options, teacher
 from albert_tf.model.checkpoints import checkpoint_reader
@@ -117,13 +117,8 @@ def test_kept_outputs_teach_as_the_teacher(world, encoder, texts, tmp_path):
     one, other = (checkpoint_reader.read(str(folder)) for folder in folders)
     np.testing.assert_equal(one.load(one.shapes), other.load(one.shapes))
     served = tmp_path / "served"
-    settings = export_options.make_options(
-        task="embedding",
-        init_checkpoint=str(encoder / "model.ckpt"),
-        export_dir=str(served),
-        max_seq_length=24,
-    )
-    export.run(settings)
+    given = {"init_checkpoint": encoder / "model.ckpt", "max_seq_length": 24}
+    export_options.exported(served, task="embedding", **given)
     asked = teacher.open_teacher(str(served), embedding_task(world))
     known = teacher.open_teacher(str(encoder), embedding_task(world))
     examples = asked.task.read(str(texts / "train.txt"), "train")

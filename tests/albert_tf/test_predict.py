@@ -18,7 +18,7 @@ from albert_tf.finetuning.squad import squad
 from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.serving.client import ask as asking
 from albert_tf.training import memory_check
-from tests import export_options
+from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL, python
 
@@ -35,11 +35,6 @@ def json_lines(rows):
     return "".join(json.dumps(row) + "\n" for row in rows)
 
 
-def read_lines(path):
-    with open(path, encoding="utf-8") as stream:
-        return [json.loads(line) for line in stream]
-
-
 def run(path, **values):
     values = {"input_file": str(path), "overwrite": True, **values}
     predict.run(predict.PredictOptions(**values))
@@ -47,7 +42,7 @@ def run(path, **values):
 
 def ask(folder, path, output, **values):
     run(path, run_dir=folder, output_file=str(output), **values)
-    return read_lines(output)
+    return row_files.read(output)
 
 
 # A run that answers questions.
@@ -244,7 +239,7 @@ def test_file_to_file(echo, tmp_path):
     path = write(tmp_path / "in.txt", "\n".join(texts))
     output = tmp_path / "new" / "out.jsonl"
     run(path, saved_model=echo, output_file=str(output), batch_size=4)
-    assert read_lines(output) == [
+    assert row_files.read(output) == [
         {"line": number, "said": text} for number, text in enumerate(texts, 1)
     ]
 
@@ -283,7 +278,7 @@ def test_bad_lines_are_counted(echo, tmp_path, caplog):
     output = tmp_path / "out.jsonl"
     run(path, saved_model=echo, output_file=str(output))
     assert "2 of 3 answers are errors. The first: " in caplog.text
-    assert read_lines(output)[1]["id"] == 3
+    assert row_files.read(output)[1]["id"] == 3
 
 
 @pytest.mark.parametrize(
@@ -337,7 +332,7 @@ def test_a_file_is_the_same_in_both_forms(
                 run(path, output_file=str(output), **model)
             continue
         run(path, output_file=str(output), **model)
-        answers = read_lines(output)
+        answers = row_files.read(output)
         output.unlink()
         places = ("id", "line", "object")
         found = [{k: a[k] for k in places if k in a} for a in answers]

@@ -1,18 +1,15 @@
 """GLUE tasks with more than one development or test set."""
 
-import json
-
 import numpy as np
 import pytest
 
-from albert_tf import export, predict, run_classifier
+from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import registry, saved_outputs, tables
 from albert_tf.finetuning.glue import glue, glue_tasks
-from tests import row_files
+from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
-from tests.export_options import make_options
 
 
 def test_both_dev_sets_of_mnli_are_scored(mnli):
@@ -123,11 +120,10 @@ def test_a_table_is_learnt(table_run):
     card = (table_run / "run_card.md").read_text()
     assert "| label | examples | precision" in card
     assert (table_run / "confusion_held_out.png").is_file()
-    lines = small_runs.open_lines(table_run / "test_predictions.jsonl")
-    first = json.loads(lines[0])
-    assert first["id"] == "0"
-    assert first["prediction"] in ("cross, very", "glad")
-    assert len(lines) == 60
+    answers = row_files.read(table_run / "test_predictions.jsonl")
+    assert answers[0]["id"] == "0"
+    assert answers[0]["prediction"] in ("cross, very", "glad")
+    assert len(answers) == 60
 
 
 def test_a_table_s_run_is_scored_without_its_training_file(world, table_run):
@@ -161,13 +157,8 @@ def test_another_training_file_holds_out_no_learnt_rows(world, table_run):
 @pytest.mark.slow
 def test_a_table_s_export_answers_as_its_run(table_run, tmp_path):
     served = tmp_path / "served"
-    export.run(
-        make_options(
-            run_dir=str(table_run),
-            export_dir=str(served),
-            eval_file=str(table_run.parent / "train.csv"),
-        )
-    )
+    dev = table_run.parent / "train.csv"
+    export_options.exported(served, run_dir=table_run, eval_file=dev)
     hard = [
         {"text": "", "text_pair": ""},
         {"text": "Letter", "text_pair": "sun " * 99},
@@ -175,15 +166,11 @@ def test_a_table_s_export_answers_as_its_run(table_run, tmp_path):
         {"text": "rain", "text_pair": "", "id": 5},
     ]
     texts = row_files.write(tmp_path / "texts.jsonl", hard)
-    answers = []
-    for model in ({"run_dir": table_run}, {"saved_model": served}):
-        out = tmp_path / f"{len(answers)}.jsonl"
-        given = {"input_file": texts, "output_file": out, **model}
-        predict.run(
-            predict.PredictOptions(**{k: str(v) for k, v in given.items()})
-        )
-        answers.append([json.loads(x) for x in small_runs.open_lines(out)])
-    for ours, theirs in zip(*answers, strict=True):
+    one, other = (
+        export_options.ask(texts, tmp_path / f"{name}.jsonl", **{name: model})
+        for name, model in (("run_dir", table_run), ("saved_model", served))
+    )
+    for ours, theirs in zip(one, other, strict=True):
         assert ours["prediction"] == theirs["label"]
         odds = list(ours["probabilities"].values())
         np.testing.assert_allclose(theirs["probabilities"], odds, atol=1e-6)

@@ -1,18 +1,16 @@
 """Vectors of texts: what runs learn, and all that is made of a run."""
 
-import json
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import convert_checkpoint, export, predict, run_embeddings
+from albert_tf import convert_checkpoint, run_embeddings
 from albert_tf.common import scores
 from albert_tf.finetuning import embedding, finetune, lesson
-from tests import row_files
+from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import LAYER_ATOL, ROOT, changed
-from tests.export_options import make_options
+from tests.conftest import LAYER_ATOL, changed
 
 SENTENCES = ["It rains in the north.", "The ferry waits.", "We stay.", "A boat"]
 # Texts of the same number are one topic.
@@ -85,27 +83,18 @@ def test_texts_of_one_topic_become_close(world, trained, tmp_path, kind):
     }
     for name, value in least[kind].items():
         assert found[name] >= value, found
-    lines = small_runs.open_lines(folder / "test_predictions.jsonl")
-    first, second = map(json.loads, lines[:2])
+    first, second, *_ = row_files.read(folder / "test_predictions.jsonl")
     assert {"line", "prediction"} == first.keys()
     if kind == "scored":
         assert first["prediction"] > second["prediction"] + 0.3
 
 
 @pytest.mark.slow
-def test_run_predicts_and_exports_the_same_vectors(
-    trained, tmp_path, monkeypatch, capsys
-):
-    """The score of the export is the run's; the page's code runs with it."""
+def test_run_predicts_and_exports_the_same_vectors(trained, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("\n".join(WORDS) + "\n")
     out = tmp_path / "vectors.jsonl"
-    predict.run(
-        predict.PredictOptions(
-            run_dir=str(trained), input_file=str(texts), output_file=str(out)
-        )
-    )
-    ours = [json.loads(line) for line in small_runs.open_lines(out)]
+    ours = export_options.ask(texts, out, run_dir=trained)
     assert [answer["line"] for answer in ours] == list(range(1, 13))
     vectors = np.array([answer["embedding"] for answer in ours])
     assert vectors.shape == (12, 6)
@@ -113,26 +102,11 @@ def test_run_predicts_and_exports_the_same_vectors(
 
     served = tmp_path / "served"
     dev = trained.parent / "scored.jsonl"
-    export.run(
-        make_options(
-            run_dir=str(trained), export_dir=str(served), eval_file=str(dev)
-        )
-    )
+    report = export_options.exported(served, run_dir=trained, eval_file=dev)
     ask = tf.saved_model.load(str(served)).signatures["serving_default"]
     np.testing.assert_allclose(
         ask(text=tf.constant(WORDS))["embedding"], vectors, atol=LAYER_ATOL
     )
-    served.rename(tmp_path / "vectors")
-    (tmp_path / "served" / "vectors").mkdir(parents=True)
-    served = (tmp_path / "vectors").rename(tmp_path / "served/vectors/1")
-    monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs" / "embeddings.md").read_text()
-    exec(page.split("```python\n")[1].split("```")[0], {})
-    found = capsys.readouterr().out.splitlines()[-5:]
-    assert all(line.split(" ", 1)[1] in WORDS for line in found)
-    cosines = [float(line.split(" ", 1)[0]) for line in found]
-    assert sorted(cosines, reverse=True) == cosines
-    report = json.loads((served / "export.json").read_text())
     best = scores.read(str(trained)).best.scores
     for name in ("scores", "scores_in_float32"):
         for metric in ("spearmanr", "pearson"):
@@ -167,10 +141,7 @@ def test_queries_find_what_pairs_find(world, trained, tmp_path):
         found.append(scores.read(str(tmp_path / kind)).best.scores)
     assert found[1] == pytest.approx(found[0])
     assert found[0]["recall_at_10"] == 1
-    lines = small_runs.open_lines(
-        tmp_path / "retrieval" / "test_predictions.jsonl"
-    )
-    answers = [json.loads(line) for line in lines]
+    answers = row_files.read(tmp_path / "retrieval/test_predictions.jsonl")
     assert [answer["line"] for answer in answers] == [5, 6, 7, 8]
     assert all(sorted(a["prediction"]) == [0, 1, 2, 3] for a in answers)
 

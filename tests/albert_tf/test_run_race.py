@@ -1,13 +1,10 @@
 """RACE: scores by level, predictions of every question."""
 
-import json
-
 import pytest
 
-from albert_tf import predict, run_race
+from albert_tf import run_race
 from albert_tf.common import scores
-from albert_tf.finetuning import race
-from tests import row_files
+from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LAYER_ATOL
 
@@ -15,15 +12,7 @@ from tests.conftest import LAYER_ATOL
 @pytest.fixture(scope="module")
 def raced(world, tmp_path_factory):
     folder = tmp_path_factory.mktemp("runs") / "race"
-    run_race.run(
-        run_race.RunRaceOptions(
-            finetuning=small_runs.shared(
-                world, folder, train_batch_size=4, max_seq_length=64
-            ),
-            data_dir=world.race,
-            questions=race.RaceOptions(max_qa_length=24),
-        )
-    )
+    run_race.run(small_runs.racer(world, folder, train_batch_size=4))
     return folder
 
 
@@ -36,25 +25,14 @@ def test_race_is_scored_by_level(raced):
 
 def test_race_predicts_articles_of_the_user(world, raced, tmp_path):
     articles = [
-        json.loads(
-            small_runs.open_lines(f"{world.race}/test/middle/{n}.txt")[0]
-        )
-        for n in range(3)
+        row_files.read(f"{world.race}/test/middle/{n}.txt")[0] for n in range(3)
     ]
     for article in articles:
         del article["answers"]
     own = row_files.write(tmp_path / "own.jsonl", articles)
-    predict.run(
-        predict.PredictOptions(
-            run_dir=str(raced),
-            input_file=own,
-            output_file=str(tmp_path / "out.jsonl"),
-            batch_size=5,
-        )
-    )
-    ours = list(map(json.loads, small_runs.open_lines(tmp_path / "out.jsonl")))
-    lines = small_runs.open_lines(raced / "test_predictions.jsonl")
-    theirs = list(map(json.loads, lines))
+    out = tmp_path / "out.jsonl"
+    ours = export_options.ask(own, out, run_dir=raced, batch_size=5)
+    theirs = row_files.read(raced / "test_predictions.jsonl")
     assert len(theirs) == 20
     assert [a["id"] for a in ours] == [a["id"] for a in theirs[:12]]
     for one, other in zip(ours, theirs, strict=False):

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from albert_tf import predict, run_squad
+from albert_tf import run_squad
 from albert_tf.common import errors, scores
+from tests import export_options
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
@@ -68,15 +69,7 @@ def check_prediction(world, folder, content, file, version):
                 question.pop("is_impossible", None)
     small_runs.write(file, json.dumps(content))
     lines = file.with_suffix(".jsonl")
-    predict.run(
-        predict.PredictOptions(
-            run_dir=str(folder),
-            input_file=str(file),
-            output_file=str(lines),
-            batch_size=5,
-        )
-    )
-    own = list(map(json.loads, small_runs.open_lines(lines)))
+    own = export_options.ask(file, lines, run_dir=folder, batch_size=5)
     assert {a["id"]: a["prediction"] for a in own} == written
     threshold = best.scores.get("null_score_diff_threshold", 0.0)
     for answer in own:

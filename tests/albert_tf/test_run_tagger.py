@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from albert_tf import convert_checkpoint, export, predict, run_tagger
+from albert_tf import convert_checkpoint, run_tagger
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import tagging
+from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs, tagged
 from tests.conftest import changed
-from tests.export_options import make_options
 
 
 def options(world, folder, kind="columns", **values):
@@ -44,8 +44,7 @@ def trained(world, tmp_path_factory):
 def test_entities_are_learnt(trained):
     found = scores.read(str(trained)).best.scores
     assert found["f1"] > 0.9, found
-    lines = small_runs.open_lines(trained / "test_predictions.jsonl")
-    first = json.loads(lines[0])
+    first = row_files.read(trained / "test_predictions.jsonl")[0]
     assert {"line", "text", "spans"} == first.keys()
     assert first["spans"][0]["text"] == "Mara"
     rows = small_runs.open_lines(trained / "test_predictions.tsv")
@@ -74,49 +73,33 @@ def test_a_student_learns_its_teacher_s_tags(world, trained, tmp_path):
 def test_own_texts_get_spans(trained, tmp_path):
     path, out = tmp_path / "texts.txt", tmp_path / "out.jsonl"
     path.write_text("Mara went to Nord Mill.\n" + '{"text": "", "id": "x"}\n')
-    predict.run(
-        predict.PredictOptions(
-            run_dir=str(trained), input_file=str(path), output_file=str(out)
-        )
-    )
-    first, second = map(json.loads, small_runs.open_lines(out))
+    first, second = export_options.ask(path, out, run_dir=trained)
     assert second == {"id": "x", "text": "", "spans": []}
     assert (first["line"], first["text"]) == (1, "Mara went to Nord Mill.")
     spans = [(s["start"], s["end"], s["label"]) for s in first["spans"]]
     assert spans == [(0, 4, "PER"), (13, 22, "LOC")]
 
 
-def spans_of(path):
+def spans(texts, out, **model):
+    """The spans of each line, without bytes."""
     keys = "start", "end", "label", "text"
     return [
-        [[span[key] for key in keys] for span in json.loads(line)["spans"]]
-        for line in small_runs.open_lines(path)
+        [[span[key] for key in keys] for span in answer["spans"]]
+        for answer in export_options.ask(texts, out, **model)
     ]
-
-
-def ask(texts, out, **model):
-    given = {"input_file": texts, "output_file": out, **model}
-    values = {name: str(value) for name, value in given.items()}
-    predict.run(predict.PredictOptions(**values))
-    return spans_of(out)
 
 
 @pytest.mark.slow
 def test_an_export_finds_what_the_run_finds(trained, tmp_path):
     served = tmp_path / "served"
     dev = trained.parent / "columns.txt"
-    export.run(
-        make_options(
-            run_dir=str(trained), export_dir=str(served), eval_file=str(dev)
-        )
-    )
+    report = export_options.exported(served, run_dir=trained, eval_file=dev)
     texts = tmp_path / "texts.jsonl"
     texts.write_text("".join(map(tagged.line, tagged.HARD)))
-    ours = ask(texts, tmp_path / "ours.jsonl", run_dir=trained)
-    theirs = ask(texts, tmp_path / "theirs.jsonl", saved_model=served)
+    ours = spans(texts, tmp_path / "ours.jsonl", run_dir=trained)
+    theirs = spans(texts, tmp_path / "theirs.jsonl", saved_model=served)
     assert ours == theirs
     assert sum(map(len, ours)) > 20
-    report = json.loads((served / "export.json").read_text())
     best = scores.read(str(trained)).best.scores
     for name in ("scores", "scores_in_float32"):
         for metric in ("f1", "accuracy"):
@@ -142,15 +125,11 @@ def test_a_folder_for_transformers_is_the_same_model(world, trained, tmp_path):
     best = scores.read(str(trained)).best.scores
     assert scores.read(str(tmp_path / "run")).best.scores == best
     served = tmp_path / "served"
-    export.run(
-        make_options(
-            init_checkpoint=str(folder), task="tagging", export_dir=str(served)
-        )
-    )
+    export_options.exported(served, init_checkpoint=folder, task="tagging")
     texts = tmp_path / "texts.txt"
     texts.write_text("Mara went to Nord Mill.\n")
-    found = ask(texts, tmp_path / "out", saved_model=served)
-    assert found == ask(texts, tmp_path / "out2", run_dir=trained)
+    found = spans(texts, tmp_path / "out", saved_model=served)
+    assert found == spans(texts, tmp_path / "out2", run_dir=trained)
 
 
 def test_tags_must_be_known(world, tmp_path):

@@ -13,7 +13,7 @@ STARTS = {
     "passages": "run_pretraining --records=passages --masked_lm_budget=5",
     **{
         name: f"run_pretraining --objective={name} --sentence_objective=none "
-        "--masked_lm_budget=5"
+        "--masked_lm_budget=5 -max_predictions_per_seq"
         for name in ("plm", "spans")
     },
 }
@@ -86,7 +86,7 @@ ensemble --run_dirs={inputs}/rte,nowhere
 write_run_card
     --output_dir= ... is not the folder
 
-serve --saved_model=
+serve --saved_model=,
     --saved_model is empty. Name a model
 serve --saved_model={inputs}/serve
     serve does not exist. Did you mean ... /served
