@@ -1,6 +1,5 @@
 """Vectors of texts: what runs learn, and all that is made of a run."""
 
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -10,12 +10,17 @@ import gzip
 import json
 import pathlib
 
+import numpy as np
 import pytest
 
 from albert_tf.text import tokenization
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, PARITY_ATOL
 
 TEXT_SETS = ("own_text", "real_text")
+
+
+def assert_close(actual, expected):
+    np.testing.assert_allclose(actual, expected, atol=PARITY_ATOL, rtol=0)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,6 +24,7 @@ from tests.albert_tf.model import passes
 from tests.conftest import FIXTURES, PARITY_ATOL
 from tests.export_options import make_options
 from tests.parity import their_models
+from tests.parity.conftest import assert_close
 from tests.parity.their_models import (
     assert_same_outputs,
     make_batch,
@@ -129,7 +130,7 @@ def test_exports_of_real_weights_give_the_same_vectors(minilm, tmp_path, form):
         inputs = {name: ids.astype(np.int32) for name, ids in rows.items()}
         path = f"{folder}/{onnx_model.FORMAT.file_name}"
         outputs = onnx_model.FORMAT.open(path)("tokens", inputs)
-    their_models.assert_close(outputs["embedding"], expected)
+    assert_close(outputs["embedding"], expected)
 
 
 def test_real_weights_know_which_sentences_mean_the_same(

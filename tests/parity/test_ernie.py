@@ -10,6 +10,7 @@ import pytest
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import PARITY_ATOL
+from tests.parity.conftest import assert_close
 
 pytestmark = pytest.mark.torch
 
@@ -93,8 +94,6 @@ def test_outputs_of_each_task_are_equal(theirs, ours):
             ("sequence_output", expected.last_hidden_state),
             ("pooled_output", expected.pooler_output),
         ):
-            np.testing.assert_allclose(
-                found[name], value.numpy(), atol=PARITY_ATOL, rtol=0
-            )
+            assert_close(found[name], value.numpy())
         seen.append(found["pooled_output"].numpy())
     assert np.abs(seen[0] - seen[1]).max() > 100 * PARITY_ATOL

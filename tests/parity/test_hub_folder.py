@@ -18,7 +18,8 @@ from albert_tf.text import tokenization
 from tests.albert_tf.model import passes
 from tests.conftest import FIXTURES
 from tests.parity import their_models
-from tests.parity.their_models import assert_close, make_config
+from tests.parity.conftest import assert_close
+from tests.parity.their_models import make_config
 
 pytestmark = pytest.mark.torch
 LENGTH = 96

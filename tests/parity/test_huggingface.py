@@ -24,7 +24,8 @@ from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import FIXTURES
 from tests.parity import their_models
-from tests.parity.their_models import assert_close, make_batch, make_config
+from tests.parity.conftest import assert_close
+from tests.parity.their_models import make_batch, make_config
 
 RECORDED = FIXTURES / "huggingface_tiny"
 

@@ -7,7 +7,7 @@ from official.nlp.modeling import networks
 
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
-from tests.conftest import PARITY_ATOL
+from tests.parity.conftest import assert_close
 
 CONFIG = AlbertConfig(
     vocab_size=50,
@@ -87,6 +87,4 @@ def test_same_weights_give_the_same_outputs(theirs):
     inputs = {"input_ids": ids, "input_mask": mask, "segment_ids": segments}
     outputs = ours(inputs)
     for name in ("sequence_output", "pooled_output"):
-        np.testing.assert_allclose(
-            outputs[name], expected[name], atol=PARITY_ATOL, rtol=0
-        )
+        assert_close(outputs[name], expected[name])

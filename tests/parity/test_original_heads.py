@@ -12,18 +12,16 @@ from albert_tf.model.heads import (
 )
 from albert_tf.model.losses import label_objectives, span_objectives
 from albert_tf.model.network.encoder import AlbertModel
-from tests.conftest import PARITY_ATOL
 from tests.parity import recordings
+from tests.parity.conftest import assert_close
 
 
-def assert_close(actual, expected):
-    np.testing.assert_allclose(actual, expected, atol=PARITY_ATOL, rtol=0)
-
-
-def restored(recording, make_model):
+def restored(name, make_model):
+    """A recording's values and batch, and the model with its weights."""
+    recording = recordings.Recording(name)
     model = make_model(AlbertModel(recording.config))
     restoring.restore(model, recording.checkpoint(0))
-    return model
+    return recording.values, recording.batch(), model
 
 
 def loss(objective, model, batch):
@@ -35,11 +33,9 @@ def loss(objective, model, batch):
     "name", recordings.parameters("original_head_classifier")
 )
 def test_classifier(name):
-    recording = recordings.Recording(name)
-    values, batch = recording.values, recording.batch()
-    labels = values["logits"].shape[1]
-    model = restored(
-        recording, lambda e: classification.AlbertClassifier(e, labels)
+    labels = recordings.Recording(name).values["logits"].shape[1]
+    values, batch, model = restored(
+        name, lambda e: classification.AlbertClassifier(e, labels)
     )
     logits = model(batch)["logits"]
     assert_close(logits, values["logits"])
@@ -53,9 +49,9 @@ def test_classifier(name):
     "name", recordings.parameters("original_head_regression")
 )
 def test_regression(name):
-    recording = recordings.Recording(name)
-    values, batch = recording.values, recording.batch()
-    model = restored(recording, lambda e: classification.AlbertClassifier(e, 1))
+    values, batch, model = restored(
+        name, lambda e: classification.AlbertClassifier(e, 1)
+    )
     assert_close(model(batch)["logits"][:, 0], values["logits"])
     objective = label_objectives.REGRESSION
     each = objective.values(model, batch, None)["regression_loss"]
@@ -70,9 +66,7 @@ def test_regression(name):
     "name", recordings.parameters("original_head_squad_v1")
 )
 def test_squad_v1(name):
-    recording = recordings.Recording(name)
-    values, batch = recording.values, recording.batch()
-    model = restored(recording, question_answering.AlbertSquadV1)
+    values, batch, model = restored(name, question_answering.AlbertSquadV1)
     outputs = model(batch)
     for edge in ("start_logits", "end_logits"):
         assert_close(outputs[edge], values[edge])
@@ -83,10 +77,9 @@ def test_squad_v1(name):
 def squad_v2(request):
     recording = recordings.Recording(request.param)
     tops = [int(recording.values[n]) for n in ("start_n_top", "end_n_top")]
-    model = restored(
-        recording, lambda e: question_answering.AlbertSquadV2(e, *tops)
+    return recording, *restored(
+        request.param, lambda e: question_answering.AlbertSquadV2(e, *tops)
     )
-    return recording, model
 
 
 def assert_same_log_probs(actual, expected):
@@ -99,8 +92,7 @@ def assert_same_log_probs(actual, expected):
 
 
 def test_squad_v2_in_training(squad_v2):
-    recording, model = squad_v2
-    values, batch = recording.values, recording.batch()
+    _, values, batch, model = squad_v2
     outputs = model(batch)
     for edge in ("start_log_probs", "end_log_probs"):
         assert_same_log_probs(outputs[edge], values[f"train_{edge}"])
@@ -109,10 +101,9 @@ def test_squad_v2_in_training(squad_v2):
 
 
 def test_squad_v2_beam(squad_v2):
-    recording, model = squad_v2
+    recording, values, _, model = squad_v2
     names = "input_ids", "input_mask", "segment_ids", "p_mask"
     outputs = model(recording.batch(*names))
-    values = recording.values
     for name in ("start_top_index", "end_top_index"):
         np.testing.assert_array_equal(outputs[name], values[f"infer_{name}"])
     for name in ("start_top_log_probs", "end_top_log_probs"):
@@ -122,15 +113,10 @@ def test_squad_v2_beam(squad_v2):
 
 @pytest.mark.parametrize("name", recordings.parameters("original_head_race"))
 def test_race(name):
-    recording = recordings.Recording(name)
-    values = recording.values
+    values, batch, model = restored(name, multiple_choice.AlbertMultipleChoice)
     questions, choices = values["logits"].shape
-    model = restored(recording, multiple_choice.AlbertMultipleChoice)
-    batch = {
-        key: tf.reshape(values[key], [questions, choices, -1])
-        for key in ("input_ids", "input_mask", "segment_ids")
-    }
-    batch["label_ids"] = tf.constant(values["label_ids"])
+    for key in ("input_ids", "input_mask", "segment_ids"):
+        batch[key] = tf.reshape(values[key], [questions, choices, -1])
     batch["is_real_example"] = tf.ones([questions])
     logits = model(batch)["logits"]
     assert_close(logits, values["logits"])

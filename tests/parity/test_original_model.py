@@ -9,36 +9,22 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import pretraining_objective
 from albert_tf.model.network.encoder import AlbertModel
-from tests.conftest import FIXTURES, PARITY_ATOL
+from tests.conftest import FIXTURES
+from tests.parity import recordings
+from tests.parity.conftest import assert_close
 
 RECORDINGS = ("original_tiny_lamb", "original_tiny_adamw_groups")
 
 
 @pytest.fixture(params=RECORDINGS)
 def recording(request):
-    folder = FIXTURES / request.param
-    config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
-    model = pretraining.AlbertPretrainer(AlbertModel(config))
-    restoring.restore(model, str(folder / "model.ckpt-0"))
-    values = dict(np.load(folder / "fixture.npz"))
-    size = len(values["input_ids"])
-    batch = {
-        name: tf.constant(values[name])
-        for name in (
-            "input_ids",
-            "input_mask",
-            "segment_ids",
-            "masked_lm_positions",
-            "masked_lm_ids",
-            "masked_lm_weights",
-            "next_sentence_labels",
-        )
-    }
-    return model, {**batch, "is_real_example": tf.ones([size])}, values
+    recording = recordings.Recording(request.param)
+    model = pretraining.AlbertPretrainer(AlbertModel(recording.config))
+    restoring.restore(model, recording.checkpoint(0))
+    return model, recording.batch(), recording.values
 
 
 @pytest.mark.parametrize(
@@ -54,7 +40,7 @@ def recording(request):
 def test_encoder_stage_equals_the_original(recording, stage):
     model, batch, values = recording
     output = np.array(model.encoder(batch)[stage])
-    np.testing.assert_allclose(output, values[stage], atol=PARITY_ATOL, rtol=0)
+    assert_close(output, values[stage])
 
 
 def test_heads_equal_the_original(recording):
@@ -62,12 +48,10 @@ def test_heads_equal_the_original(recording):
     outputs = model(batch)
     masked = tf.nn.log_softmax(outputs["masked_lm_logits"]).numpy()
     expected = values["masked_lm_log_probs"].reshape(masked.shape)
-    np.testing.assert_allclose(masked, expected, atol=PARITY_ATOL, rtol=0)
-    np.testing.assert_allclose(
+    assert_close(masked, expected)
+    assert_close(
         tf.nn.log_softmax(outputs["sentence_order_logits"]),
         values["sentence_order_log_probs"],
-        atol=PARITY_ATOL,
-        rtol=0,
     )
 
 
@@ -77,7 +61,7 @@ def test_losses_equal_the_original(recording):
     for name in pretraining_objective.OBJECTIVE.losses:
         epsilon = pretraining_objective.OBJECTIVE.epsilons.get(name, 0.0)
         loss = ratios[name].numerator / (ratios[name].denominator + epsilon)
-        np.testing.assert_allclose(loss, values[name], atol=PARITY_ATOL, rtol=0)
+        assert_close(loss, values[name])
 
 
 def test_variables_have_the_names_of_the_original(recording):

@@ -20,8 +20,9 @@ from albert_tf.model.losses import pretraining_objective
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import run_log, training_loop, training_options
-from tests.conftest import PARITY_ATOL, make_replicas
+from tests.conftest import make_replicas
 from tests.parity import recordings
+from tests.parity.conftest import assert_close
 
 pytestmark = pytest.mark.slow
 
@@ -189,7 +190,7 @@ def test_losses_gradient_norm_and_state(
     )
     norms = [norm for _, norm in log.column("train", "gradient_norm")]
     expected = recording.values["grad_global_norm"]
-    np.testing.assert_allclose(norms[0], expected, atol=PARITY_ATOL, rtol=0)
+    assert_close(norms[0], expected)
 
     reader = tf.train.load_checkpoint(recording.checkpoint(len(rates)))
     stored = set(reader.get_variable_to_shape_map()) - {"global_step"}

@@ -1,6 +1,5 @@
 """Folders in sentence-transformers, against our models: `make test-torch`."""
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -13,7 +12,8 @@ from albert_tf.serving import source, source_options
 from albert_tf.serving.services import embedding_service
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
-from tests.conftest import FIXTURES, PARITY_ATOL
+from tests.conftest import FIXTURES
+from tests.parity.conftest import assert_close
 
 pytestmark = pytest.mark.torch
 LENGTH = 24
@@ -68,9 +68,7 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     service = embedding_service.EmbeddingService(model, tokenizer, LENGTH)
     ours = service.embed(tf.constant(TEXTS))
     assert ours["truncated"].numpy().tolist() == [False, False, True, True]
-    np.testing.assert_allclose(
-        theirs.encode(TEXTS), ours["embedding"], rtol=0, atol=PARITY_ATOL
-    )
+    assert_close(theirs.encode(TEXTS), ours["embedding"])
     theirs.save(str(tmp_path / "again"))
     found = source.find(
         source_options.SourceOptions(
@@ -84,9 +82,6 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     )
     again = source.make_service(found, source.make_task(found))
     restoring.restore(again.model, found.checkpoint)
-    np.testing.assert_allclose(
-        again.embed(tf.constant(TEXTS))["embedding"],
-        ours["embedding"],
-        rtol=0,
-        atol=PARITY_ATOL,
+    assert_close(
+        again.embed(tf.constant(TEXTS))["embedding"], ours["embedding"]
     )

@@ -11,7 +11,8 @@ from albert_tf.data import permutation as orders
 from albert_tf.model.heads import permutation
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
-from tests.conftest import PARITY_ATOL, tiny_config
+from tests.conftest import tiny_config
+from tests.parity.conftest import assert_close
 from tests.reference import permutation as reference
 
 pytestmark = pytest.mark.torch
@@ -135,12 +136,7 @@ def test_one_stream_is_theirs(ours, training):
     expected = run_theirs(ours, inputs, attention_mask=inputs["input_mask"])
     found = ours.encoder(passes.tensors(inputs), training=training)
     real = inputs["input_mask"] > 0
-    np.testing.assert_allclose(
-        found["sequence_output"].numpy()[real],
-        expected[real],
-        atol=PARITY_ATOL,
-        rtol=0,
-    )
+    assert_close(found["sequence_output"].numpy()[real], expected[real])
 
 
 @pytest.mark.parametrize("training", [False, True])
@@ -171,9 +167,7 @@ def test_two_streams_are_theirs(ours, training):
             "masked_lm_positions": np.array([ASKED, ASKED]),
         }
     )
-    np.testing.assert_allclose(
+    assert_close(
         ours(batch, training=training)["masked_lm_logits"],
         ours.words.word_logits(tf.constant(expected)),
-        atol=PARITY_ATOL,
-        rtol=0,
     )

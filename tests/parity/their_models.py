@@ -5,7 +5,7 @@ import numpy as np
 from albert_tf.model.config import AlbertConfig
 from tests import hugging_face_files
 from tests.albert_tf.model import passes
-from tests.conftest import PARITY_ATOL
+from tests.parity.conftest import assert_close
 
 # What theirs have instead of a name of ours; the first that a model has.
 OUTPUTS = {
@@ -17,10 +17,6 @@ OUTPUTS = {
     "start_logits": ("start_logits",),
     "end_logits": ("end_logits",),
 }
-
-
-def assert_close(actual, expected):
-    np.testing.assert_allclose(actual, expected, atol=PARITY_ATOL, rtol=0)
 
 
 def make_config(**changes):
