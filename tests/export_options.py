@@ -6,9 +6,17 @@ import pathlib
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf import export, predict, run_classifier, run_race, run_squad
+from albert_tf import (
+    export,
+    predict,
+    run_classifier,
+    run_pretraining,
+    run_race,
+    run_squad,
+)
 from albert_tf.common import options as albert_options
 from albert_tf.finetuning import registry, task_models
+from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
@@ -51,6 +59,22 @@ def make_run(folder, config, vocabulary, task_name, **values):
     model = task_models.make_model(task, AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
     return model
+
+
+def make_pretrained(folder, config, vocabulary, max_seq_length):
+    """Make the folder of a pretraining run with new weights."""
+    settings = run_pretraining.PretrainingOptions(
+        albert_config_file="c.json",
+        input_file="r.tfrecord",
+        output_dir=str(folder),
+        max_seq_length=max_seq_length,
+        vocabulary=tokenization.VocabularyOptions(vocabulary),
+    )
+    run_folder.claim(
+        str(folder), "run_pretraining", settings, config, settings.vocabulary
+    )
+    model = pretraining.AlbertPretrainer(AlbertModel(config))
+    tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
 
 
 def make_options(**values):

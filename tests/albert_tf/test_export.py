@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import export, run_pretraining
+from albert_tf import export
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
@@ -30,13 +30,13 @@ from albert_tf.serving.services import (
     text_service,
 )
 from albert_tf.text import tokenization, wordpiece
-from albert_tf.training import run_folder
 from tests import brightmart_files, hugging_face_files
 from tests.albert_tf.model import passes
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL
 from tests.export_options import (
     make_options,
+    make_pretrained,
     make_run,
     read_report,
     with_vocabulary,
@@ -51,18 +51,7 @@ def config(small_config):
 @pytest.fixture
 def run_dir(tmp_path, config, tiny_vocab):
     folder = tmp_path / "run"
-    settings = run_pretraining.PretrainingOptions(
-        albert_config_file="c.json",
-        input_file="r.tfrecord",
-        output_dir=str(folder),
-        max_seq_length=16,
-        vocabulary=tokenization.VocabularyOptions(tiny_vocab),
-    )
-    run_folder.claim(
-        str(folder), "run_pretraining", settings, config, settings.vocabulary
-    )
-    model = pretraining.AlbertPretrainer(AlbertModel(config))
-    tf.train.Checkpoint(model=model).write(str(folder / "model.ckpt-best"))
+    make_pretrained(folder, config, tiny_vocab, 16)
     return folder
 
 

@@ -48,18 +48,35 @@ def records(tmp_path_factory, tiny_vocab):
     phrases = folder / "phrases.lst"
     phrases.write_text("at home\nby the fire\n")
     for kind in ("passages", "instances"):
-        create_pretraining_data.run(
-            create_pretraining_data.CreatePretrainingDataOptions(
-                text=corpus.CorpusOptions(str(folder / "a.txt")),
-                output_file=str(folder / kind),
-                num_workers=1,
-                records=kind,
-                phrase_file=str(phrases) if kind == "passages" else None,
-                vocabulary=tokenization.VocabularyOptions(tiny_vocab),
-                pairs=segment_pairs.PairOptions(max_seq_length=48),
-            )
+        with_phrases = {"phrase_file": str(phrases)}
+        write_records(
+            folder / "a.txt",
+            folder / kind,
+            tiny_vocab,
+            records=kind,
+            **(with_phrases if kind == "passages" else {}),
         )
     return folder
+
+
+def write_records(text, output, vocabulary, input_format="lines", **values):
+    create_pretraining_data.run(
+        create_pretraining_data.CreatePretrainingDataOptions(
+            text=corpus.CorpusOptions(str(text), input_format),
+            output_file=str(output),
+            num_workers=1,
+            vocabulary=tokenization.VocabularyOptions(vocabulary),
+            pairs=segment_pairs.PairOptions(max_seq_length=48),
+            **values,
+        )
+    )
+    return str(output)
+
+
+def refused(settings, message):
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    with pytest.raises(errors.UserError, match=message):
+        run_pretraining._find_data(settings, config)
 
 
 @pytest.fixture
@@ -270,13 +287,11 @@ def test_records_of_the_other_kind_are_refused(
         sentence_objective="none",
         token_objective="none",
     )
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
-    with pytest.raises(
-        errors.UserError,
-        match=f"holds {kind}, but `records={other}` is asked for. Give "
+    refused(
+        settings,
+        f"holds {kind}, but `records={other}` is asked for. Give "
         f"`records={kind}`",
-    ):
-        run_pretraining._find_data(settings, config)
+    )
 
 
 @pytest.fixture
@@ -290,17 +305,10 @@ def dialogues(tmp_path, tiny_vocab):
                 words = generator.choice(writing.WORDS, 4)
                 print("QR"[turn % 2], " ".join(words), sep="\t", file=stream)
             print(file=stream)
-    create_pretraining_data.run(
-        create_pretraining_data.CreatePretrainingDataOptions(
-            text=corpus.CorpusOptions(str(talk), "dialogues"),
-            output_file=str(tmp_path / "talk.tfrecord"),
-            num_workers=1,
-            records="passages",
-            vocabulary=tokenization.VocabularyOptions(tiny_vocab),
-            pairs=segment_pairs.PairOptions(max_seq_length=48),
-        )
+    output = tmp_path / "talk.tfrecord"
+    return write_records(
+        talk, output, tiny_vocab, "dialogues", records="passages"
     )
-    return str(tmp_path / "talk.tfrecord")
 
 
 @pytest.fixture
@@ -319,22 +327,17 @@ def test_discourse_markers_are_learned(make, markers):
 
 
 def test_markers_of_another_text_are_refused(make, markers):
-    settings = make(**markers("however\nwhereas\n"))
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
-    with pytest.raises(
-        errors.UserError, match="markers.txt` matches nothing in the first 1,0"
-    ):
-        run_pretraining._find_data(settings, config)
+    refused(
+        make(**markers("however\nwhereas\n")),
+        "markers.txt` matches nothing in the first 1,0",
+    )
 
 
 def test_dialogues_need_their_records(make):
-    settings = make(sentence_objective="sop,dialogue")
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
-    with pytest.raises(
-        errors.UserError,
-        match="has dialogue, but the records .* `input_format=dialogues`, or",
-    ):
-        run_pretraining._find_data(settings, config)
+    refused(
+        make(sentence_objective="sop,dialogue"),
+        "has dialogue, but the records .* `input_format=dialogues`, or",
+    )
 
 
 def test_levels_need_records_with_their_marks(make, records, tmp_path):
@@ -344,11 +347,7 @@ def test_levels_need_records_with_their_marks(make, records, tmp_path):
         (records / "passages", "phrase:2,entity", "with `entity_file`, or"),
         (copy, "phrase", "with `phrase_file` or `word_segmenter`, or have no"),
     ):
-        settings = make(input_file=str(path), mask_levels=levels, ngram=1)
-        config = AlbertConfig.from_json_file(settings.albert_config_file)
-        with pytest.raises(
-            errors.UserError,
-            match=f"`mask_levels={levels}` has .*, but the records {path}.*"
-            + message,
-        ):
-            run_pretraining._find_data(settings, config)
+        refused(
+            make(input_file=str(path), mask_levels=levels, ngram=1),
+            f"`mask_levels={levels}` has .*, but the records {path}.*{message}",
+        )

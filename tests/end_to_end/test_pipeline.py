@@ -242,17 +242,6 @@ def test_encoder_of_replaced_token_detection_goes_on_alone(inputs, tmp_path):
 
 
 @pytest.mark.slow
-def test_classifier_trains_evaluates_and_predicts(finetuned):
-    assert [n["step"] for n in numbers(finetuned, "train")] == [2, 4]
-    assert all("accuracy" in n for n in numbers(finetuned, "eval"))
-    assert (finetuned / "eval_results.txt").read_text().startswith("accuracy")
-    lines = (finetuned / "submit_results.tsv").read_text().splitlines()
-    assert lines[0] == "index\tprediction"
-    numbered = [line.split("\t")[0] for line in lines[1:]]
-    assert numbered == list(map(str, range(10)))
-
-
-@pytest.mark.slow
 def test_exported_classifier_gives_the_predictions_of_the_run(
     inputs, finetuned, tmp_path
 ):

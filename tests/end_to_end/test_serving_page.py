@@ -14,13 +14,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import run_classifier, run_pretraining, serve
-from albert_tf.finetuning import finetuning_options
-from albert_tf.model.heads import classification, pretraining
-from albert_tf.model.network.encoder import AlbertModel
+from albert_tf import serve
 from albert_tf.serving.server import models
-from albert_tf.text import tokenization
-from albert_tf.training import run_folder
+from tests import export_options
 from tests.albert_tf.serving.server import http_server
 from tests.conftest import ROOT
 from tests.end_to_end.pages import call, commands, read, rows
@@ -47,37 +43,11 @@ def place(tmp_path_factory, small_config, tiny_vocab):
     config = dataclasses.replace(
         small_config, num_hidden_layers=1, num_hidden_groups=1
     )
-    vocabulary = tokenization.VocabularyOptions(tiny_vocab)
-    encoder = AlbertModel(config)
-    runs = {
-        "rte": run_classifier.ClassifierOptions(
-            data_dir="glue",
-            task_name="rte",
-            finetuning=finetuning_options.FinetuningOptions(
-                vocabulary=vocabulary,
-                albert_config_file="c.json",
-                output_dir="rte",
-                max_seq_length=32,
-                do_train=True,
-            ),
-        ),
-        "pretrained": run_pretraining.PretrainingOptions(
-            albert_config_file="c.json",
-            input_file="r.tfrecord",
-            output_dir="pretrained",
-            max_seq_length=32,
-            vocabulary=vocabulary,
-        ),
-    }
-    models = {
-        "rte": classification.AlbertClassifier(encoder, 2),
-        "pretrained": pretraining.AlbertPretrainer(encoder),
-    }
-    for name, settings in runs.items():
-        folder = str(place / "runs" / name)
-        run_folder.claim(folder, f"run_{name}", settings, config, vocabulary)
-        checkpoint = tf.train.Checkpoint(model=models[name])
-        checkpoint.write(f"{folder}/model.ckpt-best")
+    runs = place / "runs"
+    given = {"max_seq_length": 32, "data_dir": "glue"}
+    export_options.make_run(runs / "rte", config, tiny_vocab, "rte", **given)
+    pretrained = runs / "pretrained"
+    export_options.make_pretrained(pretrained, config, tiny_vocab, 32)
     shutil.copytree(place / "runs" / "pretrained", place / "google")
     shutil.copy(tiny_vocab, place / "google" / "30k-clean.model")
     (place / "pairs.jsonl").write_text(REQUEST * 3)

@@ -3,6 +3,7 @@
 import pathlib
 import shutil
 
+import onnxruntime  # noqa: F401  # Its first import writes to $HOME.
 import pytest
 
 from tests.hostile import commands, sampling, valid_inputs

@@ -11,19 +11,10 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.model.config import AlbertConfig
+from tests import tf1_checkpoints
 from tests.conftest import FIXTURES
 
 INDEX = json.loads((FIXTURES / "released_index.json").read_text())
-
-
-def save(variables, prefix):
-    names = sorted(variables)
-    tf.raw_ops.SaveV2(
-        prefix=str(prefix),
-        tensor_names=names,
-        shape_and_slices=[""] * len(names),
-        tensors=[variables[name] for name in names],
-    )
 
 
 def random_variables(index):
@@ -37,14 +28,11 @@ def random_variables(index):
 
 
 def convert(variables, config_file, tmp_path):
-    save(variables, tmp_path / "model.ckpt-best")
+    source = tf1_checkpoints.write(tmp_path / "model.ckpt-best", variables)
     target = str(tmp_path / "back" / "model.ckpt-best")
     convert_checkpoint.run(
         convert_checkpoint.ConvertOptions(
-            from_=str(tmp_path / "model.ckpt-best"),
-            to=target,
-            format="tf1",
-            albert_config_file=config_file,
+            source, target, "tf1", albert_config_file=config_file
         )
     )
     return tf.train.load_checkpoint(target)

@@ -24,13 +24,9 @@ _KEEP_PROB = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class MaskedSequence:
-    """A sequence with some of its pieces hidden.
+    """`positions`, `labels`: where something is predicted, and what it was.
 
-    Attributes:
-        input_ids: [T] piece ids after masking, without padding.
-        positions: [n] where something is to be predicted, ascending.
-        labels: [n] the original ids at these positions.
-        token_boundary: [T] 1 for [CLS], [SEP] and pieces that start a word.
+    `token_boundary`: 1 for [CLS], [SEP] and pieces that start a word.
     """
 
     input_ids: list[int]
@@ -57,18 +53,9 @@ class Masker:
         rng: random.Random,
         length_rng: np.random.RandomState,
     ) -> MaskedSequence:
-        """Hide some pieces of one sequence.
+        """Hide some pieces of one sequence, which is not padded.
 
-        Example:
-            tokens = [CLS] ▁it ▁rain s [SEP] ▁we ▁stay [SEP], so a budget of
-            one piece; the shuffled runs begin with the one at ▁rain: its two
-            pieces do not fit. The next begins at ▁we, length 1, draw 0.3:
-            input_ids = [CLS] ▁it ▁rain s [SEP] [MASK] ▁stay [SEP]
-            positions = [5], labels = [▁we]
-            token_boundary = [1, 1, 1, 0, 1, 1, 1, 1]
-
-        `tokens` have [CLS] and both [SEP], but no padding. With
-        `masked_lm_prob` 0 nothing is drawn and nothing is hidden.
+        With `masked_lm_prob` 0 nothing is drawn and nothing is hidden.
         """
         boundaries = self._vocabulary.boundaries
         output = list(tokens)
