@@ -305,20 +305,6 @@ def test_wrong_and_missing_configs_are_refused(copy, tmp_path):
     check_refused(copy, tmp_path, "no albert_config.json beside it")
 
 
-@pytest.mark.parametrize("name", FORMATS)
-def test_existing_target_needs_overwrite(copy, tmp_path, name):
-    source, target = copy / "model.ckpt-0", tmp_path / "to" / "x"
-    convert(source, target, name)
-    with pytest.raises(errors.UserError, match="`to=.* exists"):
-        convert(source, target, name)
-    convert(source, target, name, overwrite=True)
-    expected = contents(source)
-    if name == "huggingface":  # It has no place for the optimizer.
-        names = checkpoint_reader.read(str(source)).shapes
-        expected = {name: expected[name] for name in names}
-    np.testing.assert_equal(expected, contents(target))
-
-
 @pytest.mark.parametrize("name", ["encoder", "classifier"])
 def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
     """It is read, and found by its name where the package has it."""
@@ -366,27 +352,6 @@ def test_folder_of_another_model_is_refused(copy, saved, tmp_path):
         convert(prefix, copy / "model.ckpt-1", "tf1")
 
 
-def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
-    def fail(**_):
-        raise tf.errors.ResourceExhaustedError(None, None, "No space left")
-
-    monkeypatch.setattr(tf.raw_ops, "SaveV2", fail)
-    with pytest.raises(OSError, match="Cannot write --to=.*No space"):
-        convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf1")
-    names = {path.name for path in (tmp_path / "to").iterdir()}
-    assert names == {"albert_config.json"}
-
-
-@pytest.mark.parametrize("name", ["tf1", "tf2"])
-@pytest.mark.parametrize("target", ["to/", "", "to/x.index"])
-def test_what_is_no_prefix_is_refused(copy, tmp_path, name, target):
-    (tmp_path / "to").mkdir()
-    with pytest.raises(errors.UserError, match="--to="):
-        target = str(tmp_path) + "/" + target if target else ""
-        convert(copy / "model.ckpt-0", target, name)
-    assert not list((tmp_path / "to").iterdir())
-
-
 @pytest.mark.parametrize("owner", ["run_options.json", "config.json"])
 def test_folders_of_others_are_refused(copy, tmp_path, owner):
     (tmp_path / "to").mkdir()
@@ -408,15 +373,6 @@ def test_step_without_moments_travels_alone(copy, tmp_path):
     back = convert(there, tmp_path / "back" / "x", "tf1")
     np.testing.assert_equal(contents(source), contents(there))
     np.testing.assert_equal(contents(source), contents(back))
-
-
-def test_left_overs_of_a_killed_conversion_are_removed(copy, tmp_path):
-    left = tmp_path / "to" / "x.index.albert_tf.partial"
-    left.mkdir(parents=True)
-    (left / "x.data-00000-of-00001.tempstate123").write_bytes(b"half")
-    convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")
-    names = {path.name for path in (tmp_path / "to").iterdir()}
-    assert names == {"x.index", "x.data-00000-of-00001", "albert_config.json"}
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 """Ensembles of several runs."""
 
 import dataclasses
-import os
 import shutil
 
 import numpy as np
 import pytest
 
-from albert_tf.common import errors, folder_lock
+from albert_tf.common import errors
 from albert_tf.finetuning import saved_outputs
 from albert_tf.finetuning.glue import glue_tasks
 from tests.albert_tf.finetuning import small_runs
@@ -30,16 +29,6 @@ def test_an_ensemble_reads_files_of_this_machine_only(
         save_again(tmp_path / f"rte/run_{number}", "dev", source=source)
     with pytest.raises(errors.UserError, match=f"predicted {source}, which"):
         small_runs.average([tmp_path / "rte" / "run_*"], tmp_path / "both")
-
-
-def test_a_second_ensemble_in_a_folder_is_refused(
-    two_runs, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
-    with folder_lock.hold(str(tmp_path / "both"), "output_dir"):
-        with pytest.raises(errors.UserError, match="both` is in use by"):
-            small_runs.average([two_runs / "run_*"], tmp_path / "both")
-        assert os.listdir(tmp_path / "both") == [folder_lock.NAME]
 
 
 def test_ensemble_of_runs_whose_data_have_moved(world, two_runs, tmp_path):

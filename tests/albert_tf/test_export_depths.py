@@ -55,14 +55,6 @@ DIFFERENT = {"share": "none"}
             {"adaptive": True, "entropy": 0.1, "task": "embedding"},
             "`adaptive` is for",
         ),
-        ("sst-2", {}, {"adaptive": True}, "needs --patience, --entropy or"),
-        ("sst-2", {}, {"patience": 1}, "only used with `adaptive`"),
-        (
-            "sst-2",
-            {},
-            {"adaptive": True, "patience": 1, "format": "litert"},
-            "--adaptive goes with .* and onnx, not with litert",
-        ),
         (
             "sst-2",
             DIFFERENT,

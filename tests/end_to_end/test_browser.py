@@ -1,10 +1,5 @@
-"""The page of the server in Chromium, as a user sees it.
+"""The page of the server in Chromium, as a user sees it."""
 
-Set ALBERT_TF_PICTURES to a folder to keep pictures of the page.
-"""
-
-import os
-import pathlib
 import shutil
 
 import numpy as np
@@ -66,18 +61,10 @@ def page(browser, address):
     page.close()
 
 
-def keep(page, name):
-    """Take a picture; return it."""
-    picture = page.screenshot()
-    if folder := os.environ.get("ALBERT_TF_PICTURES"):
-        pathlib.Path(folder, f"{name}.png").write_bytes(picture)
-    return picture
-
-
 def test_a_pair_is_typed_and_answered(page):
     page.wait_for_selector("button")
     assert page.title() == "Classes \u2013 ALBERT"
-    before = keep(page, "pair_before")
+    before = page.screenshot()
     page.fill("textarea[name=text]", "It rains.")
     page.fill("textarea[name=text_pair]", "It rains.")
     page.click("button")
@@ -94,7 +81,7 @@ def test_a_pair_is_typed_and_answered(page):
         page.locator(".bar").nth(n).bounding_box()["width"] for n in (0, 1)
     ]
     assert widths == [track["width"], 0]
-    assert keep(page, "pair_after") != before
+    assert page.screenshot() != before
 
 
 def test_another_model_is_chosen(page):
@@ -111,7 +98,6 @@ def test_another_model_is_chosen(page):
     # What a model says is text, whatever is in it.
     assert "<b>island</b>" in page.inner_text("#answer")
     assert page.locator("#answer b, #answer i").count() == 0
-    keep(page, "words")
 
 
 def test_errors_are_shown_and_the_next_answer_replaces_them(page):
@@ -121,7 +107,6 @@ def test_errors_are_shown_and_the_next_answer_replaces_them(page):
     page.wait_for_selector("#error:not(:empty)")
     assert page.inner_text("#error") == "The text is empty. Fill it in."
     assert page.locator("#answer h2").count() == 0
-    keep(page, "error")
     page.fill("textarea[name=text]", "x" * http_server.MAX_BYTES)
     page.click("button")
     page.wait_for_selector("#error:has-text('too long')")
@@ -155,5 +140,4 @@ def test_endpoints_can_be_tried_in_the_browser(browser, address):
     answer = title.locator(".live-responses-table .response")
     answer.first.wait_for(timeout=20_000)
     assert '"length": 2' in answer.first.inner_text()
-    keep(page, "docs")
     page.close()

@@ -78,6 +78,18 @@ export --vocab_file={inputs}/vocab.txt
     another vocabulary
 export --run_dir=
     --run_dir
+export --adaptive=true
+    --adaptive needs --patience, --entropy or
+export --patience=1
+    --patience=1 is only used with --adaptive
+export --adaptive=true --patience=1 --format=litert
+    --adaptive goes with ... and onnx, not with litert
+convert_checkpoint --format=tf1 --to=
+    --to
+convert_checkpoint --format=tf1 --to={out}/
+    --to=
+convert_checkpoint --format=tf2 --to={out}/x.index
+    --to=
 
 ensemble --run_dirs={inputs}/rte,{inputs}/./rte
     1 folder(s)
