@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 
+from albert_tf.text import wordpiece
 from tests import tf1_checkpoints
 from tests.conftest import FIXTURES
 
@@ -51,3 +52,14 @@ def make_weights():
 
 def save(weights, prefix, **more):
     return tf1_checkpoints.write(prefix, {**weights, **more})
+
+
+def archive(folder):
+    """Write an archive's files; return the options that name them."""
+    folder.mkdir()
+    config = write_config(folder / "albert_config_tiny.json")
+    letters = [chr(ord("一") + i) for i in range(55)]
+    pieces = [*wordpiece.SPECIAL_PIECES, *letters]
+    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
+    prefix = save(make_weights(), folder / "albert_model.ckpt")
+    return {"init_checkpoint": prefix, "albert_config_file": config}

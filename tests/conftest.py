@@ -161,14 +161,6 @@ def tiny_tokenizer(tiny_vocab) -> tokenization.Tokenizer:
 @pytest.fixture(scope="session")
 def small_config() -> model_config.AlbertConfig:
     """Two groups of two inner blocks, a mapping, no dropout: milliseconds."""
-    return model_config.AlbertConfig(
-        vocab_size=400,
-        embedding_size=8,
-        hidden_size=16,
-        num_hidden_layers=4,
-        num_hidden_groups=2,
-        inner_group_num=2,
-        num_attention_heads=2,
-        intermediate_size=24,
-        max_position_embeddings=64,
+    return tiny_config(
+        num_hidden_layers=4, num_hidden_groups=2, inner_group_num=2
     )

@@ -144,13 +144,8 @@ def test_moments_of_a_model_without_a_pooler_travel(saved, tmp_path):
 
 def test_brightmarts_layout_is_converted_or_refused(tmp_path):
     """Whole, with its heads; the names become those of this project."""
-    folder = tmp_path / "albert_tiny"
-    folder.mkdir()
-    prefix = brightmart_files.save(
-        brightmart_files.make_weights(), folder / "albert_model.ckpt"
-    )
-    config = brightmart_files.write_config(folder / "albert_config_tiny.json")
-    given = {"albert_config_file": config}
+    given = brightmart_files.archive(tmp_path / "albert_tiny")
+    prefix = given.pop("init_checkpoint")
     words = vocabulary_of(tmp_path, 60)
     with pytest.raises(errors.UserError, match="project_words_first=True has"):
         convert(

@@ -29,12 +29,13 @@ from albert_tf.serving.services import (
     encoder_service,
     text_service,
 )
-from albert_tf.text import tokenization, wordpiece
+from albert_tf.text import tokenization
 from tests import brightmart_files, hugging_face_files
 from tests.albert_tf.model import passes
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL
 from tests.export_options import (
+    exported,
     make_options,
     make_pretrained,
     make_run,
@@ -466,19 +467,8 @@ def test_vocabulary_beside_a_checkpoint_is_used_as_its_run_did(run_dir):
 
 @pytest.fixture
 def brightmart(tmp_path):
-    """An archive of brightmart's albert_zh; its size is that of its files."""
-    folder = tmp_path / "albert_tiny"
-    folder.mkdir()
-    weights = brightmart_files.make_weights()
-    brightmart_files.save(weights, folder / "albert_model.ckpt")
-    brightmart_files.write_config(folder / "albert_config_tiny.json")
-    letters = [chr(ord("一") + i) for i in range(55)]
-    pieces = [*wordpiece.SPECIAL_PIECES, *letters]
-    (folder / "vocab.txt").write_text("\n".join(pieces) + "\n")
-    return {
-        "init_checkpoint": str(folder / "albert_model.ckpt"),
-        "albert_config_file": str(folder / "albert_config_tiny.json"),
-    }
+    """Its size is that of its files."""
+    return brightmart_files.archive(tmp_path / "albert_tiny")
 
 
 @pytest.fixture
@@ -555,15 +545,8 @@ def test_layouts_are_exported_in_every_format(
 @pytest.mark.parametrize("form", ["saved_model", "litert", "onnx"])
 @pytest.mark.parametrize("biased", ["relative", "buckets"], indirect=True)
 def test_trained_biases_are_exported(tmp_path, biased, form):
-    export.run(
-        make_options(
-            **biased,
-            task="classifier",
-            export_dir=str(tmp_path / "exported"),
-            format=form,
-        )
-    )
-    far = read_report(tmp_path / "run")["largest_difference"]
+    given = {**biased, "task": "classifier", "format": form}
+    far = exported(tmp_path / "exported", **given)["largest_difference"]
     assert max(max(values.values()) for values in far.values()) < 1e-4, far
 
 

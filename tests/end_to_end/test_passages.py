@@ -1,7 +1,6 @@
 """Passages from text to a pretrained encoder, with tasks about sentences."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
@@ -17,21 +16,14 @@ from albert_tf.text import tokenization
 from albert_tf.training import run_log
 from data_prep import create_pretraining_data
 from data_prep.writer import corpus, segment_pairs
-from tests.conftest import LOSS_RTOL
+from tests.conftest import LOSS_RTOL, tiny_config
 from tests.data_prep import writing
 from tests.end_to_end import test_pipeline
 
 SIZES = {
-    "vocab_size": 400,
-    "embedding_size": 8,
-    "hidden_size": 16,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
     "num_hidden_layers": 2,
     "max_position_embeddings": 48,
     "type_vocab_size": 4,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
 }
 NO_TASKS = {"sentence_objective": "none", "token_objective": "none"}
 # What a system needs in the config, and of the options.
@@ -84,7 +76,8 @@ def make(records, tiny_vocab, tmp_path):
     def make(share="all", objective="mlm", **changes):
         path = tmp_path / f"{share}.json"
         own, others = SYSTEMS.get(objective, ({}, {}))
-        path.write_text(json.dumps({**SIZES, "share": share, **own}))
+        config = tiny_config(**SIZES, share=share, **own)
+        path.write_text(config.to_json())
         values = {
             "objective": objective,
             "albert_config_file": str(path),

@@ -16,10 +16,9 @@ from albert_tf.serving.formats import hub_folder
 from albert_tf.serving.services import encoder_service
 from albert_tf.text import tokenization
 from tests.albert_tf.model import passes
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, tiny_config
 from tests.parity import their_models
 from tests.parity.conftest import assert_close
-from tests.parity.their_models import make_config
 
 pytestmark = pytest.mark.torch
 LENGTH = 96
@@ -54,14 +53,12 @@ def spm():
 
 
 def make_encoder(tokenizer):
-    return AlbertModel(
-        make_config(
-            vocab_size=tokenizer.vocab_size,
-            num_hidden_groups=1,
-            inner_group_num=1,
-            max_position_embeddings=LENGTH,
-        )
+    config = tiny_config(
+        vocab_size=tokenizer.vocab_size,
+        num_hidden_layers=2,
+        max_position_embeddings=LENGTH,
     )
+    return AlbertModel(config)
 
 
 def export(folder, model, vocabulary, tokenizer, task=None):

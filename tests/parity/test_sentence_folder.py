@@ -5,14 +5,13 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.model.checkpoints import restoring
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source, source_options
 from albert_tf.serving.services import embedding_service
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, tiny_config
 from tests.parity.conftest import assert_close
 
 pytestmark = pytest.mark.torch
@@ -38,13 +37,9 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     path = str(FIXTURES / "own_text" / VOCABULARIES[kind])
     vocabulary = tokenization.VocabularyOptions(**{kind: path})
     tokenizer = tokenization.load(vocabulary)
-    config = AlbertConfig(
+    config = tiny_config(
         vocab_size=tokenizer.vocab_size,
-        embedding_size=8,
-        hidden_size=16,
         num_hidden_layers=2,
-        num_attention_heads=2,
-        intermediate_size=24,
         max_position_embeddings=LENGTH,
         pooling=pooling,
     )
