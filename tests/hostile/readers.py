@@ -4,7 +4,8 @@ A reader gets a copy of a file, or of a folder in which one file is damaged, and
 reads it to its end.
 """
 
-import pathlib
+import functools
+import os
 import shutil
 from collections.abc import Callable
 from typing import NamedTuple
@@ -35,9 +36,13 @@ from albert_tf.training import run_card, run_folder
 from data_prep import inspect_records, make_demo_data, split_sentences
 from data_prep.vocabulary import text
 from data_prep.writer import corpus, decoding, units
+from tests.conftest import FIXTURES
 from tests.hostile import commands
 
-Path = pathlib.Path
+
+@functools.cache
+def tokenizer() -> wordpiece.WordPieceTokenizer:
+    return wordpiece.WordPieceTokenizer(f"{FIXTURES}/own_text/vocab.txt")
 
 
 class Reader(NamedTuple):
@@ -46,232 +51,183 @@ class Reader(NamedTuple):
     `is_text`: whether a damage of JSON or text says something about it.
     """
 
-    read: Callable[[Path], object]
+    read: Callable[[str], object]
     source: str
     damaged: str = ""
     is_text: bool = True
 
 
-def corpus_of(path: Path, **values) -> None:
-    settings = corpus.CorpusOptions(str(path), **values)
+def read_corpus(path: str, **values) -> None:
+    settings = corpus.CorpusOptions(path, **values)
     reader = corpus.CorpusReader(corpus.find_files(settings), settings)
     for block in reader.read_blocks():
         decoding.decode_lines(block, settings)
 
 
-def json_corpus(path: Path) -> None:
-    corpus_of(path, input_format="jsonl", split_sentences=True)
+parquet = functools.partial(read_corpus, input_format="parquet")
+arrow = functools.partial(read_corpus, input_format="arrow")
 
 
-def sentences(path: Path) -> None:
-    settings = split_sentences.Options(
-        str(path),
-        str(path.with_name("sentences.out")),
-        num_processes=1,
-        overwrite=True,
-    )
-    split_sentences.run(settings)
+def sentences(path: str) -> None:
+    output = f"{os.path.dirname(path)}/sentences.out"
+    how = {"num_processes": 1, "overwrite": True}
+    split_sentences.run(split_sentences.Options(path, output, **how))
 
 
-def vocabulary_text(path: Path) -> None:
-    found = text.Sentences(text.read_lines([str(path)]), str.strip)
+def vocabulary_text(path: str) -> None:
+    found = text.Sentences(text.read_lines([path]), str.strip)
     for _ in found:
         pass
     if found.failure:
         raise found.failure
 
 
-def pretraining_records(path: Path) -> None:
-    record_check.check_records(
-        [str(path)],
-        record_check.Expected(commands.LENGTH, commands.PREDICTIONS, 400),
-    )
-    for _ in tfrecord.read_records(str(path)):
-        pass
-
-
-def record_folder(folder: Path) -> None:
-    pretraining_records(folder / "train.tfrecord")
-
-
-def passages(folder: Path) -> None:
-    path = str(folder / "train.tfrecord")
-    record_check.check_records(
-        [path],
-        record_check.Expected(
-            commands.LENGTH, 0, 400, has_masks=False, kind="passages"
-        ),
-    )
+def records(path: str, predictions=commands.PREDICTIONS, **how) -> None:
+    expected = record_check.Expected(commands.LENGTH, predictions, 400, **how)
+    record_check.check_records([path], expected)
     for record in tfrecord.read_records(path):
         examples.decode(record)
 
 
-def inspected(path: Path) -> None:
-    inspect_records.run(inspect_records.InspectOptions(str(path)))
+def record_folder(folder: str) -> None:
+    records(f"{folder}/train.tfrecord")
 
 
-def task(name: str, inputs_path: Path) -> base.Task:
-    return glue.GlueTask(name, letters(inputs_path), commands.LENGTH)
+def passages(folder: str) -> None:
+    how = {"has_masks": False, "kind": "passages"}
+    records(f"{folder}/train.tfrecord", 0, **how)
 
 
-def letters(folder: Path) -> wordpiece.WordPieceTokenizer:
-    """The vocabulary of letters; made anew, so that it is never damaged."""
-    path = folder / "letters.txt"
-    if not path.exists():
-        path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##a\n")
-    return wordpiece.WordPieceTokenizer(str(path))
+def inspected(path: str) -> None:
+    inspect_records.run(inspect_records.InspectOptions(path))
 
 
-def glue_file(name: str, split: str) -> Callable[[Path], object]:
-    return lambda path: task(name, path.parent).read(str(path), split)
+def task(name: str) -> base.Task:
+    return glue.GlueTask(name, tokenizer(), commands.LENGTH)
 
 
-def own_pairs(path: Path) -> object:
-    rows = task("rte", path.parent).read_own(str(path))
-    return list(text_files.strictly(rows))
+def own_pairs(path: str) -> object:
+    return list(text_files.strictly(task("rte").read_own(path)))
 
 
-def vectors(kind: str) -> Callable[[Path], object]:
-    def read(path: Path) -> object:
+def vectors(kind: str) -> Callable[[str], object]:
+    def read(path: str) -> object:
         options = embedding.EmbeddingOptions(train_examples=kind)
-        given = letters(path.parent), commands.LENGTH, options
-        return embedding.EmbeddingTask(*given).read(str(path), base.TRAIN)
+        given = tokenizer(), commands.LENGTH, options
+        return embedding.EmbeddingTask(*given).read(path, base.TRAIN)
 
     return read
 
 
-def tags(path: Path) -> object:
-    return tagging_data.read(str(path), tagging_data.ColumnOptions())
+def tags(path: str) -> object:
+    return tagging_data.read(path, tagging_data.ColumnOptions())
 
 
-def race_file(path: Path) -> object:
-    race_task = race.RaceTask(
-        letters(path.parent), 64, race.RaceOptions(max_qa_length=32)
-    )
-    return list(text_files.strictly(race_task.read_own(str(path))))
+def race_task() -> race.RaceTask:
+    return race.RaceTask(tokenizer(), 64, race.RaceOptions(max_qa_length=32))
 
 
-def race_folder(folder: Path) -> object:
-    race_task = race.RaceTask(
-        letters(folder.parent), 64, race.RaceOptions(max_qa_length=32)
-    )
-    return race_task.read(str(folder), base.TRAIN)
+def race_file(path: str) -> object:
+    return list(text_files.strictly(race_task().read_own(path)))
 
 
-def requests(path: Path) -> None:
-    files.require_regular(str(path))  # A pipe would be waited for.
+def race_folder(folder: str) -> object:
+    return race_task().read(folder, base.TRAIN)
+
+
+def requests(path: str) -> None:
+    files.require_regular(path)  # A pipe would be waited for.
     with open(path, "rb") as lines:
-        list(ask.read(lines, str(path), {"text": 1, "text_pair": 1}))
+        list(ask.read(lines, path, {"text": 1, "text_pair": 1}))
 
 
-def feature_file(folder: Path) -> None:
+def feature_file(folder: str) -> None:
     """Take a feature file as training does: compare, then shuffle."""
-    path = str(folder / "rte.tfrecord")
-    shutil.rmtree(folder / "shuffled", ignore_errors=True)
-    rte = glue.GlueTask(
-        "rte",
-        tokenization.Tokenizer(str(folder / "spm.model")),
-        commands.LENGTH,
-    )
+    path, shuffled = f"{folder}/rte.tfrecord", f"{folder}/shuffled"
+    shutil.rmtree(shuffled, ignore_errors=True)
+    pieces = tokenization.Tokenizer(f"{folder}/spm.model")
+    rte = glue.GlueTask("rte", pieces, commands.LENGTH)
     found = features.opened(rte, path, None, "train", "train_feature_file")
-    shuffled = features.shuffled(found, rte, str(folder / "shuffled"))
-    for _ in tfrecord.read_records(shuffled.path):
+    for _ in tfrecord.read_records(
+        features.shuffled(found, rte, shuffled).path
+    ):
         pass
 
 
-def normalization_file(path: Path) -> None:
-    vocabulary = str(path).removesuffix(normalization.ENDING) + ".model"
+def normalization_file(path: str) -> None:
+    vocabulary = path.removesuffix(normalization.ENDING) + ".model"
     normalization.read(vocabulary, normalization.SENTENCEPIECE)
 
 
-def checkpoint(folder: Path) -> None:
-    found = checkpoint_reader.read(str(folder))
+def checkpoint(folder: str) -> None:
+    found = checkpoint_reader.read(folder)
     found.load(found.shapes)
 
 
-def hugging_face_folder(folder: Path) -> None:
-    huggingface.read_weights(str(folder))
-    huggingface.read_details(str(folder))
-
-
-def modules(folder: Path) -> None:
-    sentence_modules.read(str(folder))
-
-
-def run_log_and_card(folder: Path) -> None:
-    run_card.write(str(folder))
+def hugging_face_folder(folder: str) -> None:
+    huggingface.read_weights(folder)
+    huggingface.read_details(folder)
 
 
 def glue_split(name: str, split: str) -> Reader:
     file = glue_tasks.TASKS[name].splits[split].file
-    return Reader(glue_file(name, split), f"glue/{file}")
+    return Reader(lambda path: task(name).read(path, split), f"glue/{file}")
 
 
-def binary(read: Callable[[Path], object], source: str, damaged: str = ""):
+def binary(read: Callable[[str], object], source: str, damaged: str = ""):
     return Reader(read, source, damaged, is_text=False)
 
 
-def run_options(path: Path) -> None:
-    run_folder.read(str(path))
+def served(path: str) -> None:
+    ask.load(path, "serving_default")
 
 
-def served(path: Path) -> None:
-    ask.load(str(path), "serving_default")
-
-
-def sentencepiece(path: Path) -> None:
-    tokenization.Tokenizer(str(path))
-
-
-def parquet(path: Path) -> None:
-    corpus_of(path, input_format="parquet")
-
-
-def arrow(path: Path) -> None:
-    corpus_of(path, input_format="arrow")
-
-
-def demo_folder(path: Path) -> None:
-    make_demo_data.claim_folder(make_demo_data.DemoOptions(str(path)))
+def demo_folder(path: str) -> None:
+    make_demo_data.claim_folder(make_demo_data.DemoOptions(path))
 
 
 DATA = "model.ckpt-2.data-00000-of-00001"
 READERS = {
     # Corpora.
-    "corpus": Reader(corpus_of, "text.txt"),
-    "corpus.gz": binary(corpus_of, "text.txt.gz"),
-    "corpus.xz": binary(corpus_of, "text.txt.xz"),
-    "corpus.zst": binary(corpus_of, "text.txt.zst"),
-    "corpus.jsonl": Reader(json_corpus, "text.jsonl"),
+    "corpus": Reader(read_corpus, "text.txt"),
+    "corpus.gz": binary(read_corpus, "text.txt.gz"),
+    "corpus.xz": binary(read_corpus, "text.txt.xz"),
+    "corpus.zst": binary(read_corpus, "text.txt.zst"),
+    "corpus.jsonl": Reader(
+        functools.partial(
+            read_corpus, input_format="jsonl", split_sentences=True
+        ),
+        "text.jsonl",
+    ),
     "corpus.parquet": binary(parquet, "text.parquet"),
     "corpus.arrow": binary(arrow, "text.arrow"),
     "corpus.file.arrow": binary(arrow, "text.file.arrow"),
     "sentences": Reader(sentences, "text.txt"),
     "sentences.tar.gz": binary(sentences, "text.tar.gz"),
     "vocabulary text": Reader(vocabulary_text, "text.txt"),
-    "units": Reader(lambda p: units.read(str(p), "phrase_file"), "text.txt"),
-    "markers": Reader(lambda p: arrangements.read_markers(str(p)), "text.txt"),
+    "units": Reader(lambda p: units.read(p, "phrase_file"), "text.txt"),
+    "markers": Reader(arrangements.read_markers, "text.txt"),
     # Vocabularies and architectures.
-    "spm.model": binary(sentencepiece, "spm.model"),
+    "spm.model": binary(tokenization.Tokenizer, "spm.model"),
     "normalization": Reader(normalization_file, "spm.normalization.json"),
-    "vocab.txt": Reader(
-        lambda p: wordpiece.WordPieceTokenizer(str(p)), "vocab.txt"
-    ),
-    "albert_config.json": Reader(
-        lambda p: AlbertConfig.from_json_file(str(p)), "config.json"
-    ),
+    "vocab.txt": Reader(wordpiece.WordPieceTokenizer, "vocab.txt"),
+    "albert_config.json": Reader(AlbertConfig.from_json_file, "config.json"),
     "hugging face config": Reader(
-        lambda p: huggingface.read_config(str(p)), "huggingface/config.json"
+        huggingface.read_config, "huggingface/config.json"
     ),
     "hugging face folder": Reader(
         hugging_face_folder, "huggingface", "config.json"
     ),
-    "modules.json": Reader(modules, "sentences", "modules.json"),
-    "pooling": Reader(modules, "sentences", "1_Pooling/config.json"),
-    "linear layer": Reader(modules, "sentences", "2_Dense/config.json"),
+    "modules.json": Reader(sentence_modules.read, "sentences", "modules.json"),
+    "pooling": Reader(
+        sentence_modules.read, "sentences", "1_Pooling/config.json"
+    ),
+    "linear layer": Reader(
+        sentence_modules.read, "sentences", "2_Dense/config.json"
+    ),
     # Records.
     "records": binary(record_folder, "records", "train.tfrecord"),
-    "records alone": binary(pretraining_records, "records/train.tfrecord"),
+    "records alone": binary(records, "records/train.tfrecord"),
     "manifest": Reader(
         record_folder, "records", "train.tfrecord.manifest.json"
     ),
@@ -288,13 +244,9 @@ READERS = {
     "own pairs.tsv": Reader(own_pairs, "pairs.tsv"),
     "own pairs.csv": Reader(own_pairs, "pairs.csv"),
     "own pairs.jsonl": Reader(own_pairs, "pairs.jsonl"),
-    "retrieval": Reader(lambda p: retrieval.read(str(p)), "queries.jsonl"),
-    "squad": Reader(
-        lambda p: squad_data.read(str(p), "train_file"), "squad.json"
-    ),
-    "own questions": Reader(
-        lambda p: squad_data.read_own(str(p)), "questions.jsonl"
-    ),
+    "retrieval": Reader(retrieval.read, "queries.jsonl"),
+    "squad": Reader(lambda p: squad_data.read(p, "train_file"), "squad.json"),
+    "own questions": Reader(squad_data.read_own, "questions.jsonl"),
     "pairs": Reader(vectors("pairs"), "pairs.tsv"),
     "scored pairs": Reader(vectors("scored"), "scored.jsonl"),
     "triplets": Reader(vectors("triplets"), "triplets.csv"),
@@ -305,20 +257,18 @@ READERS = {
     "requests.tsv": Reader(requests, "pairs.tsv"),
     "requests.jsonl": Reader(requests, "pairs.jsonl"),
     # What programs leave behind.
-    "run_options.json": Reader(run_options, "rte", "run_options.json"),
-    "run's config": Reader(run_options, "rte", "albert_config.json"),
-    "metrics.jsonl": Reader(run_log_and_card, "rte", "metrics.jsonl"),
-    "scores.json": Reader(
-        lambda p: scores.of_best(str(p)), "rte", "scores.json"
-    ),
+    "run_options.json": Reader(run_folder.read, "rte", "run_options.json"),
+    "run's config": Reader(run_folder.read, "rte", "albert_config.json"),
+    "metrics.jsonl": Reader(run_card.write, "rte", "metrics.jsonl"),
+    "scores.json": Reader(scores.of_best, "rte", "scores.json"),
     "saved outputs": binary(
-        lambda p: saved_outputs.load(str(p), "dev"), "rte", "dev_outputs.npz"
+        lambda p: saved_outputs.load(p, "dev"), "rte", "dev_outputs.npz"
     ),
     "list of checkpoints": Reader(checkpoint, "pretrained", "checkpoint"),
     "checkpoint.index": binary(checkpoint, "pretrained", "model.ckpt-2.index"),
     "checkpoint.data": binary(checkpoint, "pretrained", DATA),
     "safetensors": binary(
-        lambda p: huggingface.read_weights(str(p)),
+        huggingface.read_weights,
         "huggingface",
         "model.safetensors",
     ),

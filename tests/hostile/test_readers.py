@@ -52,7 +52,7 @@ def check(reader, copy, damaged):
     """
     try:
         with sampling.time_limit():
-            reader.read(copy)
+            reader.read(str(copy))
     except (errors.UserError, OSError, tf.errors.OpError) as error:
         assert damaged.name in str(error) or copy.name in str(error)
         return str(error)
