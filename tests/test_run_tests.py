@@ -2,11 +2,10 @@
 
 import signal
 import subprocess
-import sys
 
 import pytest
 
-from tests.conftest import ROOT, load_tool
+from tests.conftest import ROOT, load_tool, python
 
 FILES = {
     "test_a.py": """
@@ -63,13 +62,7 @@ def run(tmp_path):
     (tmp_path / "tool.py").write_text(tool.replace("3 * 1024", "150"))
 
     def run(*arguments):
-        done = subprocess.run(
-            [sys.executable, "tool.py", *arguments],
-            cwd=tmp_path,
-            capture_output=True,
-            text=True,
-            timeout=300,
-        )
+        done = python("tool.py", *arguments, status=None, cwd=tmp_path)
         return done.returncode, done.stdout
 
     return run

@@ -1,28 +1,14 @@
 """The soak test itself, on few kills."""
 
 import json
-import subprocess
-import sys
 
-from tests.conftest import ROOT
+from tests.conftest import python
 
 
 def test_two_jobs_are_killed_twice_each_and_end_as_undisturbed(tmp_path):
-    command = [
-        sys.executable,
-        "-m",
-        "lab.soak",
-        f"--output_dir={tmp_path}",
-        "--jobs=writer,writer_workers",
-        "--kills=2",
-        "--num_stories=60",
-        "--faults=changed_text",
-        "--fault_rounds=1",
-    ]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    what = ["--jobs=writer,writer_workers", "--kills=2", "--num_stories=60"]
+    what += ["--faults=changed_text", "--fault_rounds=1"]
+    done = python("-m", "lab.soak", f"--output_dir={tmp_path}", *what)
     (path,) = tmp_path.glob("*/results.jsonl")
     lines = list(map(json.loads, path.read_text().splitlines()))
     for job in ("writer", "writer_workers"):
