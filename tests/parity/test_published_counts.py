@@ -14,18 +14,15 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import ROOT
 
-BASE = ROOT / "configs" / "models" / "albert_base_v2.json"
-SIZES = {
-    "base": BASE,
-    "large": BASE.with_name("albert_large_v2.json"),
-    "xlarge": BASE.with_name("albert_xlarge_v2.json"),
-    "xxlarge": BASE.with_name("albert_xxlarge_v2.json"),
-}
+MODELS = ROOT / "configs" / "models"
+
+
+def values_of(size):
+    return json.loads((MODELS / f"albert_{size}_v2.json").read_text())
 
 
 def count(size="base", **changes):
-    values = json.loads(SIZES[size].read_text())
-    config = AlbertConfig.from_dict({**values, **changes})
+    config = AlbertConfig.from_dict(values_of(size) | changes)
     with tf.Graph().as_default():  # Shapes without memory.
         variables = AlbertModel(config).variables
         return sum(int(np.prod(variable.shape)) for variable in variables)
@@ -72,26 +69,14 @@ def test_depth_is_free(size, layers):
 
 
 def test_widest_model_of_the_paper():
-    assert 495_518_208 == count(
-        "xxlarge",
-        hidden_size=6144,
-        intermediate_size=24576,
-        num_hidden_layers=3,
-    )
+    wide = {"hidden_size": 6144, "intermediate_size": 24576}
+    assert count("xxlarge", **wide, num_hidden_layers=3) == 495_518_208
 
 
 @pytest.mark.parametrize(
-    ("size", "layers", "expected"),
-    [
-        ("large", 24, 334_607_360),
-        ("xlarge", 24, 1_275_291_648),
-    ],
+    ("size", "expected"), [("large", 334_607_360), ("xlarge", 1_275_291_648)]
 )
-def test_bert_shapes(size, layers, expected):
-    width = json.loads(SIZES[size].read_text())["hidden_size"]
-    assert expected == count(
-        size,
-        embedding_size=width,
-        num_hidden_layers=layers,
-        num_hidden_groups=layers,
-    )
+def test_bert_shapes(size, expected):
+    width = values_of(size)["hidden_size"]
+    layers = {"num_hidden_layers": 24, "num_hidden_groups": 24}
+    assert count(size, embedding_size=width, **layers) == expected
