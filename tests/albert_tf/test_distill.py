@@ -48,16 +48,20 @@ def texts(tmp_path_factory):
     return folder
 
 
-def options(world, teacher_, texts, folder, **values):
-    settings = distill.DistillOptions(
-        finetuning=small_runs.shared(
-            world, folder, max_seq_length=24, do_predict=False
-        ),
-        teacher=str(teacher_),
-        train_file=str(texts / "train.txt"),
-        dev_file=str(texts / "dev.tsv"),
-    )
-    return changed(settings, **values)
+@pytest.fixture
+def options(world, encoder, texts):
+    def options(folder, teacher=encoder, **values):
+        settings = distill.DistillOptions(
+            finetuning=small_runs.shared(
+                world, folder, max_seq_length=24, do_predict=False
+            ),
+            teacher=str(teacher),
+            train_file=str(texts / "train.txt"),
+            dev_file=str(texts / "dev.tsv"),
+        )
+        return changed(settings, **values)
+
+    return options
 
 
 def losses(folder, name="vector_loss"):
@@ -68,22 +72,12 @@ def losses(folder, name="vector_loss"):
 
 @pytest.mark.slow
 def test_student_gets_the_vectors_of_its_teacher(
-    world, encoder, texts, tmp_path
+    world, options, encoder, texts, tmp_path
 ):
     """It is as wide as they are, and a teacher itself."""
     folder = tmp_path / "student"
-    distill.run(
-        options(
-            world,
-            encoder,
-            texts,
-            folder,
-            train_step=120,
-            learning_rate=1e-2,
-            save_checkpoints_steps=60,
-            iterations_per_loop=60,
-        )
-    )
+    often = {"save_checkpoints_steps": 60, "iterations_per_loop": 60}
+    distill.run(options(folder, train_step=120, learning_rate=1e-2, **often))
     first, last = losses(folder)
     assert last < first / 2
     assert run_folder.read(str(folder)).options["projection_size"] == 24
@@ -105,12 +99,14 @@ def embedding_task(world):
 
 
 @pytest.mark.slow
-def test_kept_outputs_teach_as_the_teacher(world, encoder, texts, tmp_path):
+def test_kept_outputs_teach_as_the_teacher(
+    world, options, encoder, texts, tmp_path
+):
     """Bit by bit."""
     folders = tmp_path / "one", tmp_path / "other"
     teachers = [encoder]
     for folder in folders:
-        wanted = options(world, teachers[-1], texts, folder)
+        wanted = options(folder, teachers[-1])
         distill.run(changed(wanted, word_embeddings="random", do_eval=False))
         teachers += folder.glob("teacher-*")
     assert len(teachers) == 2
@@ -125,28 +121,17 @@ def test_kept_outputs_teach_as_the_teacher(world, encoder, texts, tmp_path):
     one, other = (t.outputs(examples)["embedding"] for t in (asked, known))
     np.testing.assert_allclose(one, other, atol=1e-5)
 
-    wanted = options(world, teachers[1], texts, tmp_path / "third")
+    wanted = options(tmp_path / "third", teachers[1])
     with pytest.raises(errors.UserError, match="no word embeddings"):
         distill.run(wanted)
     assert not (tmp_path / "third").exists()
 
 
-def test_new_student_has_the_words_of_its_teacher(
-    world, encoder, texts, tmp_path
-):
+def test_new_student_has_the_words_of_its_teacher(options, encoder, tmp_path):
     """Both have 8 numbers for each piece: nothing is left out."""
     folder = tmp_path / "student"
-    distill.run(
-        options(
-            world,
-            encoder,
-            texts,
-            folder,
-            train_step=1,
-            learning_rate=1e-9,
-            do_eval=False,
-        )
-    )
+    given = {"train_step": 1, "learning_rate": 1e-9, "do_eval": False}
+    distill.run(options(folder, **given))
     name = "bert/embeddings/word_embeddings"
     found, wanted = (
         checkpoint_reader.read(str(place)).load([name])[name]
@@ -155,7 +140,7 @@ def test_new_student_has_the_words_of_its_teacher(
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-def test_a_lesson_is_what_the_options_say(world, encoder, texts, monkeypatch):
+def test_a_lesson_is_what_the_options_say(options, monkeypatch):
     lessons = []
     monkeypatch.setattr(
         distill.finetune, "run", lambda *_, taught: lessons.append(taught)
@@ -166,17 +151,15 @@ def test_a_lesson_is_what_the_options_say(world, encoder, texts, monkeypatch):
         ({"word_embeddings": "random"}, "mean", False, False),
         ({"relation_weight": 1.0}, "mean", True, True),
     ):
-        distill.run(options(world, encoder, texts, "unused", **changes))
+        distill.run(options("unused", **changes))
         taught = lessons.pop()
         pooling = taught._asked.options.text_pooling
         found = [pooling, taught._gives_words, taught._gives_states]
         assert found == expected
 
 
-def test_width_of_the_teacher_s_vectors_is_needed(
-    world, encoder, texts, tmp_path
-):
-    wanted = options(world, encoder, texts, tmp_path / "run", projection_size=5)
+def test_width_of_the_teacher_s_vectors_is_needed(options, tmp_path):
+    wanted = options(tmp_path / "run", projection_size=5)
     message = r"`?projection_size.*teacher's vectors, 24"
     with pytest.raises(errors.UserError, match=message):
         distill.run(wanted)
@@ -184,10 +167,10 @@ def test_width_of_the_teacher_s_vectors_is_needed(
 
 
 @pytest.mark.slow
-def test_states_of_tokens_are_learned(world, encoder, texts, tmp_path):
-    wanted = options(world, encoder, texts, tmp_path / "run", do_eval=False)
-    wanted = changed(
-        wanted,
+def test_states_of_tokens_are_learned(options, tmp_path):
+    wanted = options(
+        tmp_path / "run",
+        do_eval=False,
         hidden_weight=1.0,
         relation_weight=1e3,
         train_step=60,
@@ -270,12 +253,10 @@ def test_spans_of_a_teacher(world, tmp_path, version):
 
 
 @pytest.mark.slow
-def test_a_student_learns_at_several_depths(world, encoder, texts, tmp_path):
+def test_a_student_learns_at_several_depths(options, tmp_path):
     """They are known to the run; other losses are of the last layer alone."""
     folder = tmp_path / "student"
-    settings = options(
-        world, encoder, texts, folder, num_hidden_layers=2, exit_layers="1"
-    )
+    settings = options(folder, num_hidden_layers=2, exit_layers="1")
     distill.run(settings)
     assert run_folder.read(str(folder)).options["exit_layers"] == "1"
     with pytest.raises(errors.UserError, match="`exit_heads=True` is not for"):
