@@ -211,7 +211,33 @@ def of_run(
     }
 
 
+# Files that are given as text and are something else.
+DOCUMENTS = {
+    "config.json": b'{\n  "hidden_size": 16\n}\n',
+    "an object in a line": b'{"title": "Ivo"}\n',
+    "a notebook": b'{\n "cells": [\n  {\n   "source": []\n  }\n ]\n}\n',
+    "a list of objects": b'[\n  {"text": "Ivo slept."}\n]\n',
+    "a list of texts": b'["Ivo slept.", "Mara woke."]\n',
+    "a Wikipedia dump": b'<mediawiki xmlns="x">\n<page>\n',
+    "a web page": b"\n<!doctype html>\n<html>\n",
+    "RTF": b"{\\rtf1\\ansi Ivo slept.}\n",
+}
+TEXT_READERS = (
+    CORPUS,
+    "split_sentences",
+    "train_sentencepiece",
+    "train_wordpiece",
+)
+BEGINS = "begins as JSON, XML or RTF do"
+
 CASES = {
+    **{
+        f"{name}, {by}": given(
+            by, "input_file", "t", content, "{here}/t", BEGINS
+        )
+        for name, content in DOCUMENTS.items()
+        for by in TEXT_READERS
+    },
     # Corpora.
     "a text of one word": text_file(b"a", "0 instances"),
     "half a megabyte of zeros": text_file(bytes(500_000), "{here}/t"),

@@ -16,7 +16,6 @@ from tests.hostile import (
     record_cases,
     refusals,
     sampling,
-    text_cases,
 )
 from tests.hostile.cases import RUN_READERS
 from tests.hostile.commands import SHORT
@@ -26,7 +25,6 @@ CASES = {
     **finetuning_cases.CASES,
     **record_cases.CASES,
     **refusals.CASES,
-    **text_cases.CASES,
 }
 # Options that name something to read.
 INPUTS = (
