@@ -360,14 +360,8 @@ def test_calibration_reads_texts_of_the_file(
         lambda model, texts: found.extend(texts) or [],
     )
     path = world.folder / LABELLED["RTE"][1]
-    export.run(
-        options(
-            tmp_path / "run",
-            calibration_file=str(path),
-            precision="int8",
-            **ONNX,
-        )
-    )
+    given = {"calibration_file": str(path), "precision": "int8", **ONNX}
+    export.run(options(tmp_path / "run", **given))
     assert len(found) == path.read_text().count("\n") - 1  # And a header.
     assert all(text["input_mask"].all() for text in found)
     assert len({text["input_ids"].tobytes() for text in found}) > 1
@@ -512,27 +506,22 @@ def test_layouts_are_exported_in_every_format(
 ):
     """The report compares all outputs with those of the live model."""
     task, names = LAYOUTS[layout]
-    settings = make_options(
-        **request.getfixturevalue(layout),
-        task=task,
-        export_dir=str(tmp_path / "exported"),
-        format=form,
-        precision=precision,
-    )
-    export.run(settings)
-    far = read_report(tmp_path / "run")["largest_difference"]
+    given = {**request.getfixturevalue(layout), "task": task, "format": form}
+    target = tmp_path / "exported"
+    report = exported(target, precision=precision, **given)
+    far = report["largest_difference"]
     assert {name for function in far.values() for name in function} == names
     largest = [max(function.values()) for function in far.values()]
     assert max(largest) < atol, far
     # Another precision is another network, whose numbers are near.
     assert precision == "float32" or max(largest) > 1e-5, far
     if form == "saved_model":
-        loaded = tf.saved_model.load(settings.export_dir)
+        loaded = tf.saved_model.load(str(target))
         tables = [v for v in loaded.weights if v.shape.rank == 2]
         kept = {v.dtype.name for v in tables if v.shape[0] > 3}
         assert precision in kept, kept
     if (layout, form) == ("brightmart", "saved_model"):
-        found = source.find(settings.source)
+        found = source.find(make_options(export_dir="x", **given).source)
         live = source.make_service(found, source.make_task(found))
         restoring.restore(live.model, found.checkpoint)
         text = tf.constant(["一[MASK]三"])
