@@ -55,7 +55,6 @@ def save(weights, prefix, **more):
 
 
 def archive(folder):
-    """Write an archive's files; return the options that name them."""
     folder.mkdir()
     config = write_config(folder / "albert_config_tiny.json")
     letters = [chr(ord("一") + i) for i in range(55)]

@@ -35,6 +35,5 @@ def write_race(folder, **counts):
 
 
 def squad(split, num_articles):
-    """The content of a file of SQuAD 2.0: ten questions an article."""
     content = json.loads((OWN / f"squad/{split}-v2.0.json").read_text("utf-8"))
     return {**content, "data": content["data"][:num_articles]}

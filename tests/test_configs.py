@@ -135,7 +135,6 @@ def test_model_has_exactly_these_parameters(name):
 
 
 def options_class_of(recipe):
-    """The options of the script that a recipe's header runs with it."""
     command = re.search(
         r"^# .*python -m (\S+)[\s\\#]+--flagfile=", recipe.read_text(), re.M
     )
@@ -148,7 +147,6 @@ def options_class_of(recipe):
 
 
 def read_recipe(path):
-    """The options of a run that says no more than its recipe."""
     options_class = options_class_of(path)
     places = [
         f"--{name}={value}"

@@ -68,7 +68,6 @@ def layer(module: str) -> str:
 
 
 def may_import(name: str, module: str) -> bool:
-    """Whether a file may import a module of these packages or another."""
     if module.split(".")[0] in ("lab", "tests"):
         return False
     if module.startswith("data_prep"):
@@ -133,7 +132,6 @@ def test_the_library_names_arguments_and_no_flags():
 
 
 def spells_keras_otherwise(name: str) -> bool:
-    """Whether a file names Keras in another way than `keras`, of tf_keras."""
     text = (ROOT / name).read_text()
     if any(re.match(r"(tensorflow\.)?keras\b", m) for m in IMPORTS[name]):
         return True
@@ -176,7 +174,6 @@ METHODS_OF_CODE = {"from_config", "load_model", "model_from_json"}
 
 
 def runs_code(node: ast.AST) -> bool:
-    """Whether a node of a syntax tree could run what was read."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in CALLS_OF_CODE
     if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
@@ -185,7 +182,6 @@ def runs_code(node: ast.AST) -> bool:
 
 
 def test_nothing_that_is_read_can_be_code():
-    """No file of the packages unpickles or evaluates what it reads."""
     wrong = [
         (name, node.lineno)
         for name, tree in TREES.items()
@@ -209,7 +205,6 @@ def anchors(page: str) -> set[str]:
 
 
 def test_links_of_pages_hold():
-    """Links to files and to headings, in all pages of the project."""
     names = [
         name
         for pattern in ("*.md", "docs/*.md", "configs/**/*.md", "lab/**/*.md")

@@ -15,7 +15,6 @@ def world(tmp_path_factory, tiny_vocab):
 
 @pytest.fixture(scope="session")
 def two_runs(world, tmp_path_factory):
-    """RTE, twice, with the predictions of both."""
     from albert_tf import run_classifier
     from tests.albert_tf.finetuning import small_runs
 

@@ -55,7 +55,6 @@ def convert(source, target, name, **changes):
 
 
 def contents(path):
-    """All weights and optimizer state by name."""
     checkpoint = checkpoint_reader.read(str(path))
     return checkpoint.load([*checkpoint.shapes, *checkpoint.state])
 

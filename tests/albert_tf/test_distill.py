@@ -102,7 +102,6 @@ def embedding_task(world):
 def test_kept_outputs_teach_as_the_teacher(
     world, options, encoder, texts, tmp_path
 ):
-    """Bit by bit."""
     folders = tmp_path / "one", tmp_path / "other"
     teachers = [encoder]
     for folder in folders:

@@ -14,7 +14,6 @@ from tests.conftest import changed
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2.0", "1.1"])
 def test_squad_from_training_to_ensemble(world, tmp_path, version):
-    """Two runs, their ensemble, and prediction from a folder alone."""
     folder = tmp_path / "runs"
     content = json.loads((world.squad / "dev.json").read_text())
     if version == "1.1":

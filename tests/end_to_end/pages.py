@@ -50,7 +50,6 @@ def rows(path):
 
 
 def place(tmp_path, small_config, tiny_vocab, monkeypatch):
-    """A folder with the readers' files and an encoder."""
     monkeypatch.chdir(tmp_path)
     config = dataclasses.replace(small_config, max_position_embeddings=128)
     for name in ("encoder", "all-MiniLM-L6-v2"):

@@ -11,7 +11,6 @@ pytestmark = pytest.mark.browser
 
 
 def guess(inputs):
-    """As a model of masked words would."""
     gaps = max(text.count("[MASK]") for text in inputs["text"])
     pieces = np.full([len(inputs["text"]), gaps, 2], b"", "O")
     for row, text in enumerate(inputs["text"]):

@@ -18,7 +18,6 @@ SPLITS = {"train": 24, "dev": 13, "test": 5}
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory):
-    """RTE in its official layout, and a tiny architecture."""
     folder = tmp_path_factory.mktemp("workers")
     config = tiny_config()
     (folder / "config.json").write_text(config.to_json())

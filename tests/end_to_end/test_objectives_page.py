@@ -26,7 +26,6 @@ CONFIGS = {
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory, tiny_vocab):
-    """A folder with the readers' files, and what the commands wrote."""
     folder = tmp_path_factory.mktemp("objectives")
     for name in ("vocab", "v"):
         shutil.copy(tiny_vocab, folder / f"{name}.model")

@@ -84,7 +84,6 @@ def finetuning(inputs, **changes):
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory, story_text):
-    """Text, vocabulary, config and records: all that training needs."""
     folder = tmp_path_factory.mktemp("inputs")
     text = folder / "text.txt"
     text.write_text(story_text[0])

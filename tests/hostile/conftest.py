@@ -25,7 +25,6 @@ def texts(tmp_path_factory, tiny_vocab) -> pathlib.Path:
 
 @pytest.fixture
 def reader_files(inputs, tmp_path, request):
-    """A copy of what a reader reads: the whole, and the file to be damaged."""
     reader = READERS[request.param]
     source = inputs / reader.source
     copy = tmp_path / "copy" / source.name
@@ -38,7 +37,6 @@ def reader_files(inputs, tmp_path, request):
 
 @pytest.fixture
 def try_it(tmp_path, inputs, monkeypatch, capfd):
-    """Runs a command, and holds it to what must hold for every input."""
     workspace = commands.Workspace(tmp_path, inputs)
     workspace.make()
     workspace.enter(monkeypatch)

@@ -20,17 +20,12 @@ SECONDS = 60
 
 
 def some(things: Sequence[Thing], count: int, name: str = "") -> list[Thing]:
-    """Draw things, so many for each round; all if there are no more.
-
-    Draws of different names are independent.
-    """
+    """Draw things, so many for each round, for each name others."""
     count = min(count * ROUNDS, len(things))
     return random.Random(f"{SEED} {name}").sample(list(things), count)
 
 
 def fuzz(examples: int):
-    """Decorate a test: how many examples, and with which seed."""
-
     def decorate(test):
         settings = hypothesis.settings(
             max_examples=examples * ROUNDS,

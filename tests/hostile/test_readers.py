@@ -46,10 +46,7 @@ EDITS = strategies.lists(
 
 
 def check(reader, copy, damaged):
-    """Read: a result, or a message that names the file; nothing else.
-
-    Those of disks and of TensorFlow end a command with status 1.
-    """
+    """Errors of disks and of TensorFlow end a command with status 1."""
     try:
         with sampling.time_limit():
             reader.read(str(copy))
@@ -99,7 +96,6 @@ def test_what_may_never_end(reader_files, kind):
 
 
 def note(damage, call):
-    """Name the damage in what goes wrong with it."""
     try:
         call()
     except BaseException as error:

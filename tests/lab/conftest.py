@@ -15,7 +15,6 @@ from tests.conftest import tiny_config
 
 
 def write_model(folder, tiny_vocab, seed=1):
-    """Write random weights, with logits far from uniform."""
     pieces = tokenization.Tokenizer(tiny_vocab).vocab_size
     config = tiny_config(vocab_size=pieces)
     model = pretraining.AlbertPretrainer(AlbertModel(config))

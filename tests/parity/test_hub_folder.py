@@ -91,7 +91,6 @@ def load(folder, architecture):
 
 
 def service_of(task, model):
-    """The service of a task with the weights of a model."""
     service = make.of_task(task, model.encoder)
     for ours, theirs in zip(
         service.model.variables, model.variables, strict=True

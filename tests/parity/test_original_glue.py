@@ -26,7 +26,6 @@ LENGTHS = {"own_text": 48, "real_text": 64}
 
 @pytest.fixture
 def length(request):
-    """Tokens of a sequence, as recorded in a text set."""
     return LENGTHS[request.node.callspec.params["text_set"]]
 
 

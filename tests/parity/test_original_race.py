@@ -19,7 +19,6 @@ CASES = [
 
 @pytest.fixture
 def dev_folder(text_set, tmp_path):
-    """The recorded articles, laid out as the official download."""
     if (text_set.data / "race/dev").is_dir():
         return str(text_set.data / "race/dev")
     with tarfile.open(text_set.data / "race/RACE.tar.xz") as archive:
@@ -61,7 +60,6 @@ def test_gap_is_searched_after_cleaning(own_text):
 
 
 def assert_equal(task, examples, recorded):
-    """The features of questions are those of the original, bit by bit."""
     rows = [
         dict(zip(batch, values, strict=True))
         for batch in task.featurize(examples, "dev")

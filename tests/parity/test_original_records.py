@@ -27,7 +27,6 @@ def run(request):
 
 
 def read_documents(text_set):
-    """The documents of the recorded input, as the writer tokenizes them."""
     tokenizer = text_set.tokenizer()
     options = corpus.CorpusOptions(str(text_set.corpus))
     documents = []

@@ -34,7 +34,6 @@ ATOL = 1e-12
 
 @pytest.fixture
 def recorded(own_text, name):
-    """Read the original's files for a recording, by kind."""
     return lambda kind: json.loads(
         own_text.read(f"{FOLDER}/{name}_{kind}.json.gz")
     )
@@ -42,7 +41,6 @@ def recorded(own_text, name):
 
 @pytest.fixture
 def answered(own_text, name):
-    """Questions, windows, the best answers to each, scores for no answer."""
     size, longest, unit = SETTINGS[name.split("_", 1)[1]]
     questions, windows, _ = find_windows(own_text, name)
     path = own_text.recordings / FOLDER / f"{name}_outputs.npz"

@@ -23,12 +23,7 @@ from tests.parity.conftest import TextSet
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """Recorded statistics of a text, with one or several seeds.
-
-    Attributes:
-        names: The recordings, one for each seed.
-        tolerances: How far a statistic, or its mean over seeds, may be off.
-    """
+    """`tolerances`: how far a statistic, or its mean over seeds, may be off."""
 
     text: pathlib.Path
     text_set: TextSet
@@ -87,7 +82,6 @@ def real_run(real_text, tmp_path_factory):
 
 
 def statistics_of_ours(run, seed, folder):
-    """Write records with a seed; return their statistics."""
     output = str(folder / f"{seed}.tfrecord")
     max_seq_length, max_predictions_per_seq = run.lengths
     create_pretraining_data.run(
@@ -123,7 +117,6 @@ def statistics_of_ours(run, seed, folder):
 
 @pytest.fixture(scope="module", params=["own_run", "real_run"])
 def all_three(request, tmp_path_factory):
-    """A recorded run, its statistics and those of ours, for all its seeds."""
     run = request.getfixturevalue(request.param)
     recorded = [
         json.loads(run.text_set.read(f"original_writer_stats/{name}"))

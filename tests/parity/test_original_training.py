@@ -80,7 +80,6 @@ def dataset(recording):
 
 
 def allowed_rates(values):
-    """The learning rates of all steps, with the recorded options."""
     schedule = optimization.WarmupPolynomialDecay(
         model_options.OptimizerOptions(
             learning_rate=float(values["learning_rate"]),

@@ -60,7 +60,6 @@ def read_lines(path):
 
 
 def differing(tokenizer, texts):
-    """Texts to which Python and the graph give different ids."""
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     batches = tf.data.Dataset.from_tensor_slices(texts).batch(4096)
     found = [ids for b in batches for ids in graph.tokenize(b).to_list()]
