@@ -145,10 +145,9 @@ def test_brightmarts_layout_is_converted_or_refused(tmp_path):
     """Whole, with its heads; the names become those of this project."""
     given = brightmart_files.archive(tmp_path / "albert_tiny")
     prefix = given.pop("init_checkpoint")
-    words = vocabulary_of(tmp_path, 60)
     with pytest.raises(errors.UserError, match="project_words_first=True has"):
         convert(
-            prefix, tmp_path / "hf", "huggingface", vocabulary=words, **given
+            prefix, tmp_path / "hf", "huggingface", vocabulary=NONE, **given
         )
     assert not (tmp_path / "hf" / "config.json").exists()
     there = convert(prefix, tmp_path / "there" / "x", "tf2", **given)
@@ -344,6 +343,17 @@ def test_folder_of_another_model_is_refused(copy, saved, tmp_path):
     prefix, _ = saved("encoder")
     with pytest.raises(errors.UserError, match="which describes another model"):
         convert(prefix, copy / "model.ckpt-1", "tf1")
+
+
+def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
+    def fail(**_):
+        raise tf.errors.ResourceExhaustedError(None, None, "No space left")
+
+    monkeypatch.setattr(tf.raw_ops, "SaveV2", fail)
+    with pytest.raises(OSError, match="Cannot write --to=.*No space"):
+        convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf1")
+    names = {path.name for path in (tmp_path / "to").iterdir()}
+    assert names == {"albert_config.json"}
 
 
 @pytest.mark.parametrize("owner", ["run_options.json", "config.json"])
