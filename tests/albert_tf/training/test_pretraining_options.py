@@ -65,9 +65,15 @@ RTD = {"objective": "rtd"}
             {"generator_size": 0.5},
             "`generator_size=0.5` is only used with `objective=rtd`",
         ),
-        (
-            {"generator_sharing": "none"},
-            "`generator_sharing=none` is only used with `objective=rtd`",
+        *(
+            (
+                {name: value},
+                f"`{name}={value}` is only used with `objective=rtd`",
+            )
+            for name, value in (
+                ("generator_sharing", "none"),
+                ("replaced_token_factor", 2.0),
+            )
         ),
         (
             {"objective": "spans", "masked_lm_factor": 2.0},

@@ -1,7 +1,11 @@
 """The time limit of a run."""
 
-import pytest
+import types
 
+import pytest
+import tensorflow as tf
+
+from albert_tf.training import run_clock
 from tests.albert_tf.training import tiny_training
 
 
@@ -29,3 +33,13 @@ def test_the_time_that_is_up_ends_the_schedule(make_trainer):
     assert float(again._elapsed) == 6
     tiny_training.train(again, 1000)
     assert again.step == trainer.step  # No time is left.
+
+
+def test_the_schedule_is_shortened_but_never_stretched():
+    """Ten steps a second after the first, with five seconds left or more."""
+    for minutes, scale in ((8 / 60, 100 / (11 + 50)), (10, 1.0)):
+        clock = run_clock.RunClock(minutes, 0.0, lambda: 0.0)
+        optimizer = types.SimpleNamespace(step_scale=tf.Variable(1.0))
+        for step, clock.agreed in ((1, 2.0), (11, 3.0)):
+            clock.adapt_schedule(step, 100, optimizer)
+        assert float(optimizer.step_scale) == pytest.approx(scale)

@@ -20,11 +20,12 @@ def test_pooling_of_old_and_new_files(tmp_path, pooling, expected):
     assert sentence_modules.read(folder) == sentence_modules.Modules(expected)
 
 
-def test_all_that_a_folder_says(tmp_path):
+@pytest.mark.parametrize("length", [None, 0, 10**6, True])
+def test_all_that_a_folder_says(tmp_path, length):
     folder = write(
         tmp_path,
         ["Pooling", "Dense"],
-        sentence_bert_config={"max_seq_length": None},
+        sentence_bert_config={"max_seq_length": length},
         tokenizer_config={"model_max_length": 77},
         config_sentence_transformers={
             "default_prompt_name": "ask",

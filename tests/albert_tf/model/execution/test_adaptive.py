@@ -115,6 +115,18 @@ def test_answers_are_those_of_the_rule_applied_to_every_depth(changes, freeze):
             assert set(used) == {EXITS[-1]}
 
 
+@pytest.mark.parametrize(("patience", "depth"), [(1, 2), (2, 5), (3, 6)])
+def test_exits_that_agree_are_counted_in_a_row(patience, depth):
+    config = tiny_config(num_hidden_layers=6)
+    model = classification.AlbertClassifier(AlbertModel(config), 3)
+    model.add_exits(range(1, 6), own_heads=True)
+    for number, label in enumerate((0, 0, 1, 1, 1, 2), 1):
+        model.output_of(number)[1].assign(100 * tf.one_hot(label, 3))
+    rule = adaptive.Rule(patience)
+    encoder = adaptive.AdaptiveEncoder(model.encoder, model, range(1, 7), rule)
+    assert encoder({"input_ids": tf.constant([[2, 5, 3]])})["layers"] == depth
+
+
 def test_a_cut_encoder_is_that_of_fewer_layers():
     """Also one that applies its only layer more often than the config says."""
     batch = next(iter(batches()))

@@ -6,7 +6,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model.config import HIDDEN_ACTS
-from albert_tf.model.execution import serving
+from albert_tf.model.execution import serving, weights
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import PARITY_ATOL, tiny_config
@@ -103,6 +103,19 @@ def test_frozen_kernels_are_in_the_graph_once():
     sizes = [len(n.attr["value"].tensor.tensor_content) for n in nodes]
     # Of attention (in and out) and of the feed-forward (in and out).
     assert sum(size >= 2 * 16 * 16 for size in sizes) == 4
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_constants_have_a_limit_in_bytes(monkeypatch, precision):
+    for less in (0, 1):
+        model = AlbertModel(tiny_config(), precision=precision)
+        (layer,) = model.transformer_layers
+        size = tf.as_dtype(precision).size * sum(
+            v.shape.num_elements() for v in weights.variables(layer)
+        )
+        monkeypatch.setattr(serving, "MOST_CONSTANT_BYTES", size - less)
+        served = serving.ServedEncoder(model, freeze=True)
+        assert served._has_constants == (not less)
 
 
 def test_a_gap_in_the_mask_is_padding():
