@@ -105,34 +105,6 @@ def encoder_of(model):
     return getattr(model, "encoder", model)
 
 
-WITHOUT_POOLER = ("encoder", "masked words", "squad_v1")
-
-
-def without_pooler(model, folder):
-    """Write a Hugging Face folder as transformers saves models without one."""
-    weights = passes.values(model)
-    kept = {n: v for n, v in weights.items() if "/pooler/" not in n}
-    return hugging_face_files.write(folder, encoder_of(model).config, kept)
-
-
-@pytest.mark.parametrize("name", WITHOUT_POOLER)
-def test_models_without_a_pooler_are_converted(saved, tmp_path, name):
-    _, model = saved(name)
-    there = without_pooler(model, tmp_path / "hf")
-    expected = contents(there)
-    assert not any("pooler" in variable for variable in expected)
-    for target in ("tf1", "tf2", "huggingface", "tf2", "tf1"):
-        folder = tmp_path / f"{there.parent.name}_{target}"
-        there = convert(there, folder / "x", target)
-        np.testing.assert_equal(contents(there), expected)
-    # As docs/checkpoints.md says.
-    new = MODELS[name](AlbertModel(encoder_of(model).config))
-    with pytest.raises(errors.UserError, match="no pooler, as transformers"):
-        restoring.restore(new, str(there))
-    restored = restoring.restore(new, str(there), new_scopes=["bert/pooler"])
-    assert len(restored.new) == 2
-
-
 def test_moments_of_a_model_without_a_pooler_travel(saved, tmp_path):
     prefix, _ = saved("masked words", with_optimizer=True)
     values = {n: v for n, v in contents(prefix).items() if "pooler" not in n}

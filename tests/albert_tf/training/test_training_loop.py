@@ -161,17 +161,6 @@ def test_float16_finds_a_scale_for_its_loss(make_trainer):
     assert len(losses) == 40 - skipped and np.isfinite(losses).all()
 
 
-@pytest.mark.slow
-def test_chunks_leave_no_trace(make_trainer, monkeypatch):
-    logs = []
-    for folder, seconds in (("fast", 1e9), ("slow", 0.0)):
-        monkeypatch.setattr(training_loop, "CHUNK_SECONDS", seconds)
-        trainer = make_trainer(folder, iterations_per_loop=3)
-        log = tiny_training.train(trainer, tiny_training.STEPS)
-        logs.append(log.column("train", "loss"))
-    assert logs[0] == logs[1]
-
-
 def test_rates_and_the_end_follow_from_the_time_given(make_trainer, capsys):
     """Three steps a line, two seconds each; three more are to come."""
     trainer = make_trainer(iterations_per_loop=3, now=lambda: trainer.step * 2)

@@ -194,15 +194,6 @@ def test_the_same_weights_give_the_same_bytes():
     assert b'"__metadata__":{"format":"pt"}' in one[1]
 
 
-@pytest.mark.parametrize("labels", [1, 2, 3])
-def test_number_of_labels_is_written(labels):
-    weights = random_weights(kind="classifier")
-    weights["output_weights"] = np.zeros([labels, 6], np.float32)
-    weights["output_bias"] = np.zeros(labels, np.float32)
-    values, _ = huggingface.files_of(CONFIG, weights)
-    assert list(values["id2label"]) == [str(index) for index in range(labels)]
-
-
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_half_precision_is_read(folder, dtype):
     def halve(tensors):

@@ -181,6 +181,7 @@ def test_a_teacher_is_asked_outside_of_training_and_learns_nothing(monkeypatch):
         sums = objective.weighted_sums(Model(), batch, [1, 2])
         loss = sums["x_loss"].numerator
     assert loss == 2**2 + 3**2
+    assert sums["vector_loss"].numerator == 2 * (1 - 2 - 3)
     # As if the teacher's part was constant.
     np.testing.assert_array_equal(tape.gradient(loss, weight), [2, 3])
     names = ["input_mask", "is_real_example"]

@@ -102,13 +102,3 @@ def test_relations(pair, batch):
     )
     objective = distillation.vectors(1.0, weights, teacher)
     assert objective.losses["relation_loss"] == 0.5
-
-
-def test_vectors_are_those_without_states(pair, batch):
-    student, teacher = pair
-    alone, beside = (
-        computed(weights, student, teacher, batch)
-        for weights in ({}, {"hidden_loss": 1.0})
-    )
-    for name, value in alone.items():
-        np.testing.assert_allclose(beside[name], value, rtol=LOSS_RTOL)
