@@ -404,6 +404,7 @@ class TableTask(glue.TextTask):
         """
         is_known = split in (base.TRAIN, base.DEV, HELD_OUT)
         rows = _rows(path, self.options, needs_label=is_known)
+        text_files.require_some(rows, path)
         labels = self._labels(rows) if is_known else [None] * len(rows)
         examples = [
             TextExample(row.guid, row.texts[0], "".join(row.texts[1:]), label)

@@ -188,6 +188,16 @@ def test_both_parts_are_the_file(tmp_path):
     assert task.eval_splits == (base.DEV, tables.HELD_OUT)
 
 
+def test_files_without_rows_or_with_too_few_are_refused(tmp_path):
+    (tmp_path / "own.csv").write_text("title,body,mood\n")
+    with pytest.raises(errors.UserError, match="own.csv has no examples. Give"):
+        task_of().read(str(tmp_path / "own.csv"), base.DEV)
+    path = write(tmp_path, "jsonl", [{"title": "t", "body": "", "mood": "sad"}])
+    task = task_of(dev_share=0.2)
+    with pytest.raises(errors.UserError, match="no examples for held_out; equ"):
+        [task.read(path, split) for split in (base.TRAIN, tables.HELD_OUT)]
+
+
 def test_texts_of_both_files_are_told(tmp_path, caplog):
     task, path = task_of(), write(tmp_path, "csv")
     task.read(path, base.TRAIN)
