@@ -325,7 +325,7 @@ def name_full_disk(path: str) -> Iterator[None]:
         if number is None or is_remote(path):
             raise
         free = shutil.disk_usage(os.path.dirname(path) or ".").free
-        limit = "; ulimit -f shows the limit" * (number == errno.EFBIG)
+        limit = "; ulimit -f shows the limit" if number == errno.EFBIG else ""
         reason = f"{os.strerror(number)} ({free:,} bytes are free now{limit})"
         raise OSError(number, reason, path) from error
 
