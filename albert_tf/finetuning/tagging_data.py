@@ -127,15 +127,15 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
             f"{path}: every word has the tag {found[0]}. Training needs others "
             "too; give another file, or name their column as `tag_column`."
         )
-    outside = {tag_spans.OUTSIDE, tag_spans.OUTSIDE.lower()} & {*found}
+    outside = [tag for tag in found if tag.upper() == tag_spans.OUTSIDE]
     if outside and not tag_spans.are_entities(found):
         logging.warning(
             "%s has the tag %s, but no B-TYPE or I-TYPE. So its tags are "
             "learnt as parts of speech, also %r; write those of entities in "
             "BIO or BIOES, with capital letters.",
             path,
-            outside.pop(),
-            next(tag for tag in found if tag not in "Oo"),
+            outside[0],
+            next(tag for tag in found if tag != outside[0]),
         )
     return found
 

@@ -176,7 +176,7 @@ def test_columns_that_are_not_there_are_refused(tmp_path, number):
         read(tmp_path / "x", "a\tO\n", columns)
 
 
-@pytest.mark.parametrize("tags", ["o b-PER", "O B_PER", "O PER-B"])
+@pytest.mark.parametrize("tags", ["o b-PER", "O B_PER", "O PER-B", "O o"])
 def test_tags_that_only_look_like_those_of_entities(tmp_path, caplog, tags):
     outside, other = tags.split()
     examples = read(tmp_path / "x", f"a\t{outside}\nb\t{other}\n")
