@@ -88,9 +88,9 @@ def make_peer(settings: argparse.Namespace) -> Ask:
 
 def load(folder: str) -> Ask:
     import numpy as np
-    import onnxruntime
+    from albert_tf.serving.formats import onnx_int8
 
-    session = onnxruntime.InferenceSession(f"{folder}/model.onnx")
+    session = onnx_int8.open_session(f"{folder}/model.onnx")
     outputs = [output.name for output in session.get_outputs()]
 
     def ask(ids: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
+from albert_tf.common import parallel
 from albert_tf.serving.formats import onnx_loops
 
 Arrays = Mapping[str, np.ndarray]
@@ -141,6 +142,8 @@ def open_session(path: str) -> Any:
 
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = _ERRORS_ONLY
+    # By default it counts the machine's cores, not those it may use.
+    settings.intra_op_num_threads = parallel.count(0)
     return onnxruntime.InferenceSession(path, settings)
 
 
