@@ -88,6 +88,7 @@ def make_peer(settings: argparse.Namespace) -> Ask:
 
 def load(folder: str) -> Ask:
     import numpy as np
+
     from albert_tf.serving.formats import onnx_int8
 
     session = onnx_int8.open_session(f"{folder}/model.onnx")
