@@ -405,7 +405,7 @@ def check_command_line(options_class: type) -> None:
     streams.prepare()
     _answer_help(options_class)
     status = run_inside(lambda _: None, options_class, sys.argv[1:])
-    if status:
+    if status or flags.FLAGS["only_check_args"].value:
         sys.exit(status)
     imports.begin()
 

@@ -71,6 +71,30 @@ def describe(cells: Sequence[plan.Cell], output_dir: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def check_options(cells: Sequence[plan.Cell], output_dir: str) -> None:
+    """Refuse wrong options of this project's commands before any runs."""
+    for cell in cells:
+        for step, task in cell.tasks.items():
+            package = task.words[0].split(".")[0]
+            if (
+                package not in ("albert_tf", "data_prep", "lab")
+                or cell.seed != cells[0].seed
+                or results.is_done(output_dir, task)
+            ):
+                continue
+            done = subprocess.run(
+                [sys.executable, "-m", *task.words, "--only_check_args"],
+                check=False,
+                capture_output=True,
+                text=True,
+            )
+            if done.returncode:
+                last = done.stderr.strip().split("\n")[-1]
+                raise errors.UserError(
+                    f"Step {step} of {cell.row}: {last.removeprefix('error: ')}"
+                )
+
+
 def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
     """Run a command, its output in a log, and leave a stamp."""
     path = os.path.join(output_dir, task.name)
@@ -167,6 +191,7 @@ def run(settings: TablesOptions) -> None:
             "cells."
         )
     wanted = cells[settings.cell - 1 :][:1] if settings.cell else cells
+    check_options(wanted, settings.output_dir)
     if settings.dry_run:
         sys.stdout.write(describe(wanted, settings.output_dir))
         return

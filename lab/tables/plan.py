@@ -148,8 +148,16 @@ class Plan(_Strict):
         for labels in itertools.product(*self.axes.values()):
             place = dict(zip(self.axes, labels, strict=True))
             for seed in self.seeds:
-                tasks = self._tasks(place, seed, places)
-                found.append(Cell(place, seed, tasks))
+                cell = Cell(place, seed, self._tasks(place, seed, places))
+                if found and (found[-1].row, found[-1].tasks) == (
+                    cell.row,
+                    cell.tasks,
+                ):
+                    raise errors.UserError(
+                        f"{cell.row!r} has the same commands with each seed. "
+                        "Name {seed} in a step."
+                    )
+                found.append(cell)
         return found
 
     def _tasks(

@@ -75,6 +75,7 @@ def read(tmp_path, text, size="default"):
         ('records = "w', 'config = "w', "'config' cannot be the name of a s"),
         ("{rate}", "{}", "In step train: '' is no name here"),
         ("{rate}", "{rate:{x}}", "In step train: 'x'"),
+        ("{seed}", "3", "'red' has the same commands with each seed"),
         ("[budget]", "[budget", "is not TOML: .*line 7"),
         ('title = "A', 'extends = "./plan.toml"\ntitle = "A', "extends itself"),
         ('title = "A', 'extends = "no.toml"\ntitle = "A', "no.toml"),

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from albert_tf.common import options, preemption
+from albert_tf.common import errors, options, preemption
 from albert_tf.text import tokenization
 from lab.tables import __main__ as tables
 from tests.conftest import FIXTURES, ROOT
@@ -201,6 +201,22 @@ def test_mistakes_have_one_message_and_status_2(
     last = capsys.readouterr().err.strip().split("\n")[-1]
     assert last.startswith("error: ") and message in last
     assert not os.path.exists(settings.output_dir)
+
+
+def test_a_wrong_option_is_found_before_any_command_runs(settings):
+    with open(settings.plan, "w") as plan:
+        plan.write(
+            PLAN.replace('"--fail"', '"--fail --sed=1"').replace(
+                f'"""{WORKER}',
+                '"""data_prep.train_sentencepiece --input_file=a',
+            )
+        )
+    settings = dataclasses.replace(settings, dry_run=True)
+    with pytest.raises(
+        errors.UserError, match="Step train of red: .*'output_dir'"
+    ):
+        tables.run(settings)
+    assert not steps_begun()
 
 
 TINY = """
