@@ -274,7 +274,7 @@ class Trainer:
         )
         rows: list[np.ndarray] = []
         chunk, is_preempted = 1, False
-        while self.step < stop and not (is_preempted or rows and clock.is_up):
+        while self.step < stop and not (is_preempted or clock.is_up):
             between.profiler.update(self.step)
             left = between.profiler.next_change(self.step, stop) - self.step
             begun = self._now()

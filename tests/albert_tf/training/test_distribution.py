@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
+from albert_tf.common import errors, preemption
 from albert_tf.training import distribution, training_options
 from tests.conftest import make_replicas
 
@@ -16,7 +16,11 @@ from tests.conftest import make_replicas
 @pytest.mark.parametrize(
     ("batch_size", "parts", "message"),
     [
-        (0, 1, "`train_batch_size=0` is not .* of the 2 replica"),
+        (
+            0,
+            1,
+            r"`train_batch_size=0` is not .* 2 replica\(s\) of this run\. It",
+        ),
         (-2, 1, "`train_batch_size=-2` is not .* of the 2 replica"),
         (3, 1, "`train_batch_size=3` is not .* of the 2 replica"),
         (4, 3, "times `gradient_accumulation_steps=3`. It"),
@@ -132,6 +136,18 @@ def test_one_process_is_the_chief_and_agrees_with_itself(monkeypatch):
     assert not workers.of_all(True) and not workers.of_all(False)
 
 
+def test_several_workers_exchange_numbers_and_end_together(monkeypatch):
+    workers = distribution.Workers(make_replicas(2))
+    lost = tf.errors.UnavailableError(None, None, "no answer")
+    with pytest.raises(tf.errors.UnavailableError), workers.ending_together():
+        raise lost
+    monkeypatch.setattr(distribution.Workers, "is_alone", False)
+    assert workers.gather(1.0, 2.5).tolist() == [[1.0, 2.5]] * 2
+    with pytest.raises(SystemExit) as ended, workers.ending_together():
+        raise lost
+    assert ended.value.code == preemption.EXIT_CODE
+
+
 def test_workers_meet_at_their_hosts(monkeypatch):
     def make(**more):
         options = training_options.DistributionOptions(
@@ -146,6 +162,8 @@ def test_workers_meet_at_their_hosts(monkeypatch):
     monkeypatch.setattr(
         tf.distribute, "MultiWorkerMirroredStrategy", lambda: "strategy"
     )
+    assert make() == "strategy"
+    assert os.environ["TF_CONFIG"] == "of an earlier process"
     assert make(worker_hosts="a:1, b:2,c:3", task_index=2) == "strategy"
     assert json.loads(os.environ["TF_CONFIG"]) == {
         "cluster": {"worker": ["a:1", "b:2", "c:3"]},

@@ -59,10 +59,10 @@ def test_the_loss_is_the_sum_of_losses_times_their_factors():
 
 def test_outputs_of_short_batches_are_widened():
     parts = [
-        {"logits": np.ones([2, 3]), "other": np.ones(2)},
-        {"logits": np.ones([1, 5]), "other": np.ones(1)},
+        {"logits": np.ones([2, 3]), "tags": np.ones([2, 3, 2])},
+        {"logits": np.ones([1, 5]), "tags": np.ones([1, 3, 2])},
     ]
-    joined = evaluation.concatenate(parts, {"logits": 6})
-    assert joined["logits"].sum(1).tolist() == [3, 3, 5]
-    assert joined["logits"].shape == (3, 6)
-    assert joined["other"].shape == (3,)
+    joined = evaluation.concatenate(parts, {"logits": 6, "tags": 4})
+    expected = [[1, 1, 1, 0, 0, 0]] * 2 + [[1, 1, 1, 1, 1, 0]]
+    assert joined["logits"].tolist() == expected
+    assert joined["tags"].tolist() == [[[1, 1]] * 3 + [[0, 0]]] * 3

@@ -1,6 +1,7 @@
 """What is said of records that do not fit a pretraining run."""
 
 import contextlib
+import dataclasses
 import os
 
 import numpy as np
@@ -178,6 +179,10 @@ def make_data(path, **changes):
     )
 
 
+def take(dataset, count):
+    return list(dataset.take(count).as_numpy_iterator())
+
+
 def test_rows_of_training_are_shared_and_those_of_evaluation_are_not(tmp_path):
     path = str(tmp_path / "x")
     record_files.write(path, short_records.encode(short_records.make(40)))
@@ -190,12 +195,16 @@ def test_rows_of_training_are_shared_and_those_of_evaluation_are_not(tmp_path):
     assert 1.2 < packed.examples_per_row < 2
     shared = f"in training {packed.examples_per_row:.2f} share a row"
     assert packed.description.endswith(shared)
-    names = [
-        set(d.training_batches(4, 0).element_spec) for d in (plain, packed)
-    ]
-    assert "instance_ids" in names[1] and "instance_ids" not in names[0]
-    specs = [d.evaluation_batches(4, 1).element_spec for d in (plain, packed)]
-    assert specs[0] == specs[1]
+    for data in (plain, packed):
+        batches = take(data.training_batches(4, 0), 3)
+        assert ("instance_ids" in batches[0]) == data.pack
+        (third,) = take(data.training_batches(4, 2), 1)
+        np.testing.assert_equal(third, batches[2])
+        other = dataclasses.replace(data, seed=2).training_batches(4, 2)
+        assert (take(other, 1)[0]["input_ids"] != third["input_ids"]).any()
+        evaluated = take(data.evaluation_batches(4, 2), 9)
+        assert [len(b["input_ids"]) for b in evaluated] == [4, 4]
+        assert "instance_ids" not in evaluated[0]
     os.truncate(path, os.path.getsize(path) - 5)
     with pytest.raises(errors.UserError, match="damaged"):
         print(make_data(path, pack=True).examples_per_row)

@@ -5,10 +5,14 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.data import (
     drawing,
+    examples,
+    marks,
     masking,
     passages,
     permutation,
     span_corruption,
+    stages,
+    tfrecord,
 )
 from albert_tf.training import pretraining_drawer, pretraining_options
 from tests.data_prep import writing
@@ -70,6 +74,35 @@ def test_markers_of_two_classes_are_refused(make, markers):
         match=r"markers.txt` has 'We', whose pieces are .* of another class",
     ):
         make(**markers("we\nIt\tWe\n"))
+
+
+def test_markers_must_occur(make, markers, tiny_tokenizer, monkeypatch):
+    """In one file at least, not in the first sentence or alone in one."""
+    given = markers("we\nso\n")
+    recipe, drawer = pretraining_options.RecipeOptions(**given), make(**given)
+    monkeypatch.setattr(tfrecord, "read_records", lambda path: [path])
+
+    def check(*texts):
+        rows = list(map(tiny_tokenizer.encode, texts))
+        flags = [[marks.SENTENCE] + [marks.WORD] * len(r[1:]) for r in rows]
+        passage = {"tokens": sum(rows, []), "marks": sum(flags, [0])[1:] + [0]}
+        known = {"a": {"tokens": [], "marks": []}, "b": passage}
+        monkeypatch.setattr(examples, "decode", known.get)
+        pretraining_drawer.check_markers(recipe, drawer, ["a", "b"])
+
+    check("it", "we say")
+    for texts in (["we say"], ["it", "we"]):
+        with pytest.raises(errors.UserError, match="nothing in .* 1,000 pass"):
+            check(*texts)
+
+
+def test_stages_of_tasks_and_masks_are_those_of_the_recipe(make):
+    tasks, levels = "1:5,1/2", "basic:7,phrase"
+    given = {"task_stages": tasks, "mask_levels": levels}
+    found = make(sentence_objective="sop,distance", **given)
+    assert found.task_stages == stages.parse(tasks)
+    assert found.mask_stages == stages.parse(levels)
+    assert found.tasks == ("sop", "distance") and found.num_segments == 2
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,25 @@ def test_options_that_do_not_fit_are_refused(values, message):
         pretraining_options.RecipeOptions(**values)
 
 
-def test_levels_are_stages():
-    assert pretraining_options.RecipeOptions().levels == ()
+def test_levels_and_shares_are_stages():
+    usual = pretraining_options.RecipeOptions()
+    assert usual.levels == usual.task_shares == ()
     recipe = pretraining_options.RecipeOptions(
-        mask_levels="basic:9,phrase:5,entity"
+        **RTD,
+        generator_sharing="all",
+        generator_size=1.0,
+        mask_levels="basic:9,phrase:5,entity",
+        sentence_objective="sop,distance",
+        task_stages="1:124999,99/2",
     )
-    assert len(recipe.levels) == 3
+    assert recipe.levels == ((0, "basic"), (9, "phrase"), (14, "entity"))
+    assert recipe.task_shares == ((0, "1"), (124_999, "99/2"))
+
+
+def test_defaults_are_those_of_the_papers():
+    """ALBERT's steps; ELECTRA's generator and factor."""
+    usual = pretraining_options.RecipeOptions()
+    assert (usual.num_train_steps, usual.num_warmup_steps) == (125_000, 3125)
+    assert (usual.generator_size, usual.replaced_token_factor) == (0.25, 50)
+    factors = usual.masked_lm_factor, usual.sentence_factor, usual.token_factor
+    assert (usual.sentence_objective, *factors) == ("sop", 1, 1, 1)

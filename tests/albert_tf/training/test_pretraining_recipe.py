@@ -20,12 +20,7 @@ RTD = {"objective": "rtd"}
 @pytest.mark.parametrize(
     ("optimizer", "rate", "batch_size", "message"),
     [
-        (
-            "lamb",
-            0.00176,
-            256,
-            "much for batches of 256.*4.40e-04",
-        ),
+        ("lamb", 2.51 * 4.4e-4, 256, "much for batches of 256.*4.40e-04"),
         ("lamb", 4.4e-4, 32, "=0.00044` is much for batches of 32.*1.56e-04"),
         (
             "adamw",
@@ -34,7 +29,7 @@ RTD = {"objective": "rtd"}
             "=0.00176` is much for `optimizer=adamw` and batches of 32.* for "
             "lamb and 4096",
         ),
-        ("muon", 0.002, 32, "`optimizer=muon` and batches of 32"),
+        ("muon", 0.00151, 255, "`optimizer=muon` and batches of 255"),
         ("lamb", 0.00176, 4096, None),
         ("lamb", 2.49 * 0.00176 / 4, 256, None),
         ("adamw", 0.0015, 32, None),

@@ -18,8 +18,8 @@ def test_the_profiler_writes_its_files(make_trainer, tmp_path):
 @pytest.mark.parametrize(
     ("steps", "seen", "expected"),
     [
-        ("2,4", range(6), ["start", "stop"]),
-        ("2,4", [3, 9], ["start", "stop"]),  # Resumed between them.
+        ("2,4", range(6), [("start", 2), ("stop", 4)]),
+        ("2,4", [3, 9], [("start", 3), ("stop", 9)]),  # Resumed between them.
         ("2,4", [4, 5], []),
         (None, range(3), []),
     ],
@@ -30,12 +30,18 @@ def test_it_starts_before_the_second_step_only(
     calls = []
     for name in ("start", "stop"):
         monkeypatch.setattr(
-            tf.profiler.experimental, name, lambda *_, n=name: calls.append(n)
+            tf.profiler.experimental,
+            name,
+            lambda *given, n=name: calls.append((n, *given)),
         )
-    some = profiler.Profiler(steps, "")
+    some, when = profiler.Profiler(steps, "folder"), []
     for step in seen:
         some.update(step)
-    assert calls == expected
+        when += [step] * (len(calls) - len(when))
+    some.stop()  # It is not running any more.
+    names = [call[0] for call in calls]
+    assert [*zip(names, when, strict=True)] == expected
+    assert calls[:1] == [("start", "folder")][: len(calls)]
 
 
 def test_without_steps_nothing_changes():

@@ -87,8 +87,13 @@ def test_card_has_medians_the_highest_peak_and_what_was_seen(
     (pathlib.Path(folder) / "metrics.jsonl").write_text(
         "".join(json.dumps(line) + "\n" for line in lines)
     )
+    follower = pathlib.Path(folder) / "evaluation"
+    follower.mkdir()
+    (follower / "metrics.jsonl").write_text('{"split": "eval", "step": 4}\n')
     text = run_card.text(folder)
+    assert "| split |" not in text and "| time |" not in text
     assert headings(text) == [
+        "Last evaluation",
         "Last training line",
         "Speed and memory",
         "Data, model, software and machine",
@@ -129,16 +134,17 @@ def test_environment_counts_parameters_and_names_versions(
     assert f"{facts.parameters:,} parameters: 4 layers in 2 gr" in summary
 
 
-def dashed(lines):
-    """Label and height of the dashed lines in each panel of the curves."""
-    panels = run_card._draw(lines).get_axes()
+def drawn(lines):
+    """What each panel of the curves shows: label, place and style of lines."""
     return {
-        panel.get_title(): [
-            (line.get_label(), line.get_ydata()[0])
+        panel.get_title(): {
+            line.get_label(): (
+                *map(list, line.get_data()),
+                line.get_linestyle(),
+            )
             for line in panel.get_lines()
-            if line.get_linestyle() == "--"
-        ]
-        for panel in panels
+        }
+        for panel in run_card._draw(lines).get_axes()
     }
 
 
@@ -148,19 +154,33 @@ TRAINED = {
     "masked_lm_loss": 7.0,
     "masked_lm_accuracy": 0.01,
     "sentence_order_loss": 0.7,
+    "threshold_of_a": 0.5,
 }
 
 
 def test_curves_show_what_frequencies_alone_reach():
     facts = {"split": "facts", "step": 0}
     known = {"entropy_of_labels": 6.4, "share_of_most_frequent_label": 0.05}
-    found = dashed([facts, {**facts, **known}, TRAINED])
+    later = {**TRAINED, "step": 6, "masked_lm_loss": 6.5}
+    evaluated = {"split": "eval", "step": 6, "sentence_order_loss": 0.6}
+    lines = [TRAINED, later, evaluated]
+    found = drawn([facts, {**facts, **known}, *lines])
     # Losses first.
     assert list(found) == sorted(found, key=lambda n: ("acc" in n, n))
     assert found == {
-        "masked_lm_loss": [("frequencies only", 6.4)],
-        "masked_lm_accuracy": [("most frequent piece", 0.05)],
-        "sentence_order_loss": [],
+        "masked_lm_loss": {
+            "train": ([5, 6], [7.0, 6.5], "-"),
+            "frequencies only": ([0, 1], [6.4, 6.4], "--"),
+        },
+        "masked_lm_accuracy": {
+            "train": ([5, 6], [0.01, 0.01], "-"),
+            "most frequent piece": ([0, 1], [0.05, 0.05], "--"),
+        },
+        "sentence_order_loss": {
+            "train": ([5, 6], [0.7, 0.7], "-"),
+            "eval": ([6], [0.6], "-"),
+        },
     }
-    for older in ([TRAINED], [facts, TRAINED]):
-        assert not any(dashed(older).values())
+    for older in (lines, [facts, *lines]):
+        labels = {label for panel in drawn(older).values() for label in panel}
+        assert labels == {"train", "eval"}

@@ -4,6 +4,7 @@ import resource
 import shutil
 import types
 
+import numpy as np
 import pytest
 
 from albert_tf.common import errors
@@ -85,45 +86,21 @@ def test_a_disk_without_room_is_refused_before_the_first_update(
     tiny_training.train(trainer, 3)
     free.free = 0  # A finished run writes no checkpoint.
     tiny_training.train(make_trainer(), 3)
+    free.free = data.stat().st_size  # The first best one was the last new one.
+    (tmp_path / "run" / "model.ckpt-best.index").touch()
+    make_trainer()._saved.check_room(best=True)
 
 
-def test_what_killed_saves_left_is_removed_at_the_next_start(
-    make_trainer, tmp_path
-):
-    folder = tmp_path / "run"
-    tiny_training.train(make_trainer(), 3)
-    left = ["model.ckpt-5_temp", "model.ckpt-best_temp"]
-    others = ["model.ckpt-mine_temp", "notes_temp", "model.ckpt-7_temp_too"]
-    for name in left + others:
-        (folder / name).mkdir()
-        (folder / name / "part-00000-of-00001.index").write_text("")
-    (folder / f"checkpoint.tmp{'0a' * 16}").write_text("")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere" / "file").write_text("")
-    (folder / "model.ckpt-8_temp").symlink_to("../elsewhere")
-    trainer = make_trainer()
-    tiny_training.train(trainer, tiny_training.STEPS, lambda: {"loss": 1.0})
-    names = {path.name for path in folder.iterdir()}
-    assert not names & set(left)
-    assert not [name for name in names if name.startswith("checkpoint.tmp")]
-    assert names > set(others)
-    assert (tmp_path / "elsewhere" / "file").exists()
+def test_workers_that_restore_different_steps_stop(make_trainer, monkeypatch):
+    first = make_trainer()
+    first.optimizer.iterations.assign(4)
+    first._saved.save()
+    first._saved.save_best()
 
+    def gather(self, *numbers):
+        return np.array([numbers, [7.0]])
 
-def test_a_worker_that_is_not_the_chief_keeps_no_checkpoints(
-    make_trainer, tmp_path, monkeypatch
-):
-    def folder_of_worker_1(strategy, folder):
-        return f"{folder}/worker_1"
-
-    monkeypatch.setattr(distribution, "worker_folder", folder_of_worker_1)
-    left = tmp_path / "run" / "worker_1" / "model.ckpt-1.index"
-    left.parent.mkdir(parents=True)
-    left.write_text("of a killed save")
-    trainer = make_trainer()
-    tiny_training.train(
-        trainer, tiny_training.STEPS, lambda: {"score": 0.5}, "score"
-    )
-    names = [path.name for path in left.parent.iterdir()]
-    assert "checkpoint" in names
-    assert not [name for name in names if name.startswith("model.ckpt")]
+    monkeypatch.setattr(distribution.Workers, "gather", gather)
+    for restore in (make_trainer, first.restore_best):
+        with pytest.raises(errors.UserError, match="`output_dir=.* 4 to 7. It"):
+            restore()

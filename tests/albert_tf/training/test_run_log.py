@@ -5,6 +5,7 @@ import math
 import resource
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.training import run_log
 
@@ -44,29 +45,37 @@ def test_lines_are_kept_in_a_file(log, tmp_path):
     assert "entropy_of_labels" not in facts and "loss" not in facts
     assert train["loss"] == 2.5 and train["examples_per_second"] == 24
     assert "examples_per_second" not in evaluated
+    assert run_log.end_of(str(tmp_path)) is None
     log.end(4)
-    assert list((tmp_path / "train").glob("events*"))
+    assert run_log.end_of(str(tmp_path)) == 4
+    for split, loss in (("train", 2.5), ("eval", 2.0)):
+        (path,) = (tmp_path / split).glob("events*")
+        _, event = tf.compat.v1.train.summary_iterator(str(path))
+        (value,) = event.summary.value
+        assert (event.step, value.tag) == (5, "loss")
+        assert tf.make_ndarray(value.tensor) == loss
 
 
 def test_rates_of_packed_rows_count_instances(tmp_path, capsys):
-    """2 rows of 128 tokens with 1.5 instances each."""
-    work = run_log.ExampleCost(tokens=128 / 1.5, flops=1e9 / 1.5)
-    log = run_log.RunLog(str(tmp_path), 2 * 1.5, work)
+    """2 rows of 128 tokens with about 1.5 instances each."""
+    work = run_log.ExampleCost(tokens=128 / 1.5002, flops=1e9 / 1.5002)
+    log = run_log.RunLog(str(tmp_path), 2 * 1.5002, work)
     log.start(0, 10)
     log.write("train", 5, {"loss": 2.5}, steps_per_second=2.0)
     facts, train = run_log.read(str(tmp_path))
     assert facts["examples_per_step"] == 3.0
     assert facts["tokens_per_step"] == 256
-    assert train["examples_per_second"] == 6.0
+    assert train["examples_per_second"] == 4 * 1.5002
     assert train["tokens_per_second"] == pytest.approx(512)
     assert train["gigaflops"] == pytest.approx(4)
-    assert train["peak_memory_mb"] > 1
+    assert 100 < train["peak_memory_mb"] < 20_000
     assert "6.0 examples/s  512 tokens/s  4 GFLOP/s" in capsys.readouterr().out
 
 
 def test_restart_forgets_what_lies_after_its_step(log, tmp_path):
     for step in (2, 4, 6):
         log.write("train", step, {"loss": 1.0})
+    log.end(4)
     again = run_log.RunLog(str(tmp_path), batch_size=8)
     again.start(4, 10)
     assert splits_and_steps(tmp_path) == [
@@ -141,8 +150,14 @@ def test_terminal_shows_progress(log, capsys):
     assert "ETA 0:00:07" in capsys.readouterr().out
     log.write("eval", 5, {"loss": 2.34567, "sentence_order_accuracy": 0.5})
     assert "loss 2.346  sop acc 50.0%\n" in capsys.readouterr().out
-    seconds = [run_log.format_seconds(n) for n in (0.4, 61, 90_000)]
-    assert seconds == ["0:00:00", "0:01:01", "25:00:00"]
+    seconds = [run_log.format_seconds(n) for n in (0.4, 59.6, 61, 90_000)]
+    assert seconds == ["0:00:00", "0:01:00", "0:01:01", "25:00:00"]
+    for name, text in (
+        ("next_sentence_loss", "nsp loss 0.500"),
+        ("replaced_token_accuracy", "rtd acc 50.0%"),
+        ("sentence_distance_loss", "distance loss 0.500"),
+    ):
+        assert run_log.format_number(name, 0.5) == text
 
 
 def test_eval_results_are_sorted_lines(tmp_path, capsys):

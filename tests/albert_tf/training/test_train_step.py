@@ -1,12 +1,14 @@
 """The update as one program that XLA compiles, and what it counts."""
 
 import dataclasses
+import itertools
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.model import model_inputs
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import (
     cross_entropy,
@@ -77,14 +79,17 @@ def test_a_loss_alone_that_is_not_finite_skips_the_update(
     labels = batch["masked_lm_ids"].numpy()
     labels[0, 0] = one_layer.vocab_size
     step = make()
-    before = step.model.get_weights()
+    kept = [*step.model.variables, *step.optimizer.variables]
+    kept = [v for v in kept if v is not step.optimizer.iterations]
+    before = [value.numpy() for value in kept]
     compiled = tf.function(step, jit_compile=True)
     *numbers, skipped = compiled(
         {**batch, "masked_lm_ids": tf.constant(labels)}
     ).numpy()
     np.testing.assert_array_equal(skipped, [1, 1])
     np.testing.assert_array_equal(numbers, np.zeros_like(numbers))
-    np.testing.assert_equal(step.model.get_weights(), before)
+    np.testing.assert_equal([value.numpy() for value in kept], before)
+    assert int(step.optimizer.iterations) == 1  # For schedule and data.
 
 
 def test_the_loss_scale_leaves_the_update_alone(small_config):
@@ -105,59 +110,91 @@ def test_the_loss_scale_leaves_the_update_alone(small_config):
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
 
 
-class Number(keras.Model):
-    """A model of one number."""
+class Table(keras.Model):
+    """A model of two numbers."""
 
     def __init__(self):
         super().__init__()
-        self.number = self.add_weight(name="number", initializer="ones")
+        self.table = self.add_weight(
+            name="table", shape=[2], initializer="ones"
+        )
 
 
-def seeds_of_updates(replicas, parts, seed, steps=3):
-    """The seeds that reach the model: step, replica and part to seed."""
-    noted = {}
+def make_update(replicas, parts, seed=5, note=None, size=1.0):
+    """Return an update, and its batches, whose rows know replica and part.
+
+    The loss of a row is the first number of the table, looked up twice, times
+    `size` for the first part, more for others.
+    """
 
     def forward(model, batch, dropout_seed):
-        place = tuple(batch["place"][0].numpy().tolist())
-        noted[int(step.optimizer.iterations.numpy()), *place] = tuple(
-            dropout_seed.numpy().tolist()
-        )
-        return {"loss": model.number * tf.ones([1])}, batch
+        if note:
+            note(batch["place"][0], dropout_seed, batch[model_inputs.SEED])
+        place = tf.cast(batch["place"], tf.float32)
+        factors = size * (1 + place[:, 0] + place[:, 1] / 4)
+        looked_up = tf.gather(model.table, [0, 0])
+        return {"loss": factors * tf.reduce_sum(looked_up)}, batch
 
     objective = objectives.Objective(
         losses={"loss": 1.0},
         metrics=(),
-        sample_weights=lambda batch: {"loss": tf.ones([1])},
+        sample_weights=lambda batch: {
+            "loss": tf.ones_like(batch["place"][:, 0], tf.float32)
+        },
         of_outputs=lambda outputs, batch: outputs,
         forward=forward,
     )
     strategy = make_replicas(replicas)
     with strategy.scope():
-        model, optimizer = Number(), optimization.AdamW(0.1)
+        model, optimizer = Table(), optimization.AdamW(0.1)
         optimizer.build(model.trainable_variables)
         guard = train_step.Guard("float32")
     step = train_step.TrainStep(model, optimizer, objective, guard, parts, seed)
-
-    def share(context):
-        """Rows that know the replica and the part they are for."""
-        replica = context.replica_id_in_sync_group
-        return tf.constant([[replica, part] for part in range(parts)])
-
-    for _ in range(steps):
-        places = strategy.experimental_distribute_values_from_function(share)
-        strategy.run(step, [{"place": places}])
-    assert len(noted) == steps * replicas * parts
-    return noted
+    places = [[r, part] for r in range(replicas) for part in range(parts)]
+    dataset = tf.data.Dataset.from_tensor_slices({"place": places})
+    dataset = dataset.batch(len(places), drop_remainder=True).repeat()
+    return step, iter(strategy.experimental_distribute_dataset(dataset))
 
 
 @pytest.mark.parametrize(("replicas", "parts"), [(1, 1), (1, 3), (2, 2)])
 def test_seed_of_an_update_is_of_run_step_replica_and_part(replicas, parts):
-    first = seeds_of_updates(replicas, parts, seed=5)
-    for (step, replica, part), seed in first.items():
-        expected = passes.fold([5, step], replica * parts + part)
-        assert seed == tuple(expected.numpy().tolist())
-    other = seeds_of_updates(replicas, parts, seed=6)
-    assert len({*first.values(), *other.values()}) == 2 * len(first)
+    noted = []
+
+    def note(*given):
+        noted.append(tuple(tuple(x.numpy().tolist()) for x in given))
+
+    for run_seed in (5, 6):
+        step, batches = make_update(replicas, parts, run_seed, note)
+        for _ in range(3):
+            step.model.distribute_strategy.run(step, [next(batches)])
+    for (replica, part), seed, of_step in noted:
+        expected = passes.fold(list(of_step), replica * parts + part)
+        assert list(seed) == expected.numpy().tolist()
+    of_steps = {of_step for _, _, of_step in noted}
+    assert of_steps == {*itertools.product((5, 6), range(3))}
+    assert len({seed for _, seed, _ in noted}) == len(noted)
+    assert len(noted) == len({*noted}) == 6 * replicas * parts
+
+
+@pytest.mark.parametrize(
+    ("replicas", "parts", "size"), [(1, 1, 1.0), (1, 3, 0.1), (2, 2, 3.0)]
+)
+def test_an_update_is_that_of_the_whole_batch(replicas, parts, size):
+    """Clipped as a whole, where every look-up counts by itself."""
+    step, batches = make_update(replicas, parts, size=size)
+    rows = train_step.compile_loop(step)(batches, tf.constant(2)).numpy()
+    factors = np.array(
+        [1 + r + part / 4 for r in range(replicas) for part in range(parts)]
+    )
+    factors *= size
+    count = replicas * parts
+    norm = np.sqrt(2 * np.sum(factors**2)) / count
+    expected = [[2 * factors.sum(), count], [norm, 1], [0, 1]]
+    np.testing.assert_allclose(rows[0], expected, rtol=1e-5)
+    np.testing.assert_allclose(rows[1, 1:], expected[1:], rtol=1e-5)
+    assert rows[1, 0, 0] < rows[0, 0, 0] and rows.shape == (2, 3, 2)
+    moment = 0.1 * 2 * factors.mean() / max(1, norm) * np.array([1 + 0.9, 0])
+    np.testing.assert_allclose(step.optimizer.adam_m[0], moment, rtol=1e-5)
 
 
 def test_a_line_of_the_log_is_about_updates_that_were_made(
@@ -167,6 +204,7 @@ def test_a_line_of_the_log_is_about_updates_that_were_made(
     rows = np.zeros([3, len(step.names), 2])
     rows[:2, :-1, 1] = 1
     rows[:2, -2, 0] = 3, 5  # Norms.
+    rows[:2, 0, 0], rows[:2, 1, 0] = (2, 4), (0, 1)
     rows[:, -1] = [[0, 1], [0, 1], [1, 1]]
     step.optimizer.iterations.assign(7)
     monkeypatch.setattr(
@@ -174,6 +212,7 @@ def test_a_line_of_the_log_is_about_updates_that_were_made(
     )
     found = step.summarize(rows)
     assert found["gradient_norm"] == 4
+    assert [found[name] for name in step.names[:2]] == [3, 0.5]
     assert found["learning_rate"] == 60  # After six updates.
     assert found["skipped_updates"] == 1
     assert step.summarize(rows[2:]) == {}
@@ -199,6 +238,7 @@ def test_skipped_updates_are_counted_all_together_and_in_a_row():
     for finite in (True, False, False, True, False):
         note(guard, finite)
         counts.append((int(guard.skipped), int(guard.skipped_in_row)))
+        assert guard.has_failed(2) == (counts[-1] == (2, 2))
     assert counts == [(0, 0), (1, 1), (2, 2), (2, 0), (3, 1)]
 
 
@@ -222,8 +262,10 @@ def test_loss_scale_doubles_after_2000_good_updates_and_halves_at_once():
 
 def test_loss_scale_has_limits():
     guard = train_step.Guard("float16")
-    note(guard, False, 30)
-    assert float(guard.loss_scale) == 1
+    note(guard, False, 14)
+    assert float(guard.loss_scale) == 2 and not guard.has_failed(10)
+    note(guard, False, 16)
+    assert float(guard.loss_scale) == 1 and guard.has_failed(10)
     guard.loss_scale.assign(2.0**24)
     note(guard, True, 2000)
     assert float(guard.loss_scale) == 2**24

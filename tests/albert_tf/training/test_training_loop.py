@@ -1,13 +1,17 @@
 """The training loop on a tiny model: resuming, replicas, skipped updates."""
 
 import dataclasses
+import os
+import shutil
+import signal
+import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.common import errors
+from albert_tf.common import errors, preemption
 from albert_tf.model import model_options
 from albert_tf.model.losses import pretraining_objective
 from albert_tf.training import run_log, training_loop, training_options
@@ -33,7 +37,14 @@ def test_interrupted_run_equals_an_uninterrupted_one(
     tiny_training.train(make_trainer("parts", **changes), 3)
     resumed = make_trainer("parts", **changes)
     assert resumed.step == 3 and resumed.resumed_from.endswith("model.ckpt-3")
-    resumed_log = tiny_training.train(resumed, tiny_training.STEPS)
+    evaluated = []  # Also what the first start saved.
+
+    def evaluate():
+        evaluated.append(resumed.step)
+        return {"loss": 1.0}
+
+    resumed_log = tiny_training.train(resumed, tiny_training.STEPS, evaluate)
+    assert evaluated == [3, 6]
     for one, other in zip(
         tiny_training.state(whole), tiny_training.state(resumed), strict=True
     ):
@@ -73,13 +84,17 @@ def test_replicas_and_microbatches_do_not_change_the_update(
 
 
 def test_training_lowers_the_loss_logs_its_rates_and_saves(
-    make_trainer, tmp_path
+    make_trainer, tmp_path, monkeypatch
 ):
-    log = tiny_training.train(
-        make_trainer(learning_rate=0.03, save_checkpoints_steps=4),
-        tiny_training.STEPS,
-        examples=ONE_BATCH,
+    """And removes what killed saves left; the best one may be another's."""
+    left = [tmp_path / "run" / f"model.ckpt-{n}_temp" for n in (9, "best")]
+    trainer = make_trainer(
+        learning_rate=0.03, save_checkpoints_steps=2, keep_checkpoint_max=2
     )
+    for path in left:
+        path.mkdir()
+    log = tiny_training.train(trainer, tiny_training.STEPS, examples=ONE_BATCH)
+    assert [path.exists() for path in left] == [False, True]
     losses = [value for _, value in log.column("train", "loss")]
     assert losses[1] == pytest.approx(losses[0], rel=1e-5)  # The first rate: 0.
     assert losses[-1] < losses[1]
@@ -88,11 +103,16 @@ def test_training_lowers_the_loss_logs_its_rates_and_saves(
     np.testing.assert_allclose(rates, np.array(shares) * 0.03, rtol=1e-6)
     found = {path.name for path in (tmp_path / "run").glob("*.index")}
     assert found == {"model.ckpt-4.index", "model.ckpt-6.index"}
+    assert run_log.end_of(trainer.output_dir) == tiny_training.STEPS
+    trainer.restore_best()  # None was evaluated: as it is.
+    full = types.SimpleNamespace(free=0)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
+    tiny_training.train(trainer, tiny_training.STEPS)  # Needs no room.
 
 
-def test_every_line_of_training_is_watched(make_trainer):
+def test_every_line_of_training_is_watched(make_trainer, caplog):
     """No line is written while all updates are skipped."""
-    trainer = make_trainer(iterations_per_loop=2)
+    trainer = make_trainer(iterations_per_loop=2, save_checkpoints_steps=100)
     log = run_log.RunLog(trainer.output_dir, tiny_training.BATCH)
     log.start(0, tiny_training.STEPS)
     seen = []
@@ -100,9 +120,38 @@ def test_every_line_of_training_is_watched(make_trainer):
     def watch():
         seen.append([step for step, _ in log.column("train", "loss")])
 
-    dataset = tiny_training.batches(examples=spoiled(2, 3))
+    dataset = tiny_training.batches(examples=spoiled(1, 2, 3))
     trainer.train(dataset, tiny_training.STEPS, log, watch=watch)
     assert seen == [[2], [2, 6]]
+    skipped = [m for m in caplog.messages if "were skipped" in m]
+    assert [m[:21] for m in skipped] == [
+        f"{n} of the last 2 updat" for n in "12"
+    ]
+
+
+@pytest.mark.parametrize("place", ["watch", "evaluate"])
+def test_sigterm_ends_a_run_with_a_checkpoint(make_trainer, caplog, place):
+    """After one more call of the loop, or at once while it is evaluated."""
+    trainer = make_trainer(iterations_per_loop=4, save_checkpoints_steps=5)
+
+    def stop():
+        os.kill(os.getpid(), signal.SIGTERM)
+        return {"loss": 1.0}
+
+    log = run_log.RunLog(trainer.output_dir, tiny_training.BATCH)
+    log.start(0, 100)
+    given = {place: stop}
+    if place == "evaluate":
+        given = {"evaluated": trainer.validation(log, stop, "loss")}
+    with pytest.raises(SystemExit) as ended:
+        trainer.train(tiny_training.batches(), 100, log, **given)
+    assert ended.value.code == preemption.EXIT_CODE
+    step, said = 5, "all finished work is saved"
+    if place == "watch":
+        said = f"step {step} is saved in {trainer.output_dir}"
+    assert f"SIGTERM: {said}. " in caplog.text
+    assert trainer.step == make_trainer().step == step
+    assert run_log.end_of(trainer.output_dir) is None
 
 
 def spoiled(*steps):
@@ -113,40 +162,18 @@ def spoiled(*steps):
     return {**tiny_training.EXAMPLES, "masked_lm_weights": weights}
 
 
-@pytest.mark.parametrize(
-    "replicas", [1, pytest.param(2, marks=pytest.mark.slow)]
-)
-def test_updates_that_are_not_finite_are_skipped(make_trainer, replicas):
-    trainer = make_trainer(strategy=make_replicas(replicas))
-    log = tiny_training.train(trainer, 2, examples=spoiled(2))
-    before = tiny_training.state(trainer)
-    tiny_training.train(trainer, 3, examples=spoiled(2))
-    assert trainer.step == 3  # The step counts, for schedule and data.
-    changed = [
-        (one != other).any()
-        for one, other in zip(before, tiny_training.state(trainer), strict=True)
-    ]
-    assert sum(changed) == 1  # The counter of steps.
-    log = tiny_training.train(trainer, tiny_training.STEPS, examples=spoiled(2))
-    assert [step for step, _ in log.column("train", "loss")] == [1, 2, 4, 5, 6]
-    assert all(
-        np.isfinite(value).all() for value in tiny_training.state(trainer)
-    )
-
-
-def test_too_many_skipped_updates_in_a_row_stop_the_run(
-    make_trainer, monkeypatch
-):
-    monkeypatch.setattr(training_loop, "MAX_SKIPPED_UPDATES", 2)
-    trainer = make_trainer(save_checkpoints_steps=2)
+def test_ten_skipped_updates_in_a_row_stop_the_run(make_trainer):
+    trainer = make_trainer()
+    tiny_training.train(trainer, 1)
+    every = spoiled(*range(tiny_training.STEPS))
     with pytest.raises(
-        errors.UserError, match=r"last 2 updates before step 5.*model\.ckpt-4"
+        errors.UserError, match=r"last 10 updates before step 11.*model\.ckpt-9"
     ):
-        tiny_training.train(
-            trainer, tiny_training.STEPS, examples=spoiled(1, 3, 4)
-        )
-    assert make_trainer().step == 4
-    weights = make_trainer().model.get_weights()
+        tiny_training.train(trainer, 20, examples=every)
+    resumed = make_trainer()
+    assert resumed.step == 9
+    assert int(resumed._guard.skipped) == 8
+    weights = resumed.model.get_weights()
     assert all(np.isfinite(value).all() for value in weights)
 
 
@@ -161,27 +188,45 @@ def test_float16_finds_a_scale_for_its_loss(make_trainer):
     assert len(losses) == 40 - skipped and np.isfinite(losses).all()
 
 
-def test_rates_and_the_end_follow_from_the_time_given(make_trainer, capsys):
-    """Three steps a line, two seconds each; three more are to come."""
-    trainer = make_trainer(iterations_per_loop=3, now=lambda: trainer.step * 2)
-    tiny_training.train(trainer, tiny_training.STEPS)
-    lines = [
-        line for line in capsys.readouterr().out.splitlines() if "train" in line
-    ]
-    assert len(lines) == 2
-    assert "2.0 examples/s  ETA 0:00:06" in lines[0]
+def test_no_call_of_the_loop_outlasts_the_time(
+    make_trainer, monkeypatch, capsys
+):
+    """Half a second for a step, and twenty seconds; a line after 20 steps."""
+    seen = []
 
+    def now():
+        seen.append(trainer.step)
+        return trainer.step / 2
 
-def test_no_call_of_the_loop_outlasts_the_time(make_trainer):
-    """A tenth of a second for a step, and four seconds."""
-    trainer = make_trainer(
-        now=lambda: trainer.step / 10,
-        max_minutes=4 / 60,
-        steps=1000,
-        iterations_per_loop=1000,
-    )
+    changes = {
+        "max_minutes": 20 / 60,
+        "steps": 1000,
+        "iterations_per_loop": 20,
+        "save_checkpoints_steps": 1000,
+    }
+    profiled = []
+    for name in ("start", "stop"):
+        monkeypatch.setattr(
+            tf.profiler.experimental,
+            name,
+            lambda *_, n=name: profiled.append((n, trainer.step)),
+        )
+    trainer = make_trainer(now=now, profile_steps="5,1000", **changes)
     tiny_training.train(trainer, 1000)
-    assert trainer.step == 40
+    # Twice as many steps in each call as in the one before, up to three
+    # seconds, and to half of the time that is left.
+    ends = [0, 1, 3, 5, 11, 17, 20, 21, 23, 27, 33, 36, 38, 39, 40]
+    assert sorted(set(seen)) == ends
+    assert profiled == [("start", 5), ("stop", 40)]
+    line, _ = capsys.readouterr().out.splitlines()
+    assert line.startswith("train step   20/1000")
+    assert line.endswith("8.0 examples/s  ETA 0:00:10")
+    again = make_trainer(**changes)
+    assert again.step == 40 and float(again._elapsed) == 20
+    scales = [float(x.optimizer.step_scale) for x in (again, trainer)]
+    assert scales[0] == scales[1] > 1
+    tiny_training.train(again, 1000)
+    assert again.step == 40
 
 
 def test_only_whole_weights_are_evaluated_and_only_steps_asked_for_go_on(

@@ -42,7 +42,11 @@ def test_values_that_do_not_fit_are_refused(options, values, message):
 
 
 def test_values_that_fit():
-    TRAINER(profile_steps="10,11")
+    usual = TRAINER(profile_steps="10,11")
+    assert (usual.iterations_per_loop, usual.keep_checkpoint_max) == (1000, 5)
+    assert (usual.save_checkpoints_steps, usual.max_minutes) == (5000, 0)
+    several = {**TWO, "distribution_strategy": "multi_worker_mirrored"}
+    assert DEVICES(task_index=1, **several).workers == ["a:1", "b:2"]
     for tpu in ({"use_tpu": True}, {"distribution_strategy": "tpu"}):
         assert DEVICES(tpu_name="local", **tpu).on_tpu
     assert not DEVICES().on_tpu

@@ -61,18 +61,33 @@ def test_a_line_that_one_worker_lacks_is_made_by_all(
 
     def evaluate():
         asked.append(trainer.step)
-        return {"score": 0.5}
+        return {"score": 0.7}
 
     validation.Validation(
         evaluate, "score", log, trainer._saved, OtherWorker(other_has_it)
     ).validate()
     assert asked == ([] if has_it and other_has_it else [0])
-    assert log.column("eval", "score") == [(0, 0.5)]
+    # The line that there was stays.
+    assert log.column("eval", "score") == [(0, 0.5 if has_it else 0.7)]
+    assert (tmp_path / "run" / "model.ckpt-best.index").exists()
 
 
-def test_a_follower_evaluates_every_checkpoint_once(make_trainer, tmp_path):
+def test_a_follower_evaluates_every_checkpoint_once(
+    make_trainer, tmp_path, monkeypatch, caplog
+):
     """Up to the one that the training has ended with; it may be saving."""
     tiny_training.train(make_trainer(), tiny_training.STEPS)
+    late = list((tmp_path / "run").glob("model.ckpt-6.*"))
+    for path in late:
+        path.rename(tmp_path / path.name)
+
+    def save(seconds):
+        assert seconds == validation.FOLLOW_SECONDS and seen == [3]
+        for path in late:
+            (tmp_path / path.name).rename(path)
+
+    monkeypatch.setattr(validation.time, "sleep", save)
+    (tmp_path / "run" / "model.ckpt-2.index").write_text("damaged")
     saving = [tmp_path / "run" / f"model.ckpt-{n}_temp" for n in (9, "best")]
     for folder in saving:
         folder.mkdir()
@@ -84,10 +99,14 @@ def test_a_follower_evaluates_every_checkpoint_once(make_trainer, tmp_path):
         seen.append(trainer.step)
         return {"score": 1 / trainer.step}
 
-    for _ in range(2):  # Also when it is started again.
-        trainer.validation(log, evaluate, "score").follow(100)
+    for last in (100, 6):  # Also when it is started again.
+        trainer.validation(log, evaluate, "score").follow(last)
         assert seen == [3, 6]
         assert log.column("eval", "score") == [(3, 1 / 3), (6, 1 / 6)]
+        assert caplog.text.count("model.ckpt-2 cannot be read") == 1
+        assert "It is left out." in caplog.text
+        caplog.clear()
+        (tmp_path / "run" / run_log.FILE_NAME).unlink(missing_ok=True)
     assert [folder.exists() for folder in saving] == [True, False]
     trainer.restore_best()
     assert trainer.step == 3
