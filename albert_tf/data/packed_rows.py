@@ -126,7 +126,7 @@ def plan(
             free_predictions.append(int(max_predictions))
         rows[row].append(number)
         free_predictions[row] -= masked
-        if len(rows[row]) < MAX_INSTANCES and free > length:
+        if len(rows[row]) < MAX_INSTANCES:
             bisect.insort(room, (free - length, row))
     numbers = np.full([len(rows), MAX_INSTANCES], len(tokens))
     for row, members in enumerate(rows):

@@ -29,6 +29,9 @@ def test_decode_returns_what_tensorflow_wrote():
     assert found["b"].tolist() == [0.5, -2.0]
     assert found["b"].dtype == np.float32
     assert found["c"] == [b"x", b"\0"]
+    example = tf.train.Example()
+    example.features.feature["d"].SetInParent()  # Of no kind.
+    assert examples.decode(example.SerializeToString()) == {"d": []}
     assert examples.decode(b"") == {}
 
 

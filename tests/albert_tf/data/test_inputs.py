@@ -4,6 +4,7 @@ import gzip
 import itertools
 import os
 import pathlib
+import types
 
 import numpy as np
 import pytest
@@ -194,11 +195,11 @@ def restored(batch):
     return ids
 
 
-def test_masks_in_training_are_those_of_the_masker(unmasked):
+def assert_masked(batches, run, first_step=0):
     """Its keys are of the run, the number of the batch, and the row."""
-    run = random_streams.derive(0, 0, 1)
-    for step, batch in enumerate(masked_batches(unmasked, 4, first_step=3), 3):
-        keys = [random_streams.derive(run, step, row) for row in range(8)]
+    for step, batch in enumerate(batches, first_step):
+        rows = range(len(batch["input_ids"]))
+        keys = [random_streams.derive(run, step, row) for row in rows]
         expected = MASKER.mask(
             restored(batch),
             batch["input_mask"].sum(1),
@@ -215,24 +216,36 @@ def test_masks_in_training_are_those_of_the_masker(unmasked):
             np.testing.assert_array_equal(batch[name], value, err_msg=name)
 
 
-def test_evaluation_masks_are_the_same_every_time(unmasked):
-
-    def read():
-        dataset = inputs.evaluation_dataset(
-            [unmasked],
-            MASKED_LAYOUT,
-            3,
-            drawer=drawing.Masks(MASKER, 12),
-            seed=7,
-        )
-        return list(dataset.as_numpy_iterator())
-
-    one, other = read(), read()
-    assert len(one) == 3
-    for first, second in zip(one, other, strict=True):
-        np.testing.assert_array_equal(first["input_ids"], second["input_ids"])
+def test_masks_are_those_of_the_masker(unmasked):
+    batches = masked_batches(unmasked, 4, first_step=3)
+    assert_masked(batches, random_streams.derive(0, 0, 1), 3)
+    drawer = drawing.Masks(MASKER, 12)
+    dataset = inputs.evaluation_dataset(
+        [unmasked], MASKED_LAYOUT, 3, drawer=drawer, seed=7
+    )
+    batches = list(dataset.as_numpy_iterator())
+    assert len(batches) == 3
+    assert_masked(batches, random_streams.derive(0, 1, 7))
     # The filling of the last batch is not masked.
-    assert not one[2]["masked_lm_weights"][2].any()
+    assert not batches[2]["masked_lm_weights"][2].any()
+
+
+def test_a_drawer_knows_the_step_in_training(paths):
+    drawer = types.SimpleNamespace(
+        makes=(layouts.Feature("step", (), "int64"),),
+        drops=("weight",),
+        draw=lambda records, keys, step: {
+            "step": np.full(len(keys), -1 if step is None else step)
+        },
+    )
+    training = inputs.training_dataset(
+        paths, LAYOUT, 4, seed=1, first_step=3, drawer=drawer
+    )
+    evaluation = inputs.evaluation_dataset(paths, LAYOUT, 4, drawer=drawer)
+    for dataset, steps in ((training, [3, 4]), (evaluation, [-1, -1])):
+        found = taken(dataset, 2)
+        assert [b["step"].tolist() for b in found] == [[n] * 4 for n in steps]
+        assert "weight" not in found[0]
 
 
 # Rows of several instances.
@@ -393,6 +406,9 @@ def test_record_of_another_layout_is_named(paths, monkeypatch):
         inputs.naming_damage(paths, LAYOUT),
     ):
         first_ids(train(paths), 6)
+    inputs.check_values(paths, LAYOUT, "", 7)
+    with pytest.raises(errors.UserError, match="record 8"):
+        inputs.check_values(paths, LAYOUT, "", 8)
     with (  # No record is damaged.
         pytest.raises(tf.errors.DataLossError, match="a checkpoint"),
         inputs.naming_damage(paths[1:], LAYOUT),

@@ -55,3 +55,36 @@ def test_layouts_of_tasks_leave_out_padding():
     }
     padded = described(layouts.with_padding(layout))
     assert padded == {n: (*v[:2], None) for n, v in questions.items()}
+
+
+def test_numbers_have_shapes_and_ranges():
+    record, most = layouts.pretraining_layout(8, 2), 2**31 - 1
+    answers = layouts.squad_layout(9, is_training=True)
+    classes = layouts.classification_layout(9, num_labels=3)
+    passages, options = layouts.passage_layout(9), layouts.choice_layout(9, 4)
+    scored = layouts.texts_layout(9, 2, has_score=True)
+    known = layouts.for_model(record, 13, 3)
+    for layout, name, *wanted in (
+        (record, "token_boundary", (8,), None, 0, 1),
+        (record, "masked_lm_positions", (2,), None, 0, 7),
+        (record, "masked_lm_weights", (2,), None, 0, 100),
+        (record, "next_sentence_labels", (1,), None, -1, 1),
+        (passages, "tokens", (7,), 0, -most - 1, most),
+        (passages, "marks", (7,), 0, 0, 255),
+        (passages, "document", (), None, 0, most),
+        (options, "input_mask", (4, 9), 0, 0, 1),
+        (options, "label_ids", (), None, 0, 3),
+        (layouts.texts_layout(9), "input_ids", (9,), 0, -most - 1, most),
+        (scored, "input_ids", (2, 9), 0, -most - 1, most),
+        (scored, "label_ids", (), None, -most - 1, most),
+        (layouts.tagging_layout(9, 3), "label_ids", (9,), 0, 0, 3),
+        (answers, "p_mask", (9,), 1, 0, 1),
+        (answers, "end_positions", (), None, 0, 8),
+        (classes, "label_ids", (), None, 0, 2),
+        (layouts.with_labels(classes, 4), "label_ids", (4,), None, 0, 1),
+        (known, "input_ids", (8,), None, 0, 12),
+        (known, "masked_lm_ids", (2,), None, 0, 12),
+        (known, "segment_ids", (8,), None, 0, 2),
+    ):
+        (found,) = (f for f in layout if f.name == name)
+        assert [found.shape, found.padding, found.low, found.high] == wanted

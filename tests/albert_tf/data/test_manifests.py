@@ -1,5 +1,6 @@
 import contextlib
 import dataclasses
+import hashlib
 import json
 import os
 import pathlib
@@ -29,13 +30,25 @@ def test_fingerprint_follows_sizes_and_digests_not_names(tmp_path):
         pathlib.Path(path).write_bytes(b"same size")
     assert manifests.fingerprint(paths[:1]) == manifests.fingerprint(paths[1:])
     assert manifests.fingerprint(paths) != manifests.fingerprint(paths[:1])
-    for path, digest in zip(paths, ("one", "two"), strict=True):
-        name = os.path.basename(path)
-        manifest = dataclasses.replace(
-            MANIFEST, shards=(name,), shard_sha256=(digest,)
-        )
-        manifests.write([path], manifest)
-    assert manifests.fingerprint(paths) != manifests.fingerprint(paths[::-1])
+    names = tuple(map(os.path.basename, paths))
+    sizes, digests = (9, 9), ("one", "two")
+    values = {"shards": names, "shard_bytes": sizes, "shard_sha256": digests}
+    manifests.write(paths, dataclasses.replace(MANIFEST, **values))
+    for files, known in ((paths, "9 one\n9 two\n"), (paths[1:], "9 two\n")):
+        expected = hashlib.sha256(known.encode()).hexdigest()
+        assert manifests.fingerprint(files) == expected
+    other = str(tmp_path / "c.tfrecord")
+    manifests.write(
+        [other],
+        dataclasses.replace(
+            MANIFEST, shards=("c.tfrecord",), vocab_sha256="decade"
+        ),
+    )
+    found = manifests.vocabularies([*paths, other, str(tmp_path / "d")])
+    assert found == {
+        f"the record file {paths[0]}": {"c0ffee"},
+        f"the record file {other}": {"decade"},
+    }
 
 
 def test_manifest_is_found_in_the_current_folder(tmp_path, monkeypatch):

@@ -183,6 +183,7 @@ def test_a_word_longer_than_the_budget_is_passed_over():
     tokens = [CLS, 5, 105, 106, SEP, 6, SEP]  # A budget of one piece.
     for key in range(20):
         assert mask(tokens, key).positions == [5]
+    assert mask([CLS, 5, SEP]).positions == [1]  # One at least.
     assert mask(tokens, masked_lm_prob=0) == Result(tokens, [], [])
     assert mask([CLS, SEP, SEP]) == Result([CLS, SEP, SEP], [], [])
 
@@ -234,6 +235,16 @@ def test_marks_and_joiners_start_no_word(rule, character):
     assert not starts_word(character)
     assert not starts_word(f"{character}天")
     assert starts_word("天") and starts_word(f"天{character}")
+
+
+def test_blocks_without_spaces_have_their_ends():
+    inside = "\u0e00\u0fff\u1000\u109f\u1780\u17ff\u3040\u30ff\u31f0\u31ff"
+    inside += "\u3400\u4dbf\u4e00\u9fff\uf900\ufaff\uff66\uff9f"
+    inside += "\U00020000\U0003ffff"
+    outside = "\u0dff\u10a0\u177f\u1800\u303f\u3100\u31ef\u3200\u33ff\u4dc0"
+    outside += "\ua000\uf8ff\ufb00\uff65\uffa0\U0001ffff\U00040000"
+    assert all(map(masking.has_no_spaces, inside))
+    assert not any(map(masking.has_no_spaces, outside))
 
 
 @pytest.mark.parametrize("ngram", [1, 2, 3, 5])

@@ -120,6 +120,10 @@ def test_numbers_that_no_model_can_use_are_refused_in_every_record(
     ("changes", "message"),
     [
         ({"masked_lm_positions": [1, 1]}, "twice among masked_lm_positions"),
+        (
+            {"masked_lm_positions": [1, 1], "masked_lm_weights": [0.5, 0.5]},
+            "twice among masked_lm_positions",
+        ),
         ({"masked_lm_positions": [5, 6]}, "positions where input_mask is 0"),
         ({"masked_lm_positions": [5, 2]}, None),  # In any order.
         ({"masked_lm_weights": [0.5, 0.0]}, None),

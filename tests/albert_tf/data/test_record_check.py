@@ -30,8 +30,32 @@ def write_manifest(path, **changes):
 
 def test_check_accepts_what_was_asked_for(record_path):
     assert record_check.check_records([record_path], EXPECTED) == []
-    manifest = write_manifest(record_path)
-    assert record_check.check_records([record_path], EXPECTED) == [manifest]
+    other = str(pathlib.Path(record_path).with_name("b"))
+    record_files.write(other, [record_files.encode(LAYOUT, VALUES)])
+    size = os.path.getsize(other)
+    manifest = write_manifest(
+        record_path, shards=("a.tfrecord", "b"), shard_bytes=(size, size)
+    )
+    found = record_check.check_records([record_path, other], EXPECTED)
+    assert found == [manifest]
+    with open(other, "ab") as stream:
+        stream.write(b"x")
+    words = rf"b` has {size + 1} bytes; its manifest says {size}\. It is cut"
+    with pytest.raises(errors.UserError, match=words):
+        record_check.check_records([record_path, other], EXPECTED)
+
+
+def test_records_are_of_the_kind_that_is_asked_for(record_path):
+    passages = dataclasses.replace(EXPECTED, kind="passages", has_masks=False)
+    words = "holds instances, but `records=passages` is asked for. Give `reco"
+    with pytest.raises(errors.UserError, match=words):
+        record_check.check_records([record_path], passages)
+    layout = layouts.passage_layout(8)
+    values = {"tokens": [5] * 6, "marks": [1] * 6, "document": 0}
+    record_files.write(record_path, [record_files.encode(layout, values)])
+    assert record_check.check_records([record_path], passages) == []
+    with pytest.raises(errors.UserError, match="passages, but `records=inst"):
+        record_check.check_records([record_path], EXPECTED)
 
 
 @pytest.mark.parametrize("with_manifest", [False, True])

@@ -53,15 +53,6 @@ def test_batch_equals_encoding_one_by_one(layout, highest):
     assert found == encode_one_by_one(layout, values)
 
 
-def test_example_of_the_docstring():
-    layout = (layouts.Feature("a", (2,), "int64"),)
-    values = {"a": np.array([[1, 300], [0, 2]])}
-    assert tfrecord.encode_batch(layout, values) == [
-        b"\n\x0e\n\x0c\n\x01a\x12\x07\x1a\x05\n\x03\x01\xac\x02",
-        b"\n\x0d\n\x0b\n\x01a\x12\x06\x1a\x04\n\x02\x00\x02",
-    ]
-
-
 TRUTHS = np.array([[True, False, False], [True, True, False]])
 
 
@@ -141,6 +132,16 @@ def test_frames_equal_those_of_tensorflow(tmp_path):
     assert b"".join(frames) == path.read_bytes()
     with open(path, "rb") as stream:
         assert list(tfrecord.read_frames(stream)) == messages
+    size = path.stat().st_size
+    with open(path, "rb") as stream:
+        found = list(tfrecord.read_frames(stream, size, skip=True))
+        assert found == [b""] * len(messages)
+        stream.seek(0)
+        with pytest.raises(ValueError, match="the file ends"):
+            list(tfrecord.read_frames(stream, size - 1, skip=True))
+
+
+LONG = tfrecord._frame_head(2**31) + bytes(9)
 
 
 @pytest.mark.parametrize(
@@ -150,6 +151,7 @@ def test_frames_equal_those_of_tensorflow(tmp_path):
         (lambda raw: raw[:-5] + b"x" + raw[-4:], "does not fit the content"),
         (lambda raw: raw[:-1], "the file ends"),
         (lambda raw: raw[:25], "the file ends"),
+        (lambda raw: raw[:19] + LONG, "its length is 2,147,483,648 bytes"),
     ],
 )
 def test_damaged_frame_is_an_error_behind_the_whole_ones(damage, message):
