@@ -41,6 +41,13 @@ def test_a_tokenizer_json_is_a_vocabulary(tmp_path):
         ({"lowercase": False}, None, False, False),
         ({"lowercase": True, "strip_accents": False}, None, True, True),
         ({"lowercase": True}, {"do_lower_case": False}, False, False),
+        ({"lowercase": False, "strip_accents": False}, None, False, False),
+        (
+            {"lowercase": False, "strip_accents": False},
+            {"do_lower_case": True},
+            True,
+            True,
+        ),
         (
             {"lowercase": False},
             {"do_lower_case": True, "strip_accents": False},

@@ -41,6 +41,7 @@ def test_description_lies_beside_the_vocabulary(tmp_path):
     [
         ("sentencepiece", True, False, "NFKD"),
         ("sentencepiece", False, True, "NFKC"),
+        ("sentencepiece", False, False, "NFKD"),
         ("wordpiece", True, False, "NFD"),
         ("wordpiece", True, True, "none"),
         ("wordpiece", False, False, "none"),
@@ -58,9 +59,11 @@ def test_original_rule_is_assumed_and_said_once(tmp_path, caplog):
     found = normalization.resolve(path, "sentencepiece", given)
     assert found == Normalization(do_lower_case=False)
     assert not caplog.text
-    for _ in range(2):
-        found = normalization.resolve(path, "sentencepiece", NOTHING_GIVEN)
-        assert found == Normalization()
+    for accents in (True, None):  # An option that is left out is enough.
+        given = {**NOTHING_GIVEN, "keep_accents": accents}
+        found = normalization.resolve(path, "sentencepiece", given)
+        assert found == Normalization(keep_accents=bool(accents))
+        assert "de.normalization.json" in caplog.text
     assert caplog.text.count("de.normalization.json beside it") == 1
 
 

@@ -329,6 +329,14 @@ def test_load_chooses_by_the_option(undescribed_vocab, tmp_path):
             "keep_accents": True,
             "strip_spurious_marker": True,
         }
+    given = tokenization.VocabularyOptions(undescribed_vocab, keep_accents=True)
+    assert given.resolved().settings == {
+        "do_lower_case": True,
+        "keep_accents": True,
+        "strip_spurious_marker": False,
+    }
+    nothing = tokenization.VocabularyOptions(keep_accents=True)
+    assert nothing.resolved() is nothing
     with pytest.raises(errors.UserError, match="=true` .* WordPiece"):
         tokenization.VocabularyOptions(
             None, "v.txt", strip_spurious_marker=True

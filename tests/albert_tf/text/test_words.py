@@ -4,6 +4,11 @@ import pytest
 
 from albert_tf.text import words
 
+ALONE = (
+    "\u0e01\u0eff\u1000\u109f\u1780\u17ff\u3040\u30ff\u31f0\u31ff\uff66\uff9f"
+)
+OUTSIDE = "\u0e00\u0f00\u0fff\u10a0\u177f\u3100\uffa0"
+
 
 @pytest.mark.parametrize(
     ("text", "expected"),
@@ -15,6 +20,10 @@ from albert_tf.text import words
         ("NHKのニュース", ["NHK", *"のニュース"]),
         ("नमस्ते दुनिया।", ["नमस्ते", "दुनिया", "।"]),
         ("a\u00a0b", ["a", "b"]),
+        ("$5 a+b €x 2€", ["$", "5", "a+b", "€", "x", "2", "€"]),
+        # The ends of blocks without spaces, and their neighbours.
+        ("a".join(ALONE), [*"a".join(ALONE)]),
+        ("a".join(OUTSIDE), ["a".join(OUTSIDE)]),
     ],
 )
 def test_words_are_found(text, expected):
