@@ -8,6 +8,7 @@ from albert_tf.common import configs, errors
 from tests.conftest import ROOT
 
 OURS = str(ROOT / "configs")
+WEIGHTS = f"{OURS}/checkpoints"
 
 
 @pytest.mark.parametrize(
@@ -18,6 +19,8 @@ OURS = str(ROOT / "configs")
         ("configs/glue/none.flags", "configs/glue/none.flags"),
         ("glue/rte.flags", "glue/rte.flags"),
         ("albert", "albert"),
+        ("albert_small_en", f"{WEIGHTS}/albert_small_en/albert_config.json"),
+        (f"{WEIGHTS}/albert_small_en", f"{WEIGHTS}/albert_small_en"),
         ("", ""),
     ],
 )
@@ -38,9 +41,16 @@ def test_a_name_that_is_almost_known_is_proposed(path):
 
 def test_other_paths_are_left_as_they_are(tmp_path, monkeypatch):
     assert configs.find_model("my/config.json") == "my/config.json"
+    known = configs.find_model("albert_base_v2")
+    assert known == f"{OURS}/models/albert_base_v2.json"
+    for path in ("", "albert_base_v2", "./albert_small_en", "models"):
+        assert configs.find_checkpoint(path) == path
+    (name,) = configs.checkpoint_names()
+    assert configs.find_checkpoint(name) == f"{WEIGHTS}/{name}"
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "albert_base_v2").touch()
-    assert configs.find("albert_base_v2") == "albert_base_v2"
+    for path in ("albert_base_v2", name):
+        (tmp_path / path).touch()
+        assert configs.find(path) == configs.find_checkpoint(path) == path
 
 
 def test_names_are_those_of_the_files():

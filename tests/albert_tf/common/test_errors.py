@@ -1,5 +1,8 @@
 """The mistakes of users, for people who call functions and for commands."""
 
+import sys
+import unittest.mock
+
 import pytest
 
 from albert_tf.common import errors
@@ -16,6 +19,14 @@ from albert_tf.common import errors
 )
 def test_commands_show_their_own_arguments_as_flags(message, flags):
     assert errors.as_flags(message, ["a", "b"]) == flags
+
+
+def test_tensorflow_is_only_caught_where_it_is_loaded(monkeypatch):
+    monkeypatch.delitem(sys.modules, "tensorflow", raising=False)
+    assert errors.or_tensorflow(OSError) == (OSError,)
+    fake = unittest.mock.MagicMock()
+    monkeypatch.setitem(sys.modules, "tensorflow", fake)
+    assert errors.or_tensorflow(OSError) == (OSError, fake.errors.OpError)
 
 
 def test_bad_bytes_are_counted_from_1():

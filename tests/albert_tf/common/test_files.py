@@ -4,7 +4,9 @@ import concurrent.futures
 import errno
 import hashlib
 import os
+import shutil
 import threading
+import types
 
 import pytest
 
@@ -230,12 +232,25 @@ def test_a_full_disk_is_named_with_the_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_too_little_room_is_named_with_the_folder(tmp_path):
-    files.require_room(str(tmp_path), 1, "output_dir")
+def test_too_little_room_is_named_with_the_folder(monkeypatch):
+    free = types.SimpleNamespace(free=2000)
+    monkeypatch.setattr(shutil, "disk_usage", {"run": free}.get)
+    files.require_room("run", 2000, "output_dir")
     files.require_room("gs://bucket/run", 2**60, "output_dir")
-    words = rf"`output_dir={tmp_path}` .* free bytes, but {2**60:,} are needed"
+    words = "`output_dir=run` .* 2,000 free bytes, but 2,001 are needed"
     with pytest.raises(OSError, match=words):
-        files.require_room(str(tmp_path), 2**60, "output_dir")
+        files.require_room("run", 2001, "output_dir")
+
+
+def test_lines_are_those_of_utf8(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"\xef\xbb\xbfa \r\n\n\xc3\xbc")
+    assert files.read_lines(str(path), "x") == ["a ", "", "\u00fc"]
+    path.write_bytes(b"a\n\xfc")
+    with pytest.raises(
+        errors.UserError, match="`x=.* byte 3 of the file is 0x"
+    ):
+        files.read_lines(str(path), "x")
 
 
 def test_a_full_disk_keeps_the_name_of_the_file_that_found_it(tmp_path):
@@ -273,6 +288,25 @@ def test_a_killed_replacement_of_a_folder_is_cleared(tmp_path, there, expected):
     assert names == ({"x"} if expected else set()) | (USERS & set(there))
     if expected:
         assert (tmp_path / "x" / "file").read_text() == expected
+
+
+def test_a_folder_that_cannot_be_exchanged_stays(tmp_path, monkeypatch):
+    (tmp_path / "x").mkdir()
+    touch(tmp_path / "x", "old")
+    real = os.replace
+
+    def replace(source, target):
+        if str(source).endswith(files.PARTIAL):
+            raise OSError(errno.EIO, "no")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with (
+        pytest.raises(OSError, match="no"),
+        files.replace_folder(f"{tmp_path}/x/"),
+    ):
+        pass
+    assert [p.name for p in tmp_path.rglob("*")] == ["x", "old"]
 
 
 def test_a_folder_beside_that_is_the_users_is_not_removed(tmp_path):

@@ -179,7 +179,15 @@ def test_a_lock_that_says_nothing_is_one(tmp_path, content):
             pass
 
 
-@pytest.mark.parametrize("content", ["my notes", "[1]", "3"])
+def test_what_a_power_failure_leaves_is_a_lock(tmp_path):
+    for content in (b"Held by " + b"x" * 900, b"\0" * 299):
+        (tmp_path / ".lock").write_bytes(content)
+        with hold(tmp_path):
+            holder = (tmp_path / ".lock").read_text()
+            assert len(holder) < 300 and f"process {os.getpid()} " in holder
+
+
+@pytest.mark.parametrize("content", ["my notes", "[1]", "3", "\0" * 300])
 def test_a_file_that_is_no_lock_is_kept(tmp_path, content):
     path = tmp_path / "export.lock"
     path.write_text(content)
@@ -210,9 +218,13 @@ def test_folder_that_may_not_be_written_to_is_named(
 
     monkeypatch.setattr(folder_lock, "_open", fail)
     reason = os.strerror(number)
-    message = f"`output_dir={tmp_path}` cannot be written: {reason}. Choose"
-    with pytest.raises(errors.UserError, match=message), hold(tmp_path):
-        pass
+    message = f"`output_dir={tmp_path}` cannot be written: {reason}. "
+    for given, advice in (({}, "Choose"), ({"advice": "Do so."}, "Do so.")):
+        with (
+            pytest.raises(errors.UserError, match=message + advice),
+            hold(tmp_path, **given),
+        ):
+            pass
 
 
 def test_a_full_disk_is_named_with_the_lock_and_leaves_none(

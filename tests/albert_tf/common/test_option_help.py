@@ -11,12 +11,13 @@ class Inner:
     learning_rate: float = option(
         0.5, "Peak.", within=ranges.Range(above=0, high=10)
     )
-    precision: str = option("x", "Numbers.", choices=("x", "y"))
+    precision: str = option("x", "Numbers.", choices=("x" * 20, "y" * 19))
 
 
 @dataclasses.dataclass(frozen=True)
 class Outer:
     task: str = option(help="A task.", choices=("a" * 20, "b" * 20))
+    odd_one: str = option(help="Needed.")
     odd_option: str | None = option(None, "An odd one.")
     do_eval: bool = option(True, "Whether to evaluate.")
     do_train: bool = option(False, "Whether to train.")
@@ -30,6 +31,7 @@ def test_options_stand_in_groups_by_use():
     leaves = list(options.leaves(Outer))
     shown = (
         "What it does.\n\n"
+        "Required:\n  --odd_one=TEXT (required)\n      Needed.\n\n"
         "Model:\n"
         "  --task=TEXT (required)\n"
         "      A task. One of aaaaaaaaaaaaaaaaaaaa, bbbbbbbbbbbbbbbbbbbb.\n\n"
@@ -46,7 +48,7 @@ def test_options_stand_in_groups_by_use():
         "  --learning_rate=NUMBER\n"
         "      Peak. A number above 0, up to 10. Default: 0.5.\n\n"
         "Devices:\n"
-        "  --precision=x|y\n"
+        f"  --precision={'x' * 20}|{'y' * 19}\n"
         "      Numbers. Default: x.\n\n"
     )
     end = "--helpfull has 1 more.\n"

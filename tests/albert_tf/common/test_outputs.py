@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from albert_tf.common import errors, files, outputs
+from albert_tf.common import errors, files, options, outputs
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,6 +24,9 @@ class Settings:
 @dataclasses.dataclass(frozen=True)
 class NeverReplaces:
     output_file: str
+    task_module: str | None = None
+    compare_with: str | None = None
+    from_: str | None = None
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +74,26 @@ def test_an_input_is_never_replaced(inputs, path):
                 outputs.claim(settings, "output_file", paths, is_own=is_own)
             assert f"output_file={output}" in str(caught.value)
             assert path in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [
+        {"task_module": "own"},
+        {"compare_with": "own.py"},
+        {"from_": "own.py"},
+        {},
+    ],
+)
+def test_tasks_and_flag_files_are_inputs(folder, monkeypatch, inputs):
+    (folder / "own.py").touch()
+    monkeypatch.syspath_prepend(folder)
+    if not inputs:
+        monkeypatch.setattr(options, "flag_files", ["own.py"])
+    with pytest.raises(errors.UserError, match=f"own.py {INPUT}"):
+        outputs.claim(
+            NeverReplaces("own.py", **inputs), "output_file", ["own.py"]
+        )
 
 
 @pytest.mark.parametrize("run_dir", ["run", "linked", "./run/", "other,run"])

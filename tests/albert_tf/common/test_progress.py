@@ -30,14 +30,17 @@ def logged(monkeypatch, what, total, unit, *updates):
 
 def test_a_line_every_half_a_minute(monkeypatch):
     lines = logged(
-        monkeypatch, "pairing", 80, "units", (0, 0), (10, 5), (40, 20), (50, 30)
+        monkeypatch, "pairing", 80, "units", (0, 0), (29, 5), (30, 15), (59, 30)
     )
-    assert lines == ["pairing: 20 units of 80, 0.5 units/s, about 120 s left"]
+    assert lines == ["pairing: 15 units of 80, 0.5 units/s, about 130 s left"]
 
 
 def test_what_an_earlier_run_has_done_counts_in_no_rate(monkeypatch):
     lines = logged(monkeypatch, "writing", 80, "rows", (0, 40), (40, 60))
     assert lines == ["writing: 60 rows of 80, 0.5 rows/s, about 40 s left"]
+    # But work that is done at the first look was done now.
+    lines = logged(monkeypatch, "writing", 80, "rows", (40, 80))
+    assert lines == ["writing: 80 rows of 80, 2.0 rows/s, about 0 s left"]
 
 
 def test_bytes_are_shown_as_megabytes_and_a_total_may_be_missing(monkeypatch):
@@ -50,5 +53,7 @@ def test_a_terminal_shows_a_bar(monkeypatch):
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", terminal)
     with progress.Progress("pairing", 80, "units") as shown:
+        shown.update(20)
         shown.update(80)
     assert "pairing: 100%" in terminal.getvalue()
+    assert "80.0/80.0" in terminal.getvalue()

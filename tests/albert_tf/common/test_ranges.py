@@ -48,6 +48,17 @@ def test_others_are_told_what_is_allowed(within, value, complaint):
     assert said.startswith(f"is {complaint}")
 
 
+def test_shared_ranges_have_their_ends():
+    for shared, words in {
+        ranges.STEPS_OR_NONE: "from 0 to 1,000,000,000",
+        ranges.TOKENS_OF_TASK: "from 4 to 65,536",  # With three markers.
+        ranges.SEED: "from 0 to 2,147,483,647",
+        ranges.SHARE: "from 0 to 1",
+        ranges.LEARNING_RATE: "above 0, up to 10",
+    }.items():
+        assert str(shared) == words
+
+
 @pytest.mark.parametrize("value", [1.0, 1.5, "1", None, False])
 def test_whole_numbers_only(value):
     assert ranges.Range(0, 9).complaint(value, whole=True) == (

@@ -47,8 +47,11 @@ def test_table_has_a_row_for_each_run_and_statistic():
 
 def test_names_of_scores_may_hold_bars():
     """They hold names of labels."""
-    one = scores.Summary("t", "a|b", (scores.Run("r", 1, 2, {"a|b": 0.5}),))
-    assert one.to_markdown().splitlines()[0] == "| t | a/b |"
+    values = {"a": 1.0, "z|b": 0.5, "b": 0.0}
+    one = scores.Summary("t", "z|b", (scores.Run("r", 1, 2, values),))
+    head, _, row, *_ = one.to_markdown().splitlines()
+    assert head == "| t | z/b | a | b |"
+    assert row == "| seed 1, step 2 | 0.5000 | 1.0000 | 0.0000 |"
 
 
 def placed(folder):
@@ -74,8 +77,10 @@ def test_file_is_read_as_it_was_written_wherever_it_is_moved(tmp_path):
 
 def test_best_folder_is_that_of_a_run(tmp_path):
     assert scores.best_folder(str(tmp_path)) == str(tmp_path)
+    assert scores.of_best(str(tmp_path)) == {}
     summary = placed(tmp_path)
     scores.write(str(tmp_path), summary)
+    assert scores.of_best(str(tmp_path)) == SUMMARY.runs[1].scores
     assert scores.best_folder(str(tmp_path)) == summary.best.folder
     alone = dataclasses.replace(summary.best, folder=str(tmp_path))
     scores.write(str(tmp_path), dataclasses.replace(summary, runs=(alone,)))

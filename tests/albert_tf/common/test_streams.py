@@ -50,8 +50,12 @@ def test_everything_can_be_printed(tmp_path, closed, encoding, printed):
     assert (tmp_path / "file").read_bytes() == b""
 
 
-def test_answers_need_a_place(monkeypatch):
+def test_answers_and_questions_need_a_place(monkeypatch):
     streams.require_output()
+    streams.require_input()
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(errors.UserError, match="`input_file=-` is standard in"):
+        streams.require_input()
     monkeypatch.setattr(sys, "__stdout__", None)
     with pytest.raises(errors.UserError, match="Standard output is closed"):
         streams.require_output()

@@ -82,10 +82,10 @@ def test_file_is_named(tmp_path):
         strict_json.read(str(path), "Mend.", "--x=y")
     path.write_text("[1, 2]")
     assert strict_json.read(str(path), "Mend.") == [1, 2]
-    with pytest.raises(
-        errors.UserError, match=r"a.json holds \[1, 2\], which is not a JSO"
-    ):
-        strict_json.read_object(str(path), "Mend.")
+    for what, named in ((None, "a.json"), ("--x=y", "^--x=y")):
+        words = rf"{named} holds \[1, 2\], which is not a JSON object. Mend\.$"
+        with pytest.raises(errors.UserError, match=words):
+            strict_json.read_object(str(path), "Mend.", what)
 
 
 def test_what_is_written_can_be_read():
