@@ -184,11 +184,7 @@ def find_answers(
         if answer and len(pieces.ids):
             spans[row] = find_pieces(pieces, answer.start, answer.end)
     start, end = spans[windows.question].T
-    holds = (
-        (start >= windows.begin)
-        & (end < windows.begin + windows.length)
-        & (start >= 0)
-    )
+    holds = (start >= windows.begin) & (end < windows.begin + windows.length)
     shift = windows.first - windows.begin
     return {
         "start_positions": np.where(holds, start + shift, 0).astype(np.int32),

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import types
 
 import numpy as np
 import pytest
@@ -74,7 +75,10 @@ def test_file_holds_the_features_in_order(tmp_path, tiny_tokenizer):
     np.testing.assert_equal(batch, expected)
 
 
-def test_training_examples_are_shuffled_once_for_all(tmp_path, tiny_tokenizer):
+def test_training_examples_are_shuffled_once_for_all(
+    tmp_path, tiny_tokenizer, monkeypatch
+):
+    monkeypatch.setattr(features, "_BLOCK", 16)
     rows = [("It rains. " * n, "Yes.", None) for n in range(50)]
     length, ids = 512, {}
     for split in ("dev", "train"):
@@ -96,14 +100,21 @@ def test_training_examples_are_shuffled_once_for_all(tmp_path, tiny_tokenizer):
     offline = features.write(
         str(tmp_path / "x/own.tfrecord"),
         features.encode(task, examples, "train", with_padding=True),
-        50,
+        40,  # As if some had several records.
         features.describe(task, source, "train"),
     )
+    assert opened(offline.path, task, split="train") == offline
     os.remove(path)
     for _ in range(2):
         made = features.shuffled(offline, task, str(tmp_path / "cache"))
         assert made == features.FeatureFile(path, 50)
         assert files.read_bytes(path) == first
+        facts = json.loads(files.read_bytes(f"{path}.json"))
+        assert (facts["num_examples"], facts["num_records"]) == (40, 50)
+    pathlib.Path(path).write_bytes(first + first)
+    message = f"{path} is damaged: it has 100 records of 50. Remove it and"
+    with pytest.raises(errors.UserError, match=message):
+        features.shuffled(offline, task, str(tmp_path / "cache"))
     os.remove(path)
     whole = files.read_bytes(offline.path)
     for content, count in ((whole[:-1], 49), (whole + whole, 100)):
@@ -142,15 +153,19 @@ def test_records_do_not_depend_on_the_number_of_processes(
     assert found[0] == found[1]
     begins = []
     task.renumber = lambda block, first: begins.append(first) or block
-    assert len([*features.encode(task, many(700), "dev", 1)]) == 3
-    assert begins == [0, 256, 512]
+    featurize = task.featurize  # Two records for each example.
+    task.featurize = lambda *given: [*featurize(*given), *featurize(*given)]
+    twice = [*features.encode(task, many(700), "dev", 1)]
+    assert [len(block) for block in twice] == [512, 512, 376]
+    assert begins == [0, 512, 1024]
 
 
 @pytest.mark.parametrize(
-    "examples, cores, expected", [(100, 4, 1), (16384, 4, 2), (90000, 4, 4)]
+    "examples, cores, given, expected",
+    [(100, 4, 0, 1), (16384, 4, 0, 2), (90000, 4, 0, 4), (300, 1, 5, 2)],
 )
 def test_processes_are_started_where_there_is_work_for_them(
-    tiny_tokenizer, monkeypatch, examples, cores, expected
+    tiny_tokenizer, monkeypatch, examples, cores, given, expected
 ):
     asked = []
 
@@ -161,7 +176,7 @@ def test_processes_are_started_where_there_is_work_for_them(
     monkeypatch.setattr(parallel, "count", lambda _: cores)
     monkeypatch.setattr(parallel, "workers", workers)
     task = glue.GlueTask("rte", tiny_tokenizer, 16)
-    list(features.encode(task, [None] * examples, "dev"))
+    list(features.encode(task, [None] * examples, "dev", given))
     assert asked == [expected]
 
 
@@ -182,6 +197,8 @@ def test_name_says_task_and_split(tmp_path, tiny_tokenizer):
     assert names(tmp_path) == [name, f"{name}.json"]
     facts = json.loads(files.read_bytes(f"{path}.json"))
     assert (facts["num_examples"], facts["num_records"]) == (2, 2)
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    assert facts["layout"] == repr(task.layout("dev"))
 
 
 def test_second_call_reuses_the_file(tmp_path, tiny_tokenizer):
@@ -232,6 +249,19 @@ def test_whatever_records_follow_from_makes_another_file(
         make(tmp_path, tokenization.Tokenizer(tiny_vocab, False)),
         make(tmp_path, other_tokenizer),
     ]
+    # A teacher's outputs; these only turn the records round.
+    added = types.SimpleNamespace(
+        facts={"teacher": "x"},
+        joined=lambda batches: [batch[::-1] for batch in batches],
+    )
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    source = str(tmp_path / "data/dev.tsv")
+    folder, examples = str(tmp_path / "cache"), task.read(source, "dev")
+    made = features.cached(task, source, "dev", folder, examples, added)
+    paths.append(made.path)
+    plain = records(paths[0], tiny_tokenizer)
+    turned = records(made.path, tiny_tokenizer)
+    np.testing.assert_equal(turned["input_ids"], plain["input_ids"][::-1])
     assert len(set(paths)) == len(paths)
 
 
@@ -301,6 +331,9 @@ def test_fitting_file_is_opened(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
     task = glue.GlueTask("rte", tiny_tokenizer, 16)
     source = str(tmp_path / "data/dev.tsv")
+    facts = json.loads(files.read_bytes(f"{path}.json"))
+    del facts["options"]["keep_accents"]  # As earlier versions wrote it.
+    pathlib.Path(f"{path}.json").write_text(json.dumps(facts))
     assert opened(path, task, source) == features.FeatureFile(path, 2)
     os.remove(source)
     assert opened(path, task) == features.FeatureFile(path, 2)

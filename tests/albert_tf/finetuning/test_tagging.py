@@ -5,7 +5,13 @@ import pytest
 from seqeval import metrics
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, tagging, tagging_data, text_files
+from albert_tf.finetuning import (
+    base,
+    overlaps,
+    tagging,
+    tagging_data,
+    text_files,
+)
 from albert_tf.text import tokenization, wordpiece, words
 from tests.albert_tf.finetuning import tagged
 from tests.conftest import FIXTURES
@@ -104,16 +110,32 @@ def test_every_word_is_learnt_once_at_its_first_piece(tiny_tokenizer):
     text = tagged.HARD[-2]
     example = of_text(text)
     tags = ["B-PER" if w in tagged.NAMES else "O" for w in example.texts]
-    found = records(task, [of_text("Ivo", ("B-PER",)), of_text(text, tags)])
-    assert found["label_ids"][0, :3].tolist() == [0, 2, 0]
+    short = of_text("Ivo Nord \u0301", ("B-PER", "of another task", "I-LOC"))
+    task.remarks = {}
+    found = records(task, [short, of_text(text, tags)])
+    what = "examples have words of which cleaning leaves nothing."
+    assert task.remarks == {what: ["line 1"]}
+    assert found["label_ids"][0].tolist() == [0, 2] + [0] * 14
+    assert not found["segment_ids"].any()
+    assert found["is_real_example"].all()
+    ids, starts, _ = tiny_tokenizer.encode_with_offsets(text)
     mask = found["input_mask"]
-    assert (found["input_ids"][:, 0] == tiny_tokenizer.cls_id).all()
-    last = found["input_ids"][np.arange(len(mask)), mask.sum(1) - 1]
-    assert (last == tiny_tokenizer.sep_id).all()
-    learnt = found["label_ids"][1:]
-    assert len(learnt) > 5
-    assert (learnt == 1).sum() == tags.count("O")
-    assert (learnt == 2).sum() == tags.count("B-PER")
+    learnt = []
+    for row, (begin, length) in enumerate(
+        overlaps.split(len(ids), 14, overlaps.stride(16)), 1
+    ):
+        part = ids[begin : begin + length]
+        inputs = [tiny_tokenizer.cls_id, *part, tiny_tokenizer.sep_id]
+        inputs += [0] * (16 - len(inputs))
+        assert found["input_ids"][row].tolist() == inputs
+        assert mask[row].tolist() == [1] * (length + 2) + [0] * (14 - length)
+        places = np.flatnonzero(found["label_ids"][row])
+        numbers = found["label_ids"][row, places]
+        learnt += zip((begin + places - 1).tolist(), numbers, strict=True)
+    assert row + 1 == len(mask) > 5
+    laid = tagging.lay_out(example, tiny_tokenizer, 16)
+    expected = [1 if tag == "O" else 2 for tag in tags]
+    assert learnt == [*zip(laid.first, expected, strict=True)]
     assert "label_ids" not in records(task, [example], base.PREDICT)
     assert records(task, [of_text("")])["input_ids"].shape == (0, 16)
 
@@ -126,15 +148,18 @@ def outputs_of(task, examples, labels):
         wanted = np.zeros([len(laid.ids), len(task.labels)])
         for first, tag in zip(laid.first, tags, strict=True):
             wanted[first, task.labels.index(tag)] = 9
-        for begin, length in laid.windows:
-            row = np.zeros([task.max_seq_length, len(task.labels)])
-            row[1 : length + 1] = wanted[begin : begin + length]
+        wrong = 9 * np.eye(len(task.labels))[-1]  # It does not count.
+        for (begin, length), counts in zip(
+            laid.windows, laid.counts, strict=True
+        ):
+            row = np.zeros([task.max_seq_length, len(task.labels)]) + wrong
+            row[1 : length + 1][counts] = wanted[begin : begin + length][counts]
             rows.append(row)
     return {"logits": np.array(rows)}
 
 
 def test_scores_are_those_of_seqeval(tiny_tokenizer):
-    task = make(tiny_tokenizer)
+    task = make(tiny_tokenizer, 8)
     tags = ("B-PER", "O", "B-LOC", "I-LOC", "O", "B-PER")
     examples = [
         of_text("Ivo saw Nord Farm, Mara", tags),
@@ -163,7 +188,7 @@ def test_scores_are_those_of_seqeval(tiny_tokenizer):
     assert by_type.micro["micro_f1"] == pytest.approx(scores["f1"])
 
 
-def test_parts_of_speech_are_scored_by_words(tiny_tokenizer):
+def test_parts_of_speech_are_scored_by_words(tiny_tokenizer, tmp_path):
     task = make(tiny_tokenizer, labels=("NOUN", "VERB"))
     example = of_text("Ivo saw", ("NOUN", "VERB"))
     outputs = outputs_of(task, [example], [["NOUN", "NOUN"]])
@@ -173,7 +198,16 @@ def test_parts_of_speech_are_scored_by_words(tiny_tokenizer):
     assert by_tag.labels == ("NOUN", "VERB")
     assert by_tag.counts.tolist() == [[1, 0], [1, 0]]
     (answer,) = task.answers(outputs, [example])
+    assert answer["line"] == 1
+    assert answer["text"] == "Ivo saw"
     assert [s["label"] for s in answer["spans"]] == ["NOUN", "NOUN"]
+    both = [example, of_text("Nord fell", ("VERB", "NOUN"))]
+    outputs = outputs_of(task, both, [["NOUN"] * 2] * 2)
+    task.write_predictions(outputs, both, "dev", str(tmp_path))
+    assert (tmp_path / "dev_predictions.tsv").read_text() == (
+        "Ivo\tNOUN\tNOUN\nsaw\tVERB\tNOUN\n\n"
+        "Nord\tVERB\tNOUN\nfell\tNOUN\tNOUN\n"
+    )
 
 
 def test_answers_can_be_learnt_again(tiny_tokenizer, tmp_path):
@@ -202,11 +236,26 @@ def test_a_vocabulary_that_hides_names_is_warned_of(
     tiny_tokenizer, tmp_path, caplog
 ):
     path = tmp_path / "x"
-    lines = ["May\tB-PER", "may\tO", "rain\tO", "may\tO", "Nord\tB-LOC"]
-    path.write_text("\n".join(lines))
-    make(tiny_tokenizer).read(str(path), base.TRAIN)
-    assert "1 of 5 words become equal" in caplog.text
-    assert "has only one example of LOC, PER" in caplog.text
+    lines = ["May\tB-PER", "may\tO", "rain\tO", "may\tO"]
+    lines += ["Nord\tB-LOC", "farm\tB-LOC", "Farm\tI-LOC"]
+    path.write_text("\n".join(lines) + "\n")
+    task = make(tiny_tokenizer, labels=())
+    task.read(str(path), base.DEV)
+    assert (task.labels, caplog.messages) == ((), [])
+    task.read(str(path), base.TRAIN)
+    assert task.labels == ("O", *LABELS[3:], *LABELS[1:3])
+    assert task.settings["tags"] == list(task.labels)
+    assert task.settings["word_column"] == task.options.columns.word_column
+    assert "1 of 7 words become equal" in caplog.text
+    assert "has only one example of PER, too few" in caplog.text
+    caplog.clear()
+    path.write_text("\n".join([*lines, *["rain\tO"] * 93]) + "\n")
+    task.read(str(path), base.TRAIN)
+    assert "words become equal" not in caplog.text
+    path.write_text("rain\n")
+    assert [e.tags for e in task.read(str(path), base.TEST)] == [None]
+    with pytest.raises(errors.UserError, match="x"):
+        task.read(str(path), base.DEV)
 
 
 @pytest.mark.parametrize("tags", ["O", "O\tB-A\tO", "O\t\tB-A"])

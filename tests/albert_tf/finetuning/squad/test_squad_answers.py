@@ -163,6 +163,7 @@ def test_windows_may_come_in_blocks(
     outputs = make_outputs(windows)
     options = squad_answers.AnswerOptions()
     whole = list(squad_answers.n_best(questions, windows, outputs, options))
+    assert options == squad_answers.AnswerOptions(20, 30)
     monkeypatch.setattr(squad_answers, "_BLOCK", block)
     parts = list(squad_answers.n_best(questions, windows, outputs, options))
     assert parts == whole
@@ -212,15 +213,21 @@ def test_an_answer_has_a_character_at_least():
 
 def test_equal_spans_are_merged_where_the_first_stood():
     columns = [
-        [1, 0, 1, 0],
-        [5, 2, 5, 3],
-        [6, 2, 6, 3],
-        [1.0, 7, 3, 7],
-        [0.0, 0, 4, 0],
+        [1, 0, 1, 0, 1, 0],
+        [5, 2, 5, 3, 0, 6],
+        [6, 2, 6, 3, 6, 6],
+        [1.0, 7, 3, 7, 8, 9],
+        [0.0, 0, 4, 0, 1, 2],
     ]
     found = squad_answers._merge_equal(*map(np.array, columns))
-    expected = [1, 0, 0], [5, 2, 3], [6, 2, 3], [2, 7, 7], [2, 0, 0]
-    assert [column.tolist() for column in found] == list(expected)
+    expected = [
+        [1, 0, 0, 1, 0],
+        [5, 2, 3, 0, 6],
+        [6, 2, 3, 6, 6],
+        [2, 7, 7, 8, 9],
+        [2, 0, 0, 1, 2],
+    ]
+    assert [column.tolist() for column in found] == expected
 
 
 @pytest.mark.parametrize("context", ["a \u3000 b", "\u3000\n \t "])
@@ -239,9 +246,9 @@ def test_white_space_alone_is_no_answer(context):
     logits = np.array(best, np.float32)
     outputs = {"start_logits": logits, "end_logits": logits}
     options = squad_answers.AnswerOptions(20, 1)
-    for white_space, more in ((False, []), (True, [""])):
+    for given, more in (({"white_space": False}, []), ({}, [""])):
         (entries,) = squad_answers.n_best(
-            [question], windows, outputs, options, white_space=white_space
+            [question], windows, outputs, options, **given
         )
         found = [entry.text for entry in entries]
         letters = [c for c in context if c.isalpha()]

@@ -72,33 +72,53 @@ def test_a_paragraph_is_cut_once_for_all_of_its_questions(
 
 
 def test_windows_of_a_question_do_not_depend_on_the_others(tiny_tokenizer):
-    questions = [ask("What?", answer="rain"), ask("Who is it?", "A hill.")]
+    questions = [
+        ask("What?", answer="rain"),
+        ask("Who is it?", "A hill.", "hill"),
+    ]
+
+    def features(questions):
+        windows = make_windows(questions, tiny_tokenizer)
+        positions = squad_features.find_answers(windows, questions)
+        return squad_features.make_features(
+            windows, tiny_tokenizer, 24, positions
+        )
+
     both = make_windows(questions, tiny_tokenizer)
-    together = merge(squad_features.make_features(both, tiny_tokenizer, 24))
-    alone = []
-    for question in questions:
-        one = make_windows([question], tiny_tokenizer)
-        alone += squad_features.make_features(one, tiny_tokenizer, 24)
-    for name, array in merge(alone).items():
+    together = merge(features(questions))
+    alone = merge([*features(questions[:1]), *features(questions[1:])])
+    assert alone.keys() == together.keys()
+    for name, array in alone.items():
         if name != "unique_ids":
-            assert (array == together[name]).all()
+            assert (array == together[name]).all(), name
+    assert set(together["is_impossible"].tolist()) == {0, 1}
     assert [span.stop for span in both.spans] == [len(both) - 1, len(both)]
 
 
 def test_many_windows_come_in_blocks(tiny_tokenizer):
     questions = [ask(f"Is it {i}?", "A hill.") for i in range(1500)]
     windows = make_windows(questions, tiny_tokenizer)
-    blocks = list(squad_features.make_features(windows, tiny_tokenizer, 24))
+    more = {"start_positions": np.arange(1500)}
+    blocks = list(
+        squad_features.make_features(windows, tiny_tokenizer, 24, more)
+    )
     assert [len(block["input_ids"]) for block in blocks] == [1024, 476]
+    assert merge(blocks)["start_positions"].tolist() == [*range(1500)]
     numbers = np.concatenate([block["unique_ids"] for block in blocks])
     assert (np.diff(numbers) == 1).all()
 
 
 def test_long_questions_are_cut_and_counted(tiny_tokenizer):
-    long = "where " * 30
-    windows = make_windows([ask(long), ask("It?")], tiny_tokenizer)
-    assert windows.cut == [0]
-    assert windows.queries[0].tolist() == tiny_tokenizer.encode(long)[:8]
+    asked = ["It?", "where " * 30, "it it it it it it it it"]
+    ids = [tiny_tokenizer.encode(text) for text in asked]
+    size = len(ids[2])
+    windows = make_windows([*map(ask, asked)], tiny_tokenizer, 40, query=size)
+    assert windows.cut == [1]
+    found = [query.tolist() for query in windows.queries]
+    assert found == [one[:size] for one in ids]
+    assert squad_features.WindowOptions() == squad_features.WindowOptions(
+        128, 64
+    )
 
 
 def test_every_answer_is_in_the_windows_that_hold_all_of_it():

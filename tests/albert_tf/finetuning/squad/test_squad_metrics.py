@@ -117,8 +117,10 @@ def test_characters_count_where_there_are_no_spaces(
         (["Huineng (惠能) was a monk."], "words"),
         (["한국어 문장", "हिन्दी वाक्य", "1791"], "words"),
         (["A title", "北京大学在北京。" * 3], "characters"),
-        (["A long title in words", "北京"], "words"),
-        (["aaaaaaaaaaaa 北京"], "words"),
+        # A paragraph counts once for all of its questions.
+        (["A long title in words", *["北京"] * 20], "words"),
+        (["ab 北京"], "words"),
+        (["a 北京"], "characters"),
         ([""], "words"),
         ([], "words"),
     ],
@@ -168,7 +170,7 @@ def test_version_1_has_nothing_for_answers_that_normalize_to_nothing():
 
 QUESTIONS = [question("a", "rain"), question("b"), question("c", "snow")]
 TEXTS = {"a": "rain", "b": "hail", "c": "deep snow"}
-NULL = {"a": -3.0, "b": 2.0, "c": -1.0}
+NULL = {"a": -3.0, "b": 2.0, "c": -1.0, "of another file": -2.0}
 
 
 def test_version_2_leaves_missing_predictions_out():
@@ -235,8 +237,8 @@ def test_best_threshold_is_the_best_of_all():
 def test_search_from_zero_as_the_official_script_has_it():
     """Where no text is right, nothing should be answered; 0 says otherwise."""
     texts = dict.fromkeys(TEXTS, "wrong")
-    scores = squad_metrics.raw_scores(QUESTIONS, texts, squad_metrics.f1)
-    has_answer = {q.id: bool(q.answers) for q in QUESTIONS}
-    arguments = scores, texts, NULL, has_answer
-    assert squad_metrics.best_threshold(*arguments) == (100 / 3, -math.inf)
-    assert squad_metrics.best_threshold(*arguments, 0.0) == (100 / 3, 0.0)
+    asked = [*QUESTIONS, question("without a prediction", "rain")]
+    for given, at in (({}, 0.0), ({"floor": -math.inf}, -math.inf)):
+        found = squad_metrics.score_version_2(asked, texts, NULL, **given)
+        assert (found["best_f1"], found["best_f1_thresh"]) == (100 / 3, at)
+        assert found["best_exact_thresh"] == at
