@@ -76,36 +76,44 @@ def test_best_starts_meet_best_ends_of_the_sequence():
     assert found.end.numpy().tolist() == [[[5, 0]], [[0, 5]]]
     assert found.start_score.numpy().tolist() == [[[5], [4]], [[6], [5]]]
     assert found.end_score.numpy().tolist() == [[[8, 7]], [[8, 6]]]
+    found = answer_ops.propose_each(start, end, windows, 9)
+    assert found.start.shape == (2, 8, 1)
 
 
 def test_found_ends_belong_to_their_starts():
+    starts, ends = np.arange(4).reshape(2, 2), np.arange(12).reshape(2, 2, 3)
     outputs = {
-        "start_top_index": ints(4, 5)[None],
-        "start_top_log_probs": tf.constant([[-1.0, -2.0]]),
-        "end_top_index": ints(4, 6, 5, 7)[None],
-        "end_top_log_probs": tf.constant([[-0.1, -0.2, -0.3, -0.4]]),
+        "start_top_index": tf.constant(starts),
+        "start_top_log_probs": tf.constant(-starts),
+        "end_top_index": tf.constant(ends.reshape(2, 6)),
+        "end_top_log_probs": tf.constant(-ends.reshape(2, 6)),
     }
     found = answer_ops.propose_found(outputs)
-    assert found.start.numpy().tolist() == [[[4], [5]]]
-    assert found.end.numpy().tolist() == [[[4, 6], [5, 7]]]
-    assert found.end_score.shape == (1, 2, 2)
+    expected = [starts[..., None], ends, -starts[..., None], -ends]
+    for values, wanted in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(values, wanted)
 
 
 def spans_of(start, end, max_answer_length=30, windows=WINDOWS):
-    """Spans of one start and end for each window; pieces have 10 bytes."""
+    """Spans of every start and end of each window; pieces have 10 bytes."""
     lengths = (9, 0, 3)
     starts = ragged(*[[10 * i for i in range(n)] for n in lengths])
     ends = ragged(*[[10 * i + 9 for i in range(n)] for n in lengths])
-    scores = tf.range(len(start), dtype=tf.float32)[:, None, None]
+    start = np.reshape(start, [len(start), -1, 1])
+    end = np.reshape(end, [len(end), 1, -1])
+    scores = [
+        tf.reshape(tf.range(a.size, dtype=tf.float32), a.shape)
+        for a in (start, end)
+    ]
     found = answer_ops.find_spans(
         windows,
         starts,
         ends,
         answer_ops.Proposals(
-            ints(*start)[:, None, None],
-            ints(*end)[:, None, None],
-            scores,
-            2 * scores,
+            tf.constant(start, tf.int32),
+            tf.constant(end, tf.int32),
+            scores[0],
+            10 * scores[1],
         ),
         max_answer_length,
     )
@@ -113,13 +121,18 @@ def spans_of(start, end, max_answer_length=30, windows=WINDOWS):
 
 
 def test_spans_have_the_bytes_of_their_pieces():
-    # Pieces 1 to 2, 4 and 7 to 8 of the first context, 0 of the last.
-    found = spans_of(start=[5, 5, 5, 3], end=[6, 5, 6, 3])
+    # Pieces (1, 2), (1, 4), (3, 4), (4, 4), (4, 7) and (8, 8) of the first
+    # context, (0, 1) and (0, 0) of the last. Window 1 sees piece 4 better.
+    found = spans_of(
+        start=[[5, 7], [5, 9], [4, 6], [3, 5]],
+        end=[[6, 8], [5, 8], [6, 5], [4, 3]],
+        max_answer_length=4,
+    )
     assert found == [
-        [0, 3, 3, 4],
-        [10, 40, 70, 0],
-        [29, 49, 89, 9],
-        [0, 3, 6, 9],
+        [0, 6, 6, 8],
+        [10, 10, 30, 40, 40, 80, 0, 0],
+        [29, 49, 49, 49, 79, 89, 19, 9],
+        [0, 10, 11, 22, 32, 45, 66, 76],
     ]
 
 
@@ -168,12 +181,16 @@ def test_lowest_score_for_no_answer_counts():
 
 
 def n_best(context, spans, size):
-    """The entries of one question, spans given as (start, end, score)."""
-    starts, ends, scores = zip(*spans, strict=True) if spans else ((),) * 3
+    """The entries of one question, spans given as (start, end, score).
+
+    Others stand before and behind it.
+    """
+    other = 0, 2, 5.0
+    starts, ends, scores = zip(other, *spans, other, strict=True)
     found = answer_ops.n_best(
-        tf.constant([context]),
+        tf.constant(["other", context, "last"]),
         answer_ops.SpanTensors(
-            ints(0, len(spans)),
+            ints(0, 1, len(spans) + 1, len(spans) + 2),
             tf.constant(starts, tf.int32),
             tf.constant(ends, tf.int32),
             tf.constant(scores, tf.float64),
@@ -182,7 +199,7 @@ def n_best(context, spans, size):
         empty_score=-9.0,
     )
     return {
-        name.removeprefix("n_best_"): values.numpy()[0].tolist()
+        name.removeprefix("n_best_"): values.numpy()[1].tolist()
         for name, values in found.items()
     }
 
