@@ -11,13 +11,17 @@ from albert_tf.finetuning import embedding_data, text_files
 def read(path, kind, content, **how):
     path.write_text(content)
     items = embedding_data.read(str(path), kind, **how)
-    return [(item.texts, item.score) for item in text_files.strictly(items)]
+    assert all(item.guid == "x" for item in text_files.strictly(items))
+    assert len(items[0].texts) == embedding_data.num_texts(kind)
+    return [(item.texts, item.score) for item in items]
 
 
 ROWS = {
     "scored": (("a", "b"), 2.5),
     "pairs": (("a", "b"), None),
     "triplets": (("a", "c", "d"), None),
+    "texts": (("a",), None),
+    "retrieval": (("a",), None),
 }
 
 
@@ -25,6 +29,7 @@ ROWS = {
 def test_tables_and_objects_are_read_alike(tmp_path, kind):
     """Other columns are left out."""
     values = {
+        "id": "x",
         "positive": "c",
         "score": "2.5",
         "text": "a",
@@ -40,7 +45,7 @@ def test_tables_and_objects_are_read_alike(tmp_path, kind):
 
 
 def test_scores_of_a_test_file_may_be_missing(tmp_path):
-    content = "text\ttext_pair\na\tb\n"
+    content = "text\ttext_pair\tid\na\tb\tx\n"
     found = read(tmp_path / "t.tsv", "scored", content, has_scores=False)
     assert found == [(("a", "b"), None)]
     with pytest.raises(errors.UserError, match="line 1 has no 'score'"):

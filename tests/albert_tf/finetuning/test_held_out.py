@@ -19,9 +19,10 @@ def choose(share, seed):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_of_several_labels_the_rare_ones_come_first(seed):
-    """All texts have label 0; some have 1 or 2 beside."""
+    """Forty texts have label 0, some of them 1 or 2 beside; twelve none."""
     labels = [(0, *[1] * (n % 5 == 0), *[2] * (n % 2 == 0)) for n in range(40)]
-    keys = [(str(n),) for n in range(40)]
+    labels += [()] * 12
+    keys = [(str(n),) for n in range(52)]
     chosen = held_out.choose(keys, labels, 0.25, seed)
     counts = [
         sum(
@@ -31,6 +32,7 @@ def test_of_several_labels_the_rare_ones_come_first(seed):
         for label in range(3)
     ]
     assert counts == [10, 2, 5]
+    assert sum(chosen[40:]) == 3
 
 
 def test_a_share_of_each_label_is_held_out():

@@ -164,6 +164,11 @@ def test_scores_are_those_of_scikit_learn(kind):
         [n for n, yes in zip(task.labels, row, strict=True) if yes]
         for row in given
     ]
+    assert answers[5]["id"] == 5
+    assert [*answers[5]["probabilities"].values()] == odds[5].tolist()
+    outputs["logits"][7, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinite"):
+        task.score(outputs, examples)
 
 
 def f1_of(chances, right, threshold):
@@ -180,6 +185,12 @@ def test_no_threshold_is_better():
         assert f1_of(column, wanted, found) == pytest.approx(max(others))
     chances, yes = np.array([0.1, 0.4, 0.9]), np.array([0, 1, 1], bool)
     assert multi_label.best_threshold(chances, yes) == pytest.approx(0.25)
+    # Of several the highest.
+    chances, two = np.array([0.6, 0.7, 0.8, 0.9]), np.array([1, 0, 0, 1], bool)
+    assert multi_label.best_threshold(chances, two) == pytest.approx(0.85)
+    assert multi_label.best_threshold(chances, two & False) == 0.5
+    close = multi_label.best_threshold(np.array([0.99999, 1]), two[2:])
+    assert close == 1 - 1e-4
     equal = multi_label.best_threshold(np.full(3, 0.6), yes)
     assert f1_of(np.full(3, 0.6), yes, equal) == pytest.approx(0.8)
 
@@ -210,10 +221,13 @@ def test_thresholds_of_other_labels_are_refused():
     with pytest.raises(errors.UserError, match=message):
         task_of().remember({"threshold_of_joy": 0.1, "threshold_of_hail": 0.2})
     # The part that is held out beside --dev_file has its own.
-    scores = {f"threshold_of_{name}": 0.1 for name in LABELS.split(",")}
+    scores = dict(zip(LABELS.split(","), (0.1, 0.2, 0.3), strict=True))
+    named = {f"threshold_of_{name}": value for name, value in scores.items()}
     task = task_of()
-    task.remember({**scores, "threshold_of_joy_held_out": 0.7})
-    assert set(task.thresholds.values()) == {0.1}
+    task.remember({**named, "threshold_of_joy_held_out": 0.7})
+    assert task.thresholds == scores
+    task.remember({"accuracy": 0.9})
+    assert set(task.thresholds.values()) == {0.5}
 
 
 def test_an_ensemble_has_the_mean_probabilities():

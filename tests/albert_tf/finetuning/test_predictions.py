@@ -14,7 +14,7 @@ BAD = text_files.BadLine({"line": 2}, "line 2: no text.")
 
 
 class Task:
-    """Says the length of each text."""
+    """Says the length of each text, and 10 for each that is asked."""
 
     remarks = None
     scores = None
@@ -29,7 +29,7 @@ class Task:
         return self.items
 
     def of_examples(self, outputs, examples):
-        return outputs
+        return {"n": outputs["n"] + 10 * len(examples)}
 
     def answers(self, outputs, examples):
         for example, length in zip(examples, outputs["n"], strict=True):
@@ -53,6 +53,7 @@ def make(monkeypatch):
         monkeypatch.setattr(scores, "of_best", lambda folder: {"plain": 1.0})
         found = predictions.RunPredictor("r", None, 4)
         assert task.scores == {"plain": 1.0}
+        assert found.group == 32
         found._call = lambda batch: {}
         return found
 
@@ -82,9 +83,9 @@ def test_run_without_a_task_is_refused(make):
 def test_bad_lines_have_errors_in_their_places(make, asked):
     predictor = make("a", BAD, "bcd")
     assert predictor.answers(predictor.read("own.tsv")) == [
-        {"id": "a", "prediction": 1},
+        {"id": "a", "prediction": 21},
         {"line": 2, "error": "line 2: no text."},
-        {"id": "bcd", "prediction": 3},
+        {"id": "bcd", "prediction": 23},
     ]
     assert asked == [(["a", "bcd"], 4)]
 

@@ -48,7 +48,24 @@ def test_area_under_curve_by_hand():
     assert found == pytest.approx(5.5 / 6)
     for same in (expected * 0, expected * 0 + 1):
         assert probabilities.area_under_curve(rows, same) == 0.5
+    # Of three classes the mean of each against the rest.
+    expected3 = np.array([0, 1, 2, 1, 2])
+    rows = np.stack([1 - second, second, second**2 / 2], 1)
+    found = probabilities.area_under_curve(rows, expected3)
+    one_by_one = [
+        probabilities.mean_area(rows[:, [n]], expected3[:, None] == n)
+        for n in range(3)
+    ]
+    assert found == pytest.approx(np.mean(one_by_one))
     of_several = np.stack([expected, expected**0, expected * 0], 1) > 0
     columns = np.stack([second, second**2, second], 1)
     found = probabilities.mean_area(columns, of_several)
     assert found == pytest.approx(5.5 / 6)
+
+
+def test_logit_and_sigmoid_undo_each_other():
+    chances = np.array([0.0, 0.1, 0.5, 1.0])
+    logits = probabilities.logit(chances)
+    assert np.isfinite(logits).all()
+    assert logits[1] == pytest.approx(np.log(0.1 / 0.9))
+    np.testing.assert_allclose(probabilities.sigmoid(logits), chances, 1e-9)

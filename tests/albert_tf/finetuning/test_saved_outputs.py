@@ -28,6 +28,9 @@ def test_outputs_come_back(path):
         found.outputs["logits"], SAVED.outputs["logits"]
     )
 
+    with pytest.raises(errors.UserError, match="test_outputs.npz is not there"):
+        saved_outputs.load(str(path.parent), "test")
+
 
 def load_damaged(path, content):
     path.write_bytes(content)

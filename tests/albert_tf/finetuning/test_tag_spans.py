@@ -48,7 +48,44 @@ def test_words_go_on_in_a_piece_that_reaches_into_them(end):
     assert found == [("B-x", 0.75), ("I-x", 0.75) if end == 2 else ("O", 0.0)]
 
 
-def test_the_score_of_a_span_is_the_mean_of_its_words():
-    tags = [("B-LOC", 0.5), ("I-LOC", 0.75)]
-    (found,) = tag_spans.spans("a b", [(0, 1), (2, 3)], tags)
-    assert found["score"] == 0.625
+def test_other_letters_of_entities():
+    """BILOU and BMES."""
+    given = ["U-x", "U-x", "B-x", "L-x", "I-x", "B-x", "M-x", "E-x"]
+    bio, misfits = tag_spans.to_bio(given)
+    assert "".join(tag[0] for tag in bio) == "BBBIBBII"
+    assert misfits == [4]
+
+
+@pytest.mark.parametrize(
+    ("labels", "tags"),
+    [("O B-x I-x", "B-x O B-x I-x I-x"), ("N V P", "V N P P P")],
+)
+def test_from_pieces_to_words_to_spans(labels, tags):
+    """A piece may begin with the space before a word, or have no more."""
+    text, words = "ab cd efg", ((0, 2), (3, 5), (6, 7), (7, 8), (8, 9))
+    starts = np.array([0, 1, 2, 4, 5, 6, 8])  # a b _c d _ ef g
+    ends = np.array([1, 2, 4, 5, 6, 8, 9])
+    first, goes_on = tag_spans.find_pieces(text, words, starts, ends)
+    assert first.tolist() == [0, 2, 5, -1, 6]
+    assert goes_on.tolist() == [False, False, False, True, False]
+    odds = np.zeros([7, 3])
+    odds[[1, 3, 4], 0] = 1
+    odds[[0, 2, 5, 6], [1, 0, 2, 2]] = 0.5, 0.75, 0.75, 0.375
+    found = tag_spans.tags_of_words(odds, first, goes_on, labels.split())
+    chances = [0.5, 0.75, 0.75, 0.75, 0.375]
+    assert found == [*zip(tags.split(), chances, strict=True)]
+    spans = tag_spans.spans(text, words, found)
+    assert spans[0]["text"] == "ab"
+    last = spans[-1]
+    if "O" in labels:
+        assert len(spans) == 2
+        assert last == {
+            "start": 6,
+            "end": 9,
+            "label": "x",
+            "score": 0.625,
+            "text": "efg",
+        }
+    else:
+        assert len(spans) == 5
+        assert (last["text"], last["label"]) == ("g", "P")

@@ -3,6 +3,7 @@
 import io
 import json
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -58,12 +59,14 @@ def test_answers_are_known_by_their_id_or_line():
     assert keys == [{"line": 1}, *({"id": id_} for id_ in ids), {"line": 8}]
     (request,) = read(f"[{entry(text='a')}]")
     assert request.key == {"object": 1}
+    with pytest.raises(errors.UserError, match="in.jsonl has no"):
+        read("\n")
 
 
 def test_missing_options_are_filled_up():
-    line = entry(article="a", question="q", options=["b", "c"])
-    (request,) = read(line, CHOICES)
-    assert request.texts["options"] == ["b", "c", "", ""]
+    for given in (["b", "c"], ["", "b", "c"], [*"bcde"]):
+        (request,) = read(of(options=given), CHOICES)
+        assert request.texts["options"] == (given + ["", ""])[:4]
 
 
 @pytest.mark.parametrize(
@@ -180,6 +183,36 @@ def test_lists_of_texts(echo):
     assert found == {"line": 1, "answer": "aqb|c||", "options": options}
 
 
+def test_outputs_are_divided_among_requests():
+    """Of one, two and no rows more; what fills them up is left out."""
+    outputs = {
+        "num_spans": np.array([1, 0, 2]),
+        "span_start": np.array([[1, 0, 0], [0, 0, 0], [2, 3, 0]]),
+        "mlm_logits": np.arange(6),
+    }
+    first, second = ask.split(outputs, [1, 2])
+    assert first["mlm_logits"].tolist() == [0, 1]
+    assert second["mlm_logits"].tolist() == [2, 3, 4, 5]
+    assert first["span_start"].tolist() == [[1]]
+    assert second["span_start"].tolist() == [[0, 0], [2, 3]]
+    assert ask.readable(first) == {
+        "spans": [{"start": 1}],
+        "mlm_logits": [0, 1],
+    }
+    with pytest.raises(
+        ValueError, match="mlm_logits has no row .* of 4 inputs"
+    ):
+        ask.split({"mlm_logits": outputs["mlm_logits"]}, [1, 3])
+    pieces = np.full([3, 2, 5], b"a", "O")
+    pieces[:, 1], pieces[1, 0] = b"", b""
+    chances = np.ones([3, 2, 5])
+    parts = ask.split({"pieces": pieces, "probabilities": chances}, [1, 1, 1])
+    assert [len(part["pieces"][0]) for part in parts] == [1, 0, 1]
+    assert [part["probabilities"].shape[1] for part in parts] == [1, 0, 1]
+    labels = np.array([[b"b", b""]], "O")
+    assert ask.readable({"predicted": labels}) == {"predicted": ["b"]}
+
+
 @pytest.mark.slow
 def test_masks_of_a_text_do_not_depend_on_its_neighbours(pretrained):
     signature = ask.load(str(pretrained.path), "fill_mask")
@@ -196,17 +229,18 @@ def test_masks_of_a_text_do_not_depend_on_its_neighbours(pretrained):
 @pytest.mark.parametrize(
     "name, advice",
     [
-        (run_folder.OPTIONS_NAME, ".*albert_tf.predict and its `run_dir`"),
-        (scores.FILE_NAME, ".*albert_tf.predict and its `run_dir`"),
-        (id_model.DESCRIPTION_NAME, ".*`format=saved_model"),
-        ("else", ".*Name what albert_tf.export wrote"),
-        ("3/saved_model.pb", ".*Name a version of it, such as 3"),
+        (run_folder.OPTIONS_NAME, "no .*albert_tf.predict and its `run_dir`"),
+        (scores.FILE_NAME, "no .*albert_tf.predict and its `run_dir`"),
+        (id_model.DESCRIPTION_NAME, "no .*`format=saved_model"),
+        ("else", "no SavedModel: .*Name what albert_tf.export wrote"),
+        ("3/saved_model.pb", "no .*Name a version of it, such as 3"),
+        ("saved_model.pb", "cannot be loaded: .* Copy it again"),
     ],
 )
 def test_other_folders_are_told_apart(tmp_path, name, advice):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("{}")
-    message = f"`saved_model=.*no SavedModel{advice}"
+    message = f"(?s)`saved_model=.*{advice}"
     with pytest.raises(errors.UserError, match=message):
         ask.load(str(tmp_path), "serving_default")
 

@@ -118,6 +118,8 @@ def test_spans_are_marked():
         (".", False),
     ]
     assert view.charts["Spans"] == [("Ivo", 0.9, "PER"), ("Nord", 0.5, "LOC")]
+    one = views.show_spans({"text": "Ivo saw Nord."}, {"spans": spans[1:]})
+    assert one.headline == "1 span"
     empty = views.show_spans({"text": "Rain."}, {"spans": []})
     assert (empty.headline, empty.charts) == ("No spans", {})
 
@@ -143,7 +145,7 @@ def test_form_has_as_many_options_as_the_model():
     ],
 )
 def test_forms_with_empty_fields(texts, message):
-    filled = {"question": "What?", "options": ["a", "bcd", "", "e"]}
+    filled = {"question": "What?", "options": ["a", "", "", "e"]}
     form(question=1, options=4).check(filled)
     with pytest.raises(errors.UserError, match=message):
         form(question=1, options=4).check({**filled, **texts})
@@ -152,15 +154,20 @@ def test_forms_with_empty_fields(texts, message):
 def test_the_first_signature_that_can_be_shown_is_it():
     def signature(inputs, *outputs):
         specs = dict.fromkeys(inputs.split())
-        return types.SimpleNamespace(specs=specs, inputs={}, outputs=outputs)
+        return types.SimpleNamespace(
+            specs=specs, inputs=inputs, outputs=outputs
+        )
 
     shown = {
         "a": signature("ids", "label"),
+        "d": signature("text text_pair", "label"),
         "b": signature("text", "label"),
         "c": signature("text", "pieces"),
     }
     found = views.find(shown)
-    assert (found.signature, found.kind) == ("c", views.KINDS["pieces"])
+    assert found == views.Form("c", "text", views.KINDS["pieces"])
+    del shown["c"]
+    assert views.find(shown) == views.Form("b", "text", views.KINDS["label"])
     # As another project might name its own.
     assert views.find({"a": shown["a"]}) is None
     assert views.find({"x": signature("text", "pooled_output")}) is None

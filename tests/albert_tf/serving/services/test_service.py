@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.common import errors
+from albert_tf.serving.services import service
 from tests.albert_tf.serving import saved_services
 
 
@@ -38,6 +40,31 @@ def test_pieces_that_do_not_fit_are_told(of_pairs):
     assert cut.numpy().tolist() == [False, True] * 3
     _, cut = of_pairs.service.pack(segments[0])
     assert cut.numpy().tolist() == [False, True] + [False] * 4
+
+
+def test_samples_and_signatures_of_ids(pretrained, tokenizer):
+    samples = pretrained.service.samples()
+    assert samples["fill_mask"]["text"].numpy().tolist() == [b"A [MASK] text."]
+    rows = {name: v.numpy().tolist() for name, v in samples["tokens"].items()}
+    assert rows == {
+        "input_ids": [[tokenizer.cls_id, tokenizer.sep_id]],
+        "input_mask": [[1, 1]],
+        "segment_ids": [[0, 0]],
+    }
+    found = service.id_functions(pretrained.service)
+    assert set(found) == {"tokens", "mlm", "sentence_order"}
+    with pytest.raises(errors.UserError, match="`adaptive` is for models that"):
+        pretrained.service.adapt([1], None)
+
+
+def test_texts_must_be_as_many(of_pairs):
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match="text and text_pair must be .*as many",
+    ):
+        of_pairs.signatures["serving_default"](
+            text=tf.constant(["a"]), text_pair=tf.constant(["a", "b"])
+        )
 
 
 @pytest.mark.slow

@@ -1,8 +1,13 @@
 """Classes and numbers of texts against the live model."""
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.finetuning import overlaps, windows
+from albert_tf.model.heads import classification
+from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving.services import text_service
 from tests.albert_tf.serving import saved_services
 
 LONG = " ".join(saved_services.TEXTS * 4)
@@ -42,6 +47,55 @@ def test_answers_are_those_of_the_model(request, tokenizer, name):
     assert outputs["labels"].numpy().tolist() == [labels] * 4
     best = expected.numpy().argmax(-1)
     assert outputs["label"].numpy().tolist() == [labels[i] for i in best]
+
+
+@pytest.mark.parametrize("how", ["mean", "max"])
+def test_labels_above_their_thresholds_of_all_windows(config, tokenizer, how):
+    model = classification.AlbertClassifier(AlbertModel(config), 3)
+    saved_services.spread(model, 0.3)
+    long = windows.WindowOptions(how, 5)
+
+    def served(*thresholds):
+        return text_service.MultiLabelService(
+            model,
+            tokenizer,
+            saved_services.MAX_SEQ_LENGTH,
+            pairs=False,
+            labels=saved_services.LABELS,
+            thresholds=thresholds,
+            long=long,
+        )
+
+    logits, counts = [], []
+    for ids in tokenizer.encode_batch(TEXTS):
+        parts = overlaps.split(len(ids), 14, 5) or ((0, 0),)
+        counts.append(len(parts))
+        for begin, length in parts:
+            row = [tokenizer.cls_id, *ids[begin : begin + length]]
+            inputs = {"input_ids": tf.constant([[*row, tokenizer.sep_id]])}
+            logits.append(model(inputs)["logits"][0])
+    assert counts[:2] == [1, 1] and counts[3] > counts[2] > 1
+    pooled = windows.pool(np.array(logits), counts, how)
+    found = served(0.5, 0.5, 0.5).answer(tf.constant(TEXTS))
+    chances = found["probabilities"].numpy()
+    saved_services.assert_close(chances, tf.sigmoid(pooled))
+    assert not found["truncated"].numpy().any()
+    # The likeliest of the first text is at its threshold.
+    best = chances[0].argmax()
+    limits = [0.0] * 3
+    limits[best] = float(chances[0, best])
+    service = served(*limits)
+    labels = np.array(saved_services.LABELS)
+    found = service.answer(tf.constant(TEXTS))["predicted"].numpy()
+    for row, given in zip(found, chances > limits, strict=True):
+        expected = [label.encode() for label in labels[given]]
+        assert row.tolist() == expected + [b""] * (3 - len(expected))
+    assert service.text_options == {
+        "windows": how,
+        "window_stride": 5,
+        "thresholds": dict(zip(labels, limits, strict=True)),
+    }
+    assert not service.can_adapt
 
 
 @pytest.mark.parametrize(
