@@ -1,5 +1,7 @@
 """Tables of a user's: rows, labels, the part that is not learnt, weights."""
 
+import re
+
 import numpy as np
 import pytest
 from sklearn import metrics
@@ -83,6 +85,66 @@ def test_names_of_columns_are_a_row_of_csv(given, names):
     assert options(text_columns=given).inputs == names
 
 
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [(None, ()), (" a,b , c", ("a", "b", "c")), ("a, b\tc ", ("a, b", "c"))],
+)
+def test_labels_stand_between_commas_or_tabs(given, names):
+    assert options(labels=given).names == names
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"text_columns": "a,b,c"}, "`text_columns=a,b,c` must name one col"),
+        ({"text_columns": "a,mood"}, "none of them `label_column`"),
+        ({"query_column": "q"}, "with `query_column` one"),
+        ({"labels": "a,b", "regression": True}, "`labels=a,b` .* `regression`"),
+        ({"multi_label": True, "regression": True}, "`multi_label=True` does"),
+        (
+            {"regression": True, "query_column": "q", "text_columns": "a"},
+            "`regression=True` does not go with `query_column`",
+        ),
+        (
+            {"class_weights": "balanced", "regression": True},
+            "`class_weights=balanced` does not go with `regression`",
+        ),
+        ({"label_mean": 1.0, "regression": True}, "belong together"),
+        ({"label_deviation": 1.0, "regression": True}, "belong together"),
+        ({"label_deviation": 1.0}, "`label_deviation=1.0`.*`regression`"),
+        ({"ndcg_at": 5}, "`ndcg_at=5`.*`query_column`"),
+    ],
+)
+def test_options_that_do_not_go_together(given, message):
+    with pytest.raises(errors.UserError, match=message):
+        options(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "metric"),
+    [
+        ({}, "accuracy"),
+        ({"multi_label": True}, "micro_f1"),
+        ({"regression": True}, "pearson"),
+        ({"query_column": "q", "text_columns": "a"}, "ndcg"),
+    ],
+)
+def test_each_kind_has_its_score(given, metric):
+    assert options(**given).key_metric == metric
+
+
+def test_settings_of_a_task():
+    assert task_of(header=False).settings == {
+        "task_name": "table",
+        "max_seq_length": 16,
+        "labels": ["glad", "sad"],
+        "columns": [["title", "body"], "mood"],
+        "header": False,
+        "dev_share": [None, 12345],
+        "kind": ["label", None],
+    }
+
+
 def test_a_line_break_between_names_is_refused():
     with pytest.raises(
         errors.UserError, match="cannot be divided .* quotation"
@@ -153,6 +215,33 @@ def test_labels_are_text_and_numbers_are_sorted_by_size(tmp_path):
     assert tables.find_labels(path, options()) == ("False", "True")
 
 
+@pytest.mark.parametrize(
+    ("moods", "told"),
+    [
+        ("aabb", ()),
+        ("aab", ("3 examples have 2 different", "1 labels .* such as 'b'")),
+        ("abab", ()),
+        ("aabbc", ("5 examples have 3 different", "1 labels .* such as 'c'")),
+    ],
+)
+def test_labels_that_look_wrong_are_told(tmp_path, caplog, moods, told):
+    rows = [{"title": "a", "body": "b", "mood": mood} for mood in moods]
+    tables.find_labels(write(tmp_path, "jsonl", rows), options())
+    assert len(caplog.messages) == len(told)
+    for message, expected in zip(caplog.messages, told, strict=True):
+        assert re.search(expected, message)
+
+
+def test_files_of_one_label_or_without_texts_are_refused(tmp_path):
+    rows = [{"title": "", "body": " ", "mood": "a"}] * 3
+    with pytest.raises(errors.UserError, match="is empty in all 3 rows of"):
+        tables.find_labels(write(tmp_path, "jsonl", rows), options())
+    rows[0] = {"title": "x", "body": "", "mood": "a"}
+    message = "has 3 examples and these labels in the column 'mood': a. Two"
+    with pytest.raises(errors.UserError, match=message):
+        tables.find_labels(write(tmp_path, "jsonl", rows), options())
+
+
 def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
     task = task_of()
     own = write(tmp_path, "csv")
@@ -199,8 +288,10 @@ def test_files_without_rows_or_with_too_few_are_refused(tmp_path):
 
 
 def test_texts_of_both_files_are_told(tmp_path, caplog):
-    task, path = task_of(), write(tmp_path, "csv")
+    task, path = task_of(labels="glad,odd,sad"), write(tmp_path, "csv")
     task.read(path, base.TRAIN)
+    assert "own.csv has no example of odd." in caplog.text
+    assert task.eval_splits == (base.DEV,)
     assert "texts are in the training file" not in caplog.text
     task.read(path, base.DEV)
     assert "own.csv: 3 texts are in the training file, too" in caplog.text

@@ -1,6 +1,7 @@
 """Rows and objects of text files, official ones and a user's own."""
 
 import io
+import math
 
 import pytest
 
@@ -307,6 +308,19 @@ def test_ids_stay_what_they_are_and_none_is_made(id_):
 def test_first_row_must_be_good(file, content, message):
     with pytest.raises(errors.UserError, match=message):
         own(file(content, "own.TSV"))
+
+
+def test_five_other_places_are_shown():
+    shown = " The same holds for {} more: a, b, c, d, e{}."
+    assert text_files.and_others([]) == ""
+    assert text_files.and_others([*"abcde"]) == shown.format(5, "")
+    assert text_files.and_others([*"abcdef"]) == shown.format(6, ", ...")
+
+
+@pytest.mark.parametrize("odd", ["1_0", "\u0663", "x", None, [1], 10**400])
+def test_what_is_no_number(odd):
+    assert math.isnan(text_files.number(odd))
+    assert text_files.number(" 1e3") == 1000
 
 
 def test_names_and_fields_make_a_row():
