@@ -51,7 +51,8 @@ def test_all_kinds_of_files_say_the_same(tmp_path, name, caplog):
 
 
 def test_a_word_that_is_a_number_sign_is_no_comment(tmp_path):
-    examples = read(tmp_path / "x", "#\tO\n#tag\tB-A\n")
+    examples = read(tmp_path / "x", "\n-DOCSTART- O\n#\tO\n#tag\tB-A\n")
+    assert examples[0].guid.key == {"line": 3}
     assert found_in(examples) == ([["#", "#tag"]], [("O", "B-A")])
 
 

@@ -70,7 +70,7 @@ def make_assembler(folder, units, **changes):
         tokens = [i.first + i.second for i in unit]
         ends = np.cumsum([len(t) for t in tokens], dtype=int)
         rows = [
-            (i.key, end - len(t), len(i.first), len(i.second), i.label, 0, 0)
+            (i.key, end - len(t), len(i.first), len(i.second), i.label, 0, end)
             for i, t, end in zip(unit, tokens, ends.tolist(), strict=True)
         ]
         built = instances.Built(
@@ -92,15 +92,24 @@ def make_assembler(folder, units, **changes):
     )
 
 
-def plain_values(instance):
-    """The features of one instance before masking."""
-    ids = [CLS, *instance.first, SEP]
+def plain_values(instance, bits=0):
+    """The features of one instance before masking.
+
+    With a bit below the id, that says where words start.
+    """
+    ids = [CLS << bits, *instance.first, SEP << bits]
     segments = [0] * len(ids)
     if instance.second:
-        ids += [*instance.second, SEP]
+        ids += [*instance.second, SEP << bits]
         segments += [1] * (len(instance.second) + 1)
     padding = [0] * (LENGTH - len(ids))
+    tokens, ids = ids, [i >> bits for i in ids]
     starts = [int(VOCABULARY.boundaries[i]) for i in ids]
+    if bits:
+        starts = [
+            int(i in (CLS, SEP) or token & 1)
+            for i, token in zip(ids, tokens, strict=True)
+        ]
     return {
         "input_ids": ids + padding,
         "input_mask": [1] * len(ids) + padding,
@@ -160,16 +169,20 @@ def test_records_stand_in_the_order_of_the_keys(
     assert len(wanted) == sum(part.num_records for part in parts)
 
 
-def test_records_for_masking_in_training(tmp_path):
+@pytest.mark.parametrize("bits", [0, 1])
+def test_records_for_masking_in_training(tmp_path, bits):
     """One segment has two markers, also beside pairs, and says so."""
     layout = layouts.without_masks(LAYOUT)
     units = draw(3)
     alone = {"second": [], "label": layouts.NO_LABEL}
     units[0] = [dataclasses.replace(i, **alone) for i in units[0]]
-    assembler = make_assembler(tmp_path, units, masker=None, layout=layout)
+    assembler = make_assembler(
+        tmp_path, units, masker=None, layout=layout, mark_bits=bits
+    )
     parts = assemble.make_parts(assembler.counts)
     encoded = [assembler.encode(part) for part in parts]
-    wanted = framed(layout, map(plain_values, ordered(units)))
+    rows = [plain_values(instance, bits) for instance in ordered(units)]
+    wanted = framed(layout, rows)
     assert b"".join(e.framed for e in encoded) == b"".join(wanted)
     assert sum(e.counts["unlabelled"] for e in encoded) == len(units[0])
     labels = [i.label for i in units[1]]
@@ -177,13 +190,34 @@ def test_records_for_masking_in_training(tmp_path):
 
 
 def test_markers_count_as_tokens_of_passages(tmp_path):
+    """Records have pieces and their marks, of the first segment."""
     layout, units = layouts.passage_layout(LENGTH), draw(3)
+    rows = {}
+    for unit in units:
+        end = 0  # Stands for the document, see `make_assembler`.
+        for number, one in enumerate(unit):
+            first = [piece * 37 for piece in one.first]
+            unit[number] = dataclasses.replace(one, first=first)
+            end += len(first) + len(one.second)
+            padding = [0] * (LENGTH - 2 - len(first))
+            rows[one.key] = {
+                "tokens": [piece >> marks.BITS for piece in first] + padding,
+                "marks": [piece % 2**marks.BITS for piece in first] + padding,
+                "document": end,
+            }
     assembler = make_assembler(
         tmp_path, units, mark_bits=marks.BITS, layout=layout
     )
     parts = assemble.make_parts(assembler.counts)
-    found = sum(assembler.encode(part).counts["tokens"] for part in parts)
+    encoded = [assembler.encode(part) for part in parts]
+    found = sum(part.counts["tokens"] for part in encoded)
     assert found == sum(len(i.first) + 2 for i in sum(units, []))
+    values = {
+        name: np.array([rows[key][name] for key in sorted(rows)])
+        for name in ("tokens", "marks", "document")
+    }
+    wanted = tfrecord.frame_batch(tfrecord.encode_batch(layout, values))
+    assert b"".join(part.framed for part in encoded) == b"".join(wanted)
 
 
 def test_an_empty_part_has_counts_all_the_same(tmp_path):

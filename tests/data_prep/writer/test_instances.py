@@ -65,9 +65,10 @@ def expected(corpus, documents, passes, options=OPTIONS):
                     part.tokens[part.begin : part.end].tolist()
                     for part in (pair.first, pair.second)
                 )
-                found.append((key, *segments, pair.label, pair.single_sentence))
+                facts = pair.label, pair.single_sentence, document
+                found.append((key, *segments, *facts))
                 counts["tokens_cut"] += pair.tokens_cut
-    sizes = [len(one) + len(other) for _, one, other, _, _ in found]
+    sizes = [len(one) + len(other) for _, one, other, *_ in found]
     counts["tokens_paired"] = sum(sizes) + counts["tokens_cut"]
     return sorted(found), counts
 
@@ -88,6 +89,7 @@ def unpack(rows, tokens):
                 *(part.tolist() for part in parts),
                 int(row["label"]),
                 bool(row["single_sentence"]),
+                int(row["document"]),
             )
         )
     return found
@@ -113,7 +115,7 @@ def test_instances_of_a_unit(corpus, unit, documents):
         assert counts["unused_chunks"] and counts["tokens_cut"]
     assert built.tokens.dtype == np.uint16
     # One behind the other, without gaps.
-    lengths = [len(one) + len(other) for _, one, other, _, _ in wanted]
+    lengths = [len(one) + len(other) for _, one, other, *_ in wanted]
     assert built.rows["begin"].tolist() == [0, *np.cumsum(lengths)[:-1]]
     assert len(built.tokens) == sum(lengths)
 

@@ -135,6 +135,10 @@ def test_random_segments_need_another_document(changes, named):
         pairs = list(make_pairs(corpus, index, options, draws))
         random_ones = [p.second for p in pairs if p.label]
         assert random_ones and all(s == [30, 31] for s in random_ones)
+    draws = Prepared(0.5, *[0] * 11)  # Ten documents, and a sentence.
+    corpus = [[[3, 4, 5]], [[30, 31]]]
+    (pair,) = make_pairs(corpus, 0, RANDOM(128), draws)
+    assert (pair.second, draws.draws) == ([30, 31], [])
 
 
 def test_random_segments_do_not_keep_blocks_of_other_documents():
@@ -155,12 +159,14 @@ class Prepared:
 
     def __init__(self, *draws):
         self.draws = list(draws)
+        self.ranges = []
 
     def random(self):
         return self.draws.pop(0)
 
     def randint(self, first, last):
         draw = self.draws.pop(0)
+        self.ranges.append((first, last))
         assert first <= draw <= last
         return draw
 
@@ -204,6 +210,26 @@ def test_short_targets_have_their_probability(probability, draw, length):
         6 // length
     )
     assert not draws.draws
+    assert not short or draws.ranges[0] == (2, 125)
+
+
+def test_sequences_have_room_for_markers_and_tokens():
+    segment_pairs.PairOptions(4, sentence_objective="none")
+    segment_pairs.PairOptions(5)
+    with pytest.raises(errors.UserError, match="=4 is too small. .* need 5."):
+        segment_pairs.PairOptions(4)
+
+
+def test_the_original_has_a_name_for_nsp():
+    given = {"random_next_sentence": True}
+    for objective in (None, "nsp"):
+        options = segment_pairs.PairOptions(
+            128, sentence_objective=objective, **given
+        )
+        assert options.objective == "nsp"
+    assert segment_pairs.PairOptions(128).objective == "sop"
+    with pytest.raises(errors.UserError, match="objective=none contradict"):
+        segment_pairs.PairOptions(128, sentence_objective="none", **given)
 
 
 def truncate(first, second, limit, rng):

@@ -46,6 +46,15 @@ def test_quotation_marks_and_brackets_stay_with_their_sentence():
     assert found == ["他说：“好的。”", "我们走吧！", "（真的。）", "他来了。"]
 
 
+@pytest.mark.parametrize("size", [300, 301])
+def test_brackets_around_much_are_not_closed(size):
+    content = "Rain. " + "Y" * (size - 6)
+    text = f"So ({content}) it is. We go."
+    cut = ["So (Rain.", f"{content[6:]}) it is."]
+    first = cut if size > 300 else [text.removesuffix(" We go.")]
+    assert sentences.split_paragraph(text) == [*first, "We go."]
+
+
 @pytest.mark.parametrize(
     "paragraph, rules",
     [
@@ -65,6 +74,7 @@ def test_quotation_marks_and_brackets_stay_with_their_sentence():
         ("Слово in computer science", "ru"),
         ("Слово in a computer science", "ru"),
         ("Слово in the computer science", "en"),  # 5 of 20.
+        ("a" * 499 + "\u0434" * 900, "en"),  # Only 500 are looked at.
         ("12. 3. !", "en"),
         ("", "en"),
     ],

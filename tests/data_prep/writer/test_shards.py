@@ -61,6 +61,8 @@ def test_shards_have_equal_numbers_of_records(base, tmp_path):
     options = writing.run(base, output_file=str(tmp_path / "x"), num_shards=5)
     manifest = manifests.find(str(tmp_path / "x-00002-of-00005"))
     assert options.num_shards == len(manifest.shards) == 5
+    writing.run(base)
+    assert manifests.find(base.output_file).summary == manifest.summary
     sizes = [
         len(writing.read_file(tmp_path / name, 32, 5)["input_ids"])
         for name in manifest.shards

@@ -4,10 +4,10 @@ import pathlib
 import numpy as np
 import pytest
 
-from albert_tf.data import manifests
+from albert_tf.data import layouts, manifests, masking
 from albert_tf.text import tokenization
 from data_prep import create_pretraining_data
-from data_prep.writer import statistics
+from data_prep.writer import instances, statistics
 from tests.data_prep import writing
 
 
@@ -81,6 +81,38 @@ def test_summary_is_that_of_the_records(base, tmp_path):
     output = str(tmp_path / "again.tfrecord")
     writing.run(base, output_file=output, num_workers=2)
     assert manifests.find(output).summary == summary
+
+
+def test_counts_by_hand():
+    rows = np.zeros(4, instances.ROW)
+    rows["label"] = [1, layouts.NO_LABEL, 0, 1]
+    rows["first"], rows["second"] = [2, 3, 1, 4], [1, 0, 2, 1]
+    rows["single_sentence"] = [1, 0, 1, 1]
+    found = statistics.count(rows, np.array([6, 5, 6, 8]), 9)
+    assert statistics.to_json(found) == {
+        **{"instances": 4, "label_1": 2, "unlabelled": 1, "lone": 3},
+        **{"tokens": 25, "lengths": [0, 0, 0, 0, 0, 1, 2, 0, 1, 0]},
+        "segment_lengths": [1, 3, 2, 1, 1, 0, 0, 0, 0, 0],
+    }
+    masked = masking.MaskedBatch(
+        input_ids=np.array([[2, 4, 7, 4, 9], [2, 8, 6, 4, 3]]),
+        token_boundary=np.zeros([2, 5]),
+        positions=np.array([[1, 2, 3], [1, 0, 0]]),
+        labels=np.array([[5, 7, 4], [5, 0, 0]]),
+        counts=np.array([3, 1]),
+        run_lengths=np.array([0, 2, 1]),
+    )
+    found = statistics.count_masked(masked, mask_id=4)
+    assert statistics.to_json(found) == {
+        **{"predictions": 4, "masked": 2, "kept": 1},
+        **{"run_lengths": [0, 2, 1], "labels": [0, 0, 0, 0, 1, 2, 0, 1]},
+    }
+    short = {"labels": np.array([1, 2]), "kept": 3}
+    for one, other in ((found, short), (short, found)):
+        both = statistics.from_json(statistics.to_json(one))
+        both = statistics.to_json(statistics.add(both, other))
+        assert both["labels"] == [1, 2, 0, 0, 1, 2, 0, 1]
+        assert both["kept"] == 4 and both["run_lengths"] == [0, 2, 1]
 
 
 def test_summary_by_hand():

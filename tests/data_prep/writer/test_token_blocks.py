@@ -74,9 +74,16 @@ def test_lines_are_encoded_a_few_at_a_time(
     tiny_tokenizer, monkeypatch, lines_at_once
 ):
     lines = ["a dog in the rain", "", "it rains", "\u200b", "the dog"]
-    whole = token_blocks.tokenize(lines, tiny_tokenizer, {})
+    whole = token_blocks.tokenize(lines, tiny_tokenizer, {"lines_skipped": 7})
+    assert whole.facts["lines_skipped"] == 7
+    assert whole.facts["tokens"] == len(whole.tokens)
+    names = "documents", "sentences", "lines_without_pieces"
+    assert [whole.facts[name] for name in names] == [2, 3, 1]
+    assert whole.facts["unknown_pieces"] == (
+        (whole.tokens == tiny_tokenizer.unk_id).sum()
+    )
     monkeypatch.setattr(token_blocks, "_LINES_AT_ONCE", lines_at_once)
-    parts = token_blocks.tokenize(lines, tiny_tokenizer, {})
+    parts = token_blocks.tokenize(lines, tiny_tokenizer, {"lines_skipped": 7})
     for name in ("tokens", "sentence_ends", "document_ends"):
         expected, found = getattr(whole, name), getattr(parts, name)
         np.testing.assert_array_equal(found, expected)

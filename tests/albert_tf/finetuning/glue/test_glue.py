@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from albert_tf.common import errors
 from albert_tf.finetuning import packing
 from albert_tf.finetuning.glue import glue_data
 from tests.albert_tf.finetuning.glue import small_tasks
@@ -22,7 +23,9 @@ def test_features_fill_the_layout(tiny_tokenizer):
         glue_data.TextExample("a", "It rains.", "It is wet.", 1),
         glue_data.TextExample("b", "It rains."),
     ]
+    task.remarks = {}
     (batch,) = task.featurize(examples, "train")
+    assert not task.remarks
     assert {name: value.shape[1:] for name, value in batch.items()} == {
         feature.name: feature.shape for feature in task.layout("train")
     }
@@ -32,6 +35,14 @@ def test_features_fill_the_layout(tiny_tokenizer):
     assert batch["label_ids"].tolist() == [1, 0]
     assert batch["is_real_example"].tolist() == [1, 1]
     assert batch["segment_ids"][1].sum() == 0
+    # The first is one token too long for a shorter task.
+    needed = int(batch["input_mask"][0].sum())
+    for length, cut in ((needed, {}), (needed - 1, ["a"])):
+        task = small_tasks.make("rte", tiny_tokenizer, length)
+        task.remarks = {}
+        list(task.featurize(examples, "train"))
+        what = f"examples are longer than `max_seq_length={length}` and cut."
+        assert task.remarks == ({what: cut} if cut else {})
 
 
 def test_features_do_not_depend_on_the_batch(tiny_tokenizer):
@@ -58,6 +69,22 @@ def test_numbers_are_labels_of_a_regression(tiny_tokenizer):
     assert batch["label_ids"].tolist() == [pytest.approx(2.4), 0.0]
     (label,) = [f for f in task.layout("train") if f.name == "label_ids"]
     assert label.dtype == "float32"
+
+
+def test_right_and_predicted_labels_are_counted():
+    examples = [glue_data.TextExample("a", "x", "", n) for n in (0, 0, 1)]
+    outputs = {"logits": np.eye(2)[[0, 1, 1]]}
+    found = small_tasks.make("rte").confusion(outputs, examples)
+    assert found.labels == ("entailment", "not_entailment")
+    assert found.counts.tolist() == [[1, 1], [0, 1]]
+    assert small_tasks.make("sts-b").confusion(outputs, examples) is None
+
+
+def test_files_that_are_needed_have_paths(tmp_path):
+    paths = small_tasks.make("MNLI").sources(str(tmp_path))
+    assert [*paths] == ["train", "dev_matched", "test_matched"]
+    with pytest.raises(errors.UserError, match="`task_name=mnly` is not known"):
+        small_tasks.make("mnly")
 
 
 METRICS = {

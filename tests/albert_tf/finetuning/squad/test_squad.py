@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.data import parsing, tfrecord
+from albert_tf.data import lengths, parsing, tfrecord
 from albert_tf.finetuning import base, task_models
 from albert_tf.finetuning.squad import squad, squad_data, squad_features
 from albert_tf.model.network.encoder import AlbertModel
@@ -157,6 +157,7 @@ def test_prediction_files(make, questions, tmp_path):
     assert n_best["a"][0]["text"] == "the hill"
     results = (tmp_path / "predict_results.txt").read_text()
     assert "f1 = 100.0\n" in results
+    assert task.threshold == -7
 
 
 def predicted(task, outputs, questions):
@@ -215,11 +216,33 @@ def test_an_ensemble_averages(make, questions):
         assert both["null_score"] == pytest.approx(mean)
     task = make(squad_version="1.1")
     runs = [
-        {f"{e}_logits": n * np.ones(2) for e in ("start", "end")}
+        {"start_logits": n * np.ones(2), "end_logits": n * np.ones(2) + 5}
         for n in (1, 4)
     ]
-    for logits in task.combine(runs).values():
-        assert logits.tolist() == [2.5, 2.5]
+    found = {k: v.tolist() for k, v in task.combine(runs).items()}
+    assert found == {"start_logits": [2.5] * 2, "end_logits": [7.5] * 2}
+
+
+def test_outputs_for_each_token_and_the_shortest_batch(make):
+    task = make(squad_version="1.1")
+    assert set(task.output_widths) == {"start_logits", "end_logits"}
+    task = make(start_n_top=70, end_n_top=90)
+    assert task.output_widths == dict.fromkeys(
+        ("start_log_probs", "end_log_probs"), LENGTH
+    )
+    assert task.shortest == 90
+    assert make(start_n_top=1, end_n_top=1).shortest == lengths.SHORTEST
+
+
+def test_texts_alone_have_scores(make, questions):
+    found = make().score_texts(["the hill", "", "x", ""], questions)
+    assert (found["f1"], found["HasAns_f1"]) == (75, 50)
+    texts, answered = ["the hill", "x"], [questions[0], questions[2]]
+    task = make(squad_version="1.1")
+    found = task.score_texts(texts, answered)
+    assert found == {"exact_match": 50, "f1": 50}
+    task = make(squad_version="1.1", answer_units="characters")
+    assert task.score_texts(["hill", "x"], answered)["f1"] < 50
 
 
 # Reading.
