@@ -174,10 +174,11 @@ def _convert(settings: ConvertOptions) -> None:
             )
         if vocabulary.path:  # Parsed before anything is written.
             tokenization.load(vocabulary)
-        _WRITERS[settings.format](source, settings.to)
         folder = os.path.dirname(settings.to) or os.curdir
         if vocabulary.path and not run_folder.vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
+        # Last: if a disk is full, the command can be repeated.
+        _WRITERS[settings.format](source, settings.to)
     has_state = source.state and settings.format in _WRITERS
     logging.info(
         "Wrote %s (%s): %s with %d variables%s.",
@@ -362,13 +363,13 @@ def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
     files.make_folder(folder, "to")
-    run_folder.copy_vocabulary(vocabulary, folder)
     weights = huggingface.bfloat16_file(source.weights())
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
     files.write_together(
         {
             described: source.config.to_json().encode(),
             os.path.join(folder, huggingface.WEIGHTS_NAME): weights,
+            **run_folder.vocabulary_files(vocabulary, folder),
         }
     )
 

@@ -31,8 +31,8 @@ _OUTPUTS = frozenset(
         "to",
     }
 )
-# What stands beside a checkpoint or a vocabulary that an option names.
-_BESIDE = (".index", ".data-*")
+# What stands beside a checkpoint, records or a vocabulary that an option names.
+_BESIDE = (".index", ".data-*", ".manifest.json")
 _VOCABULARIES = ("spm_model_file", "vocab_file")
 
 

@@ -82,7 +82,6 @@ class RunPredictor:
                 f"`{name}={folder}`": run_folder.known_vocabularies(folder)
                 for name, folder in known.items()
             }
-            | run_folder.vocabulary_of(self._source.vocabulary)
         )
         vocabulary = tokenization.load(self._source.vocabulary)
         self.task = registry.make(options, vocabulary)

@@ -69,7 +69,16 @@ class Run:
         for name, path in vocabularies(self.folder).items():
             if name in named or not named:  # Not what a failed start left.
                 values[name] = path
-        return options.from_dict(tokenization.VocabularyOptions, values)
+        found = options.from_dict(tokenization.VocabularyOptions, values)
+        its = {self.vocab_sha256} if self.vocab_sha256 else set()
+        copy = f"the vocabulary {found.path}"
+        manifests.check_vocabularies(
+            {
+                f"the model in {self.folder}": its,
+                copy: set().union(*vocabulary_of(found).values()),
+            }
+        )
+        return found
 
 
 def folder_of(checkpoint: str) -> str:
@@ -201,7 +210,7 @@ def claim(
         {
             os.path.join(folder, OPTIONS_NAME): text.encode(),
             os.path.join(folder, CONFIG_NAME): config.to_json().encode(),
-            **_vocabulary_files(vocabulary, folder),
+            **vocabulary_files(vocabulary, folder),
         }
     )
 
@@ -259,12 +268,12 @@ def copy_vocabulary(
         The name of the copy, one of `VOCABULARY_NAMES`; None without a
         vocabulary.
     """
-    contents = _vocabulary_files(vocabulary, folder)
+    contents = vocabulary_files(vocabulary, folder)
     files.write_together(contents)
     return next(map(os.path.basename, contents), None)
 
 
-def _vocabulary_files(
+def vocabulary_files(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> dict[str, bytes]:
     """Return path and content of a folder's copy of a vocabulary."""

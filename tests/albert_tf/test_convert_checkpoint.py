@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import pathlib
+import resource
 import shutil
 
 import numpy as np
@@ -326,6 +327,27 @@ def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf1")
     names = {path.name for path in (tmp_path / "to").iterdir()}
     assert names == {"albert_config.json"}
+
+
+@pytest.mark.parametrize(
+    ("format_", "largest"), [("tf1", 200_000), ("bfloat16", 10_000)]
+)
+def test_after_a_full_disk_the_same_command_works(
+    saved, tmp_path, tiny_vocab, format_, largest
+):
+    """The vocabulary does not fit, or the weights do not."""
+    words = vocabulary_of(tmp_path, 400)
+    if format_ == "tf1":
+        words = tokenization.VocabularyOptions(tiny_vocab)
+    given = saved("encoder")[0], tmp_path / "to" / "x", format_
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            convert(*given, vocabulary=words)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    convert(*given, vocabulary=words)
 
 
 @pytest.mark.parametrize("owner", ["run_options.json", "config.json"])

@@ -156,6 +156,12 @@ CASES = {
         "pretrained",
         run_dir="{here}/pretrained",
     ),
+    "teacher of another vocabulary": replaced(
+        "distill",
+        "pretrained/spm.model",
+        "pretrained",
+        teacher="{here}/pretrained",
+    ),
     "converted with another vocabulary": replaced(
         CONVERT, "spm.model", "spm.model", spm_model_file="{here}/spm.model"
     ),
