@@ -95,6 +95,24 @@ def test_what_may_never_end(reader_files, kind):
     assert check(*reader_files)
 
 
+@pytest.mark.parametrize(
+    "reader_files",
+    [
+        name
+        for name, reader in READERS.items()
+        if reader.damaged
+        and reader.source in ("huggingface", "sentences", "rte", "pretrained")
+    ],
+    indirect=True,
+)
+def test_no_link_leads_out_of_the_folder_of_a_model(reader_files, tmp_path):
+    _, _, damaged = reader_files
+    os.rename(damaged, tmp_path / "elsewhere")
+    damaged.symlink_to(tmp_path / "elsewhere")
+    said = check(*reader_files)
+    assert said and "outside of its folder" in said
+
+
 def note(damage, call):
     try:
         call()

@@ -160,7 +160,7 @@ def _length(folder: str) -> int | None:
 
 def _dense_size(folder: str) -> int:
     """Return the columns of a layer's output; only a linear one is allowed."""
-    path = os.path.join(folder, CONFIG_NAME)
+    path = files.in_folder(folder, CONFIG_NAME)
     values = _object(path)
     allowed: Mapping[str, Any] = {
         "activation_function": IDENTITY,
