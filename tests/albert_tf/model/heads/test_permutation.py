@@ -12,13 +12,17 @@ from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 
 LENGTH, MASK = 12, 4
+# Of two texts, what is asked for: position to rank.
+RANKS = {2: 2, 5: 0, 9: 1}, {4: 0, 6: 1}
 
 
-@pytest.fixture(params=["all", "attention"])
+@pytest.fixture(params=[("all", "relative"), ("attention", "buckets")])
 def model(small_config, request):
+    share, bias = request.param
     config = dataclasses.replace(
         small_config,
-        share=request.param,
+        share=share,
+        position_bias=bias,
         hidden_dropout_prob=0.0,
         attention_probs_dropout_prob=0.0,
     )
@@ -32,85 +36,89 @@ def make_model(config, **options):
     )
 
 
-def make_batch(ranks):
-    """One text; the pieces with a rank are asked for, the others open.
-
-    Args:
-        ranks: {position: rank}.
-    """
-    ids = np.random.default_rng(2).permutation(np.arange(5, 300))[None, :LENGTH]
-    orders, horizons = np.full([1, LENGTH], -1), np.zeros([1, LENGTH])
-    queries = ids.copy()
-    for place, rank in ranks.items():
-        orders[0, place] = horizons[0, place] = rank
-        queries[0, place] = MASK
+def make_batch():
+    """The pieces with a rank are asked for, the others open."""
+    ids = np.random.default_rng(2).permutation(np.arange(5, 300))
+    ids = ids[: 2 * LENGTH].reshape(2, LENGTH)
+    ranks, horizons = np.full([2, LENGTH], -1), np.zeros([2, LENGTH])
+    queries, positions = ids.copy(), np.zeros([2, 3])
+    for row, asked in enumerate(RANKS):
+        places = sorted(asked)
+        ranks[row, places] = [asked[place] for place in places]
+        horizons[row, places] = ranks[row, places]
+        queries[row, places] = MASK
+        positions[row, : len(places)] = places
     return passes.tensors(
         {
             "input_ids": ids,
-            "segment_ids": (np.arange(LENGTH) > 6)[None].astype(int),
+            "segment_ids": (np.arange(LENGTH) > [[6], [8]]).astype(int),
             "query_ids": queries,
-            "ranks": orders,
+            "ranks": ranks,
             "horizons": horizons,
-            "masked_lm_positions": np.array([sorted(ranks)]),
+            "masked_lm_positions": positions,
         }
     )
 
 
 @pytest.mark.parametrize("training", [False, True])
 def test_gradients_reach_exactly_what_comes_before(model, training):
-    """By the words; the last two are padding, which nothing sees."""
-    ranks = {2: 3, 5: 0, 6: 2, 9: 1}
-    batch = make_batch(ranks)
-    batch["ranks"] += tf.constant([[0] * (LENGTH - 2) + [2 * LENGTH] * 2])
-    visible = {*range(LENGTH - 2)} - ranks.keys()
-    for number, place in enumerate(sorted(ranks)):
+    """By the words; one is padding, and two, which nothing sees."""
+    batch = make_batch()
+    real = np.arange(LENGTH) < [[LENGTH - 1], [LENGTH - 2]]
+    batch["ranks"] += tf.constant(np.where(real, 0, 2 * LENGTH), tf.int32)
+    asked = [(row, p) for row, ranks in enumerate(RANKS) for p in sorted(ranks)]
+    for row, place in asked:
+        ranks = RANKS[row]
         with tf.GradientTape() as tape:
             logits = model(
                 batch, training=training, dropout_seed=tf.constant([1, 2])
-            )["masked_lm_logits"][0, number]
+            )["masked_lm_logits"][row, sorted(ranks).index(place)]
             # Other words only: the head has the table, too.
             loss = tf.reduce_sum(tf.sin(logits[300:]))
         table = model.encoder.embeddings.word_embeddings
         gradient = tf.convert_to_tensor(tape.gradient(loss, table)).numpy()
-        reached = np.abs(gradient[batch["input_ids"][0].numpy()]).max(-1) > 0
-        before = {p for p, rank in ranks.items() if rank < ranks[place]}
-        assert {*np.flatnonzero(reached)} == visible | before
+        reached = np.abs(gradient[batch["input_ids"].numpy()]).max(-1) > 0
+        expected = np.zeros_like(reached)
+        expected[row] = real[row]
+        later = [p for p, rank in ranks.items() if rank >= ranks[place]]
+        expected[row, later] = False
+        np.testing.assert_array_equal(reached, expected)
 
 
 @pytest.mark.parametrize("training", [False, True])
 def test_two_streams_are_one_with_the_queries_at_its_end(model, training):
     """Nothing sees the queries. Plain, and with the operations of training."""
-    ranks = {2: 3, 5: 0, 6: 2, 9: 1}
-    batch, places = make_batch(ranks), sorted(ranks)
+    batch = make_batch()
     two = model(batch, training=training, dropout_seed=tf.constant([1, 2]))
-    order = [ranks.get(place, -1) for place in range(LENGTH)]
-    mask = np.zeros([LENGTH + len(places)] * 2, np.int32)
-    for row, place in enumerate([*range(LENGTH), *places]):
-        for seen in range(LENGTH):
-            is_before = order[seen] < max(order[place], 0)
-            mask[row, seen] = is_before or row == seen
-    at = tf.constant([places])
+    at = batch["masked_lm_positions"]
+    places = tf.concat([[[*range(LENGTH)]] * 2, at], 1)
+    mask = np.zeros([2, LENGTH + 3, LENGTH + 3], np.int32)
+    for text, row, seen in np.ndindex(2, LENGTH + 3, LENGTH):
+        order, place = RANKS[text], int(places[text, row])
+        is_before = order.get(seen, -1) < order.get(place, 0)
+        mask[text, row, seen] = is_before or row == seen
     one = model.encoder(
         {
             "input_ids": tf.concat(
-                [batch["input_ids"], tf.fill(at.shape, MASK)], 1
+                [batch["input_ids"], tf.where(at > 0, MASK, 0)], 1
             ),
             "segment_ids": tf.gather(
-                batch["segment_ids"], [*range(LENGTH), *places], axis=1
+                batch["segment_ids"], places, batch_dims=1
             ),
-            "position_ids": tf.constant([[*range(LENGTH), *places]]),
-            "input_mask": tf.constant(mask[None]),
+            "position_ids": places,
+            "input_mask": tf.constant(mask),
         },
         training=training,
         dropout_seed=tf.constant([1, 2]),
     )["sequence_output"][:, LENGTH:]
-    np.testing.assert_allclose(
-        two["masked_lm_logits"], model.words.word_logits(one), atol=4e-7, rtol=0
-    )
+    found, expected = two["masked_lm_logits"], model.words.word_logits(one)
+    real = at > 0
+    np.testing.assert_allclose(found[real], expected[real], atol=4e-7, rtol=0)
 
 
 def test_both_streams_draw_dropout_of_their_own(small_config, monkeypatch):
     model = make_model(small_config)
+    assert {n.split("/")[0] for n in passes.head_of(model)} == {"plm"}
     seeds, embed = [], AlbertModel.embed
 
     def noted(self, inputs, seed):
@@ -119,7 +127,7 @@ def test_both_streams_draw_dropout_of_their_own(small_config, monkeypatch):
 
     monkeypatch.setattr(AlbertModel, "embed", noted)
     seed = tf.constant([1, 2])
-    model(make_batch({2: 0}), training=True, dropout_seed=seed)
+    model(make_batch(), training=True, dropout_seed=seed)
     expected = passes.fold(seed, 0), passes.fold(seed, 0, 2**28)
     assert seeds == [tuple(key.numpy()) for key in expected]
 
@@ -130,5 +138,5 @@ def test_recomputing_changes_no_number(small_config, share):
         small_config, share=share, position_bias="alibi"
     )
     passes.assert_recomputing_changes_nothing(
-        make_model, config, make_batch({2: 3, 5: 0, 6: 2}), "masked_lm_logits"
+        make_model, config, make_batch(), "masked_lm_logits"
     )

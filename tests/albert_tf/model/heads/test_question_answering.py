@@ -7,11 +7,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.model.heads import question_answering
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import initial_weights, passes
+from tests.reference import encoder as reference
 
 IDS = np.array([[2, 17, 30, 8, 40, 3], [2, 5, 6, 7, 3, 0]])
 P_MASK = np.array([[1, 1, 0, 0, 0, 1], [1, 0, 0, 0, 1, 1]])
@@ -40,19 +40,22 @@ def test_new_heads_start_from_a_truncated_normal(
     initial_weights.assert_initial(found, stddev)
 
 
-def test_logits_of_version_1_are_one_product(small_config):
-    model = make(question_answering.AlbertSquadV1, small_config)
-    outputs = model(IDS)
-    x = model.encoder(IDS)["sequence_output"].numpy().astype(np.float64)
+@pytest.mark.parametrize("arguments", [{}, passes.TRAINING])
+def test_logits_of_version_1_are_one_product(small_config, arguments):
+    config = dataclasses.replace(small_config, hidden_dropout_prob=0.2)
+    model = make(question_answering.AlbertSquadV1, config)
+    outputs = model(IDS, **arguments)
+    x = model.encoder(IDS, **arguments)["sequence_output"].numpy()
+    weights = passes.values(model)
     for row, name in enumerate(("start_logits", "end_logits")):
-        expected = x @ model.output_weights[row].numpy()
-        expected += model.output_bias[row].numpy()
+        expected = x @ weights["cls/squad/output_weights"][row]
+        expected += weights["cls/squad/output_bias"][row]
         passes.assert_close(outputs[name], expected)
 
 
 @pytest.fixture
 def version_2(small_config):
-    return make(question_answering.AlbertSquadV2, small_config, 2, 3)
+    return make(question_answering.AlbertSquadV2, small_config, 2, 3, 0.3)
 
 
 def test_search_takes_the_best_ends_of_the_best_starts(version_2):
@@ -77,35 +80,44 @@ def test_search_takes_the_best_ends_of_the_best_starts(version_2):
         passes.assert_close(found["cls_logits"], scores["cls_logits"])
 
 
-def test_no_answer_lies_outside_of_the_passage(version_2):
-    starts = tf.constant([2, 1])
-    outputs = version_2(
-        {"input_ids": IDS, "p_mask": P_MASK, "start_positions": starts}
-    )
-    for name in ("start_log_probs", "end_log_probs"):
-        probabilities = np.exp(outputs[name].numpy())
-        np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-5)
-        assert (probabilities[P_MASK == 1] == 0).all()
-        assert (probabilities[P_MASK == 0] > 0).all()
+def test_no_more_is_searched_than_there_are_positions(small_config):
+    model = make(question_answering.AlbertSquadV2, small_config)
+    assert model.dropout == 0.1
+    for length, top in ((4, 4), (6, 5)):
+        found = model(
+            {"input_ids": IDS[:, :length], "p_mask": P_MASK[:, :length]}
+        )
+        assert found["start_top_index"].shape == (2, top)
+        assert found["end_top_index"].shape == (2, top**2)
+
+
+def shares(scores, p_mask):
+    powers = np.where(p_mask, 0, np.exp(scores))
+    return powers / powers.sum(1, keepdims=True)
 
 
 @pytest.mark.parametrize("searches", [False, True])
-def test_squad_v2_drops_inside_the_answerability(version_2, searches):
+def test_training_of_version_2_equals_plain_numpy(version_2, searches):
+    """It drops inside the answerability; no answer lies outside of p_mask."""
     model, batch = version_2, passes.make_batch()
     x = model.encoder(batch, **passes.TRAINING)["sequence_output"].numpy()
-    weights = passes.values(model)
-    batch["p_mask"] = 1 - batch["segment_ids"]
+    plain = reference.Encoder(model.encoder.config, passes.values(model))
+    p_mask = batch["p_mask"] = 1 - batch["segment_ids"].numpy()
+    starts = shares(plain.dense(x, "start_logits/dense")[..., 0], p_mask)
+    both = np.concatenate([np.einsum("bs,bsh->bh", starts, x), x[:, 0]], 1)
+    hidden = np.tanh(plain.dense(both, "answer_class/dense_0"))
+    hidden = passes.drop(hidden, 0.3, passes.fold(passes.SEED, passes.HEAD, 1))
+    kernel = plain.weights["answer_class/dense_1/kernel"]
+    right = np.array([3, 4, 3])
     if not searches:
-        batch["start_positions"] = tf.constant([3, 4, 3])
-    scores = x @ weights["start_logits/dense/kernel"][:, 0]
-    scores = np.where(batch["p_mask"], -np.inf, scores)
-    powers = np.exp(scores - scores.max(1, keepdims=True))
-    shares = powers / powers.sum(1, keepdims=True)
-    both = np.concatenate([np.einsum("bs,bsh->bh", shares, x), x[:, 0]], 1)
-    hidden = np.tanh(
-        both @ weights["answer_class/dense_0/kernel"]
-        + weights["answer_class/dense_0/bias"]
-    )
-    hidden = passes.drop(hidden, 0.1, passes.fold(passes.SEED, passes.HEAD, 1))
-    expected = (hidden @ weights["answer_class/dense_1/kernel"])[:, 0]
-    passes.assert_close(model(batch, **passes.TRAINING)["cls_logits"], expected)
+        batch["start_positions"] = right
+    found = model(batch, **passes.TRAINING)
+    passes.assert_close(found["cls_logits"], (hidden @ kernel)[:, 0])
+    if searches:
+        return
+    begun = x[[0, 1, 2], right][:, None] + 0 * x
+    hidden = plain.dense(np.concatenate([x, begun], -1), "end_logits/dense_0")
+    hidden = plain.norm(np.tanh(hidden), "end_logits/LayerNorm")
+    ends = shares(plain.dense(hidden, "end_logits/dense_1")[..., 0], p_mask)
+    for name, expected in (("start", starts), ("end", ends)):
+        passes.assert_close(np.exp(found[f"{name}_log_probs"]), expected)
