@@ -67,19 +67,24 @@ def test_gradients_reach_exactly_what_comes_before(model, training):
     real = np.arange(LENGTH) < [[LENGTH - 1], [LENGTH - 2]]
     batch["ranks"] += tf.constant(np.where(real, 0, 2 * LENGTH), tf.int32)
     asked = [(row, p) for row, ranks in enumerate(RANKS) for p in sorted(ranks)]
-    for row, place in asked:
-        ranks = RANKS[row]
-        with tf.GradientTape() as tape:
-            logits = model(
-                batch, training=training, dropout_seed=tf.constant([1, 2])
-            )["masked_lm_logits"][row, sorted(ranks).index(place)]
-            # Other words only: the head has the table, too.
-            loss = tf.reduce_sum(tf.sin(logits[300:]))
-        table = model.encoder.embeddings.word_embeddings
+    with tf.GradientTape(persistent=True) as tape:
+        logits = model(
+            batch, training=training, dropout_seed=tf.constant([1, 2])
+        )["masked_lm_logits"]
+        # Other words only: the head has the table, too.
+        losses = [
+            tf.reduce_sum(
+                tf.sin(logits[row, sorted(RANKS[row]).index(p), 300:])
+            )
+            for row, p in asked
+        ]
+    table = model.encoder.embeddings.word_embeddings
+    for loss, (row, place) in zip(losses, asked, strict=True):
         gradient = tf.convert_to_tensor(tape.gradient(loss, table)).numpy()
         reached = np.abs(gradient[batch["input_ids"].numpy()]).max(-1) > 0
         expected = np.zeros_like(reached)
         expected[row] = real[row]
+        ranks = RANKS[row]
         later = [p for p, rank in ranks.items() if rank >= ranks[place]]
         expected[row, later] = False
         np.testing.assert_array_equal(reached, expected)
