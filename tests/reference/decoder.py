@@ -28,8 +28,10 @@ class Decoder(encoder.Encoder):
             scores = key[row, seen, columns] @ query[row, place, columns]
             powers = np.exp((scores - scores.max()) / size**0.5)
             shares = powers / powers.sum()
+            shares = self.drop(encoder.PROBABILITIES, 0, shares)
             context[row, place, columns] = shares @ value[row, seen, columns]
         y = self.dense(context, f"{scope}/{self.attention_output}")
+        y = self.drop(encoder.ATTENTION, 0, y)
         return self.norm(x + y, f"{scope}/{self.attention_norm}")
 
     def cross_scopes(self):

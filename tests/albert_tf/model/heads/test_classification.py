@@ -19,23 +19,38 @@ def test_new_head_starts_from_its_own_range(small_config):
 @pytest.mark.parametrize(("mean", "deviation"), [(0, 2), (3, 1), (3, 2)])
 def test_a_regression_is_multiplied_and_shifted(small_config, mean, deviation):
     encoder = AlbertModel(small_config)
-    model = classification.AlbertClassifier(encoder, 1, 0.1, mean, deviation)
+    model = classification.AlbertClassifier(encoder, 1, 0.3, mean, deviation)
+    assert model.dropout == 0.3
     passes.fill(model)
     x = tf.random.stateless_normal([5, 16], [1, 2])
     numbers = x @ tf.transpose(model.output_weights) + model.output_bias
     passes.assert_close(model.logits(x), deviation * numbers + mean, 1e-5)
 
 
-def test_a_tenth_of_the_pooled_output_is_dropped(small_config):
+def test_each_depth_drops_and_has_its_own_head(small_config):
+    """A tenth; texts that come together are as in rows of their own."""
     encoder = AlbertModel(
         dataclasses.replace(small_config, hidden_dropout_prob=0.2)
     )
-    model = passes.fill(classification.AlbertClassifier(encoder, 3))
+    model = classification.AlbertClassifier(encoder, 1)
+    model.add_exits((2,), own_heads=True)
+    passes.fill(model)
     batch = passes.make_batch()
+    last = model(batch, **passes.TRAINING)
     cls = tf.zeros([3, 1], tf.int32)
     below = encoder(batch, output_positions=cls, **passes.TRAINING)
-    key = passes.fold(passes.SEED, passes.HEAD, 1)
-    pooled = passes.drop(below["pooled_output"].numpy(), 0.1, key)
-    expected = pooled @ model.output_weights.numpy().T
-    expected += model.output_bias.numpy()
-    passes.assert_close(model(batch, **passes.TRAINING)["logits"], expected)
+    x = encoder.pooler(below["all_encoder_layers"][3][:, 0])
+    for use, (pooled, depth, found) in enumerate(
+        [(below["pooled_output"], 4, last), (x, 2, *last["exits"])], 1
+    ):
+        key = passes.fold(passes.SEED, passes.HEAD, use)
+        weights, bias = (v.numpy() for v in model.output_of(depth))
+        expected = passes.drop(pooled.numpy(), 0.1, key) @ weights.T + bias
+        passes.assert_close(found["logits"], expected)
+    pairs = {
+        name: tf.reshape(tf.tile(value, [2, 1]), [3, 2, 10])
+        for name, value in batch.items()
+    }
+    together = model(pairs)["logits"]
+    logits = tf.tile(model(batch)["logits"], [2, 1])
+    passes.assert_close(together, tf.reshape(logits, [3, 2]))

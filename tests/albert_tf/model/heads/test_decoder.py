@@ -7,6 +7,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.model import seeds
 from albert_tf.model.heads import decoder
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
@@ -26,17 +27,33 @@ def make_batch():
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_logits_equal_plain_numpy(small_config, training):
-    model, batch = make_model(small_config), make_batch()
-    plain = reference.Decoder(small_config, passes.values(model))
+def test_logits_equal_plain_numpy(small_config, training, monkeypatch):
+    """In training with a factor where dropout acts, and with its seeds."""
+    noted = []
+
+    def scaling(seed):
+        noted.append(None if seed is None else tuple(seed.numpy()))
+        return seeds.NO_DROPOUT if seed is None else passes.Scaling()
+
+    monkeypatch.setattr(seeds, "DropoutSeeds", scaling)
+    config = dataclasses.replace(small_config, **passes.RATES)
+    model, batch = make_model(config), make_batch()
+    drop = [passes.scale] if training else []
+    plain = reference.Decoder(config, passes.values(model), *drop)
     ids, mask, segments, targets = (
         batch[name].numpy()
         for name in ("input_ids", "input_mask", "segment_ids", "target_ids")
     )
     memory = plain.encode(ids, mask, segments)["sequence_output"]
     expected = plain.decode(targets, memory, mask)
-    found = model(batch, training=training)["target_logits"]
+    arguments = passes.TRAINING if training else {}
+    found = model(batch, **arguments)["target_logits"]
     passes.assert_close(found, expected, PARITY_ATOL)
+    if training:  # Embeddings, then each of the eight layers.
+        key = passes.fold(passes.SEED, 2**29)
+        assert noted[9:] == [
+            tuple(passes.fold(key, *[1] * n).numpy()) for n in range(9)
+        ]
 
 
 @pytest.mark.parametrize(

@@ -33,11 +33,17 @@ def checkpoint_with(names_and_shapes):
 @pytest.mark.parametrize("name", NAMES)
 def test_model_has_the_variables_of_the_checkpoint(small_config, name):
     saved = MODELS[name](AlbertModel(small_config))
-    model = from_checkpoint.make_model(
-        small_config, checkpoint_with(shapes(saved))
-    )
+    expected = shapes(saved)
+    if name in ("classifier", "tags"):  # Exits are left out.
+        saved.add_exits((1, 3), own_heads=True)
+    checkpoint = checkpoint_with(shapes(saved))
+    model = from_checkpoint.make_model(small_config, checkpoint)
     assert type(model) is type(saved)
-    assert shapes(model) == shapes(saved)
+    assert shapes(model) == expected
+    left_out = from_checkpoint.only_for_training(checkpoint)
+    assert left_out == shapes(saved).keys() - expected.keys()
+    is_pretrainer = name in ("pretraining", "masked words")
+    assert from_checkpoint.has_masked_lm(checkpoint) == is_pretrainer
 
 
 def test_a_projection_belongs_to_vectors_of_texts(small_config):
@@ -98,8 +104,13 @@ def test_heads_of_tasks_about_sentences_are_left_out(small_config, order):
 
 
 def test_unknown_head_is_refused(small_config):
-    names = {"bert/pooler/dense/bias": [16], "my_head/kernel": [16, 2]}
-    with pytest.raises(errors.UserError, match="no model of this.*: my_head"):
+    names = ["your_head/bias", "bert/pooler/dense/bias", "my_head/kernel"]
+    names = dict.fromkeys(names, [16])
+    with pytest.raises(
+        errors.UserError,
+        match=r"^model.ckpt-1 holds .*: my_head, your_head. Known heads are: "
+        "cls/predictions, cls/seq_relationship; cls/predictions; classifier;",
+    ):
         from_checkpoint.make_model(small_config, checkpoint_with(names))
 
 

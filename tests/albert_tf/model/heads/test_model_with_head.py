@@ -8,6 +8,7 @@ import tf_keras as keras
 from albert_tf.model.heads import (
     classification,
     embedding,
+    model_with_head,
     token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
@@ -88,6 +89,22 @@ def test_head_of_ones_own_reads_all_positions_or_those_it_names(
     passes.assert_close(few, tf.reduce_mean(expected, 1))
 
 
+def test_a_head_has_a_stream_of_dropout(small_config):
+    """In training, if it drops anything."""
+    x = tf.ones([3, 16])
+    for rate, training, expected in (
+        (0.25, True, passes.drop(x, 0.25, passes.fold(passes.SEED, 2**30, 1))),
+        (0.25, False, x),
+        (0.0, True, x),
+    ):
+        model = model_with_head.ModelWithHead(
+            AlbertModel(small_config), "head", rate
+        )
+        seed = passes.SEED if training and rate else None
+        dropout = model.head_dropout(training, seed)
+        passes.assert_close(dropout(x, 0.25), expected)
+
+
 @pytest.mark.parametrize(
     ("name", "own_heads"),
     [
@@ -118,11 +135,16 @@ def test_exits_answer_as_the_encoder_cut_there(name, own_heads):
     if own_heads:
         initial_weights.assert_initial(exits, 0.02)
     passes.fill(model)
-    found = model({"input_ids": ids}, training=True, dropout_seed=[1, 2])
+    inputs = {
+        "input_ids": ids,
+        "input_mask": np.where(ids == 3, 0, 1),
+        "segment_ids": np.broadcast_to([0, 0, 1, 1], ids.shape),
+    }
+    found = model(inputs, training=True, dropout_seed=[1, 2])
     answers = [*found.pop("exits"), found]
     for depth, answer in zip((1, 2, 3), answers, strict=True):
         encoder.depth = depth
-        expected = model({"input_ids": ids})
+        expected = model(inputs)
         passes.assert_close(answer, dict(expected), PARITY_ATOL)
         assert expected.keys() == answer.keys()  # No exits.
         if own_heads:

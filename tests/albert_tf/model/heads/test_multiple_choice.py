@@ -44,6 +44,7 @@ def questions():
 def test_scores_are_those_of_every_choice_alone(model, questions):
     scores = model(questions)["logits"]
     assert (scores.shape, scores.dtype) == ([3, 4], tf.float32)
+    assert model.scorer.dropout == 0.1
     for choice in range(4):
         alone = {k: v[:, choice] for k, v in questions.items()}
         pooled = model.encoder(alone)["pooled_output"].numpy()

@@ -13,8 +13,9 @@ REAL = np.array([1, 1, 0])  # The last example is padding.
 
 
 def model_of(logits):
-    """A model with these logits, which asks for nothing else."""
-    return lambda batch, training, dropout_seed: {"logits": tf.constant(logits)}
+    """A model with these logits, which bfloat16 holds exactly."""
+    logits = tf.cast(logits, tf.bfloat16)
+    return lambda batch, training, dropout_seed: {"logits": logits}
 
 
 @pytest.mark.parametrize("weights", [None, [7.0, 0.5, 3.0]])
@@ -47,25 +48,32 @@ def test_several_labels_have_binary_cross_entropies(weights):
             np.array([weights] * 3), labels[..., None], 2
         )
         counts = counts[..., 0]
+    objective = label_objectives.multi_label(weights)
     found = passes.compute(
-        label_objectives.multi_label(weights),
+        objective,
         model_of(LOGITS),
         {"label_ids": labels, "is_real_example": REAL},
     )
+    assert objective.losses == {"classification_loss": 1.0}
     pair = (losses * counts)[:2].sum(), counts[:2].sum()
     np.testing.assert_allclose(
         found["classification_loss"], pair, rtol=LOSS_RTOL
     )
 
 
-def test_numbers_have_a_squared_error():
+@pytest.mark.parametrize(
+    ("objective", "deviation"),
+    [(label_objectives.REGRESSION, 1), (label_objectives.regression(2.0), 2)],
+)
+def test_numbers_have_a_squared_error(objective, deviation):
     found = passes.compute(
-        label_objectives.REGRESSION,
+        objective,
         model_of(np.array([[2.5], [-1.0], [9.0]], "f4")),
         {"label_ids": np.array([1, 2, 3], "f4"), "is_real_example": REAL},
     )
-    assert found == {"regression_loss": [1.5**2 + 3**2, 2]}
-    assert label_objectives.REGRESSION.losses == {"regression_loss": 1.0}
+    expected = (1.5**2 + 3**2) / deviation**2
+    assert found == {"regression_loss": [expected, 2]}
+    assert objective.losses == {"regression_loss": 1.0}
 
 
 def test_tokens_without_a_label_do_not_count():
