@@ -6,6 +6,7 @@ optimization.py and lamb_optimizer.py; LAMB is You et al., arXiv 1904.00962.
 Muon, which the original does not have: see `muon`.
 """
 
+import dataclasses
 import functools
 import math
 import re
@@ -33,6 +34,7 @@ KERNEL = re.compile(r"(^|/)kernel\b")  # Also of replicas: kernel/replica_1:0.
 ENCODER = re.compile("bert/(?!pooler/)")
 
 
+@keras.saving.register_keras_serializable(package="albert_tf")
 class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
     """Linear warm-up from 0, then polynomial decay to 0 at the last step.
 
@@ -75,10 +77,15 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
 
     def get_config(self) -> dict[str, Any]:
         return {
-            "options": self._options,
+            "options": dataclasses.asdict(self._options),
             "num_train_steps": self._num_train_steps,
             "num_warmup_steps": self._num_warmup_steps,
         }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> "WarmupPolynomialDecay":
+        options = model_options.OptimizerOptions(**config["options"])
+        return cls(**{**config, "options": options})
 
 
 def is_excluded(variable: tf.Variable) -> bool:

@@ -66,6 +66,7 @@ START = {
     "layer/kernel": [[0.5, -1.5], [2.0, 0.25]],
     "layer/bias": [0.3, -0.2],
     "zero/kernel": [0.0, 0.0],
+    "layer_norm/gamma": [0.7, 1.2],
     # Trust ratios of about 30 and 0.001.
     "large/kernel": [80.0, -60.0],
     "small/kernel": [0.002, 0.003],
@@ -101,7 +102,7 @@ def expected_weights(name, adapts, corrected):
             m_scale, v_scale = 1 - 0.9**t, 1 - 0.999**t
         u = m / m_scale / (np.sqrt(v / v_scale) + 1e-6)
         ratio = 1.0
-        if "bias" not in name:
+        if name not in ("layer/bias", "layer_norm/gamma"):
             u = u + 0.01 * w
             norms = np.linalg.norm(w), np.linalg.norm(u)
             if adapts and all(norms):
@@ -155,8 +156,25 @@ def test_make_optimizer_follows_the_option():
         ("adamw", optimization.AdamW),
         ("muon", optimization.Muon),
     ):
-        options = model_options.OptimizerOptions(optimizer=name)
-        assert type(optimization.make_optimizer(options, 10, 2)) is kind
+        options = model_options.OptimizerOptions(
+            name, True, beta_2=0.98, learning_rate=1.0
+        )
+        optimizer = optimization.make_optimizer(
+            options, 10, 2, encoder_factor=0.5, precision="bfloat16"
+        )
+        assert type(optimizer) is kind
+        config = optimizer.get_config()
+        for one in (optimizer, kind.from_config(config)):
+            rates = [float(one.learning_rate_at(step)) for step in (1, 3)]
+            np.testing.assert_allclose(rates, [0.5, 0.7], rtol=RTOL)
+        del config["learning_rate"]
+        assert config == {
+            "bias_correction": True,
+            "encoder_factor": 0.5,
+            "beta_2": 0.98,
+            "name": name,
+            **({"precision": "bfloat16"} if name == "muon" else {}),
+        }
 
 
 def kernel_and_others():
@@ -177,14 +195,14 @@ def kernel_and_others():
 
 def test_muon_updates_kernels_and_leaves_the_rest_to_adamw():
     start, gradients = kernel_and_others()
-    optimizer = optimization.Muon(0.1)
+    optimizer = optimization.Muon(0.1, precision="bfloat16")
     found = after_updates(optimizer, start, gradients)
     others = after_updates(optimization.AdamW(0.1), start, gradients)
     name = "dense/kernel"
     momentum, w = tf.zeros([4, 6]), start[name]
     for values in gradients:
         gradient = tf.constant(0.5 * values[name], tf.float32)
-        update, momentum = muon.direction(gradient, momentum, tf.float32)
+        update, momentum = muon.direction(gradient, momentum, tf.bfloat16)
         w = w - 0.1 * (update + 0.01 * w)
     np.testing.assert_allclose(found.pop(name), w, atol=1e-5)
     others.pop(name)
@@ -202,6 +220,7 @@ def test_muon_skips_updates_that_are_not_finite():
         np.testing.assert_allclose(value, start[name], rtol=1e-6)
     for moment in (*optimizer.adam_m, *optimizer.adam_v):
         np.testing.assert_array_equal(moment, 0)
+    assert int(optimizer.iterations) == 1
 
 
 def test_muon_takes_the_kernels_of_a_model(small_config):
