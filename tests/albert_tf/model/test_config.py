@@ -16,8 +16,13 @@ def test_unknown_key_comes_with_a_suggestion_and_the_allowed_ones():
     message = str(error.value)
     assert "Unknown key 'hiden_size' in my.json" in message
     assert "Did you mean 'hidden_size'?" in message
-    for field in dataclasses.fields(AlbertConfig):
-        assert field.name in message
+    for name in (
+        *(f.name for f in dataclasses.fields(AlbertConfig)),
+        "gap_size",
+    ):
+        assert name in message
+    with pytest.raises(errors.UserError, match="'zq' in my.json. Allowed are"):
+        AlbertConfig.from_dict({"vocab_size": 10, "zq": 8}, "my.json")
 
 
 def test_historic_keys_are_accepted_and_one_is_required(small_config):
@@ -38,10 +43,19 @@ def test_historic_keys_are_accepted_and_one_is_required(small_config):
         ({"hidden_dropout_prob": 1}, "hidden_dropout_prob=1 is not below 1"),
         ({"initializer_range": -0.1}, "initializer_range=-0.1 is below 0"),
         ({"layer_norm_eps": 0}, "layer_norm_eps=0 is not above 0"),
-        ({"num_attention_heads": 3}, "hidden_size=16 is not a multiple of num"),
-        ({"num_hidden_groups": 5}, "num_hidden_groups=5 is more than num_hid"),
+        (
+            {"num_attention_heads": 3},
+            "hidden_size=16 is not a multiple of num_attention_heads=3",
+        ),
+        (
+            {"num_hidden_groups": 5},
+            "num_hidden_groups=5 is more than num_hidden_layers=4",
+        ),
         ({"share": "norm"}, "share='norm' is not known. Allowed are all, att"),
-        ({"share": "none", "num_hidden_groups": 2}, ".* contradict each other"),
+        (
+            {"share": "none", "num_hidden_groups": 2},
+            "share='none' and num_hidden_groups=2 contradict each other",
+        ),
         ({"float_group_index": 1}, "float_group_index=1 is not true or false"),
         ({"pooling": "first"}, ".*Allowed are cls, pair"),
         ({"position_bias": "t5"}, ".*Allowed are none, alibi, relative"),
@@ -226,18 +240,49 @@ def test_exits_are_some_depths_and_the_last(small_config):
 
 
 @pytest.mark.parametrize(
-    ("share", "groups", "words"),
+    ("share", "groups", "attentions", "feed_forwards", "words"),
     [
-        ("all", 1, "4 layers in 1 group(s) that share all parameters"),
-        ("all", 2, "4 layers in 2 group(s) that share all parameters"),
-        ("attention", 1, "4 layers in 1 group(s) that share attention param"),
-        ("ffn", 2, "4 layers in 2 group(s) that share feed-forward param"),
-        ("none", 1, "4 layers that share nothing"),
-        ("all", 4, "4 layers that share nothing"),
+        ("all", 1, "0000", "0000", "4 layers in 1 group(s) that share all p"),
+        ("all", 2, "0011", "0011", "4 layers in 2 group(s) that share all p"),
+        (
+            "attention",
+            2,
+            "0011",
+            "0123",
+            "4 layers in 2 group(s) that share at",
+        ),
+        ("ffn", 1, "0123", "0000", "4 layers in 1 group(s) that share feed-fo"),
+        ("none", 1, "0123", "0123", "4 layers that share nothing"),
+        ("none", 4, "0123", "0123", "4 layers that share nothing"),
+        ("all", 4, "0123", "0123", "4 layers that share nothing"),
     ],
 )
-def test_sharing_in_words(small_config, share, groups, words):
+def test_what_is_shared(
+    small_config, share, groups, attentions, feed_forwards, words
+):
     config = dataclasses.replace(
         small_config, share=share, num_hidden_groups=groups
     )
+    expected = zip(map(int, attentions), map(int, feed_forwards), strict=True)
+    assert config.layer_groups == [*expected]
     assert config.sharing.startswith(words)
+    one = dataclasses.replace(config, num_hidden_layers=1, num_hidden_groups=1)
+    assert one.sharing == "1 layer"
+
+
+def test_files_of_others_and_names_of_released_models_are_read(tmp_path):
+    assert AlbertConfig.from_json_file("albert_large_v2").hidden_size == 1024
+    bert = {"vocab_size": 9, "num_hidden_layers": 3}
+    for name, values, narrow, share in (
+        ("config", {"model_type": "albert"}, 128, "all"),
+        ("mine", {"ln_type": "postln", "embedding_size": 64}, 64, "all"),
+        ("bert_config", {}, 768, "none"),
+        ("mine", {"directionality": "bidi"}, 768, "none"),
+        ("bert_config", {"num_hidden_groups": 1}, 128, "all"),
+    ):
+        path = tmp_path / f"{name}.json"
+        path.write_text(json.dumps({**bert, **values}))
+        config = AlbertConfig.from_json_file(str(path))
+        assert config.num_hidden_layers == 3
+        assert (config.embedding_size, config.share) == (narrow, share), values
+        assert config.project_words_first == ("ln_type" in values)

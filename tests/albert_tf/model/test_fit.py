@@ -39,6 +39,7 @@ def test_a_vocabulary_has_as_many_pieces_as_the_model(tiny_vocab, small_config):
     )
     assert fit.load_tokenizer(options, with_sentinels, "the model")
     other = dataclasses.replace(config, vocab_size=loaded.vocab_size + 1)
-    message = f"spm_model_file=.* has {loaded.vocab_size} pieces, but the model"
+    count = loaded.vocab_size
+    message = f"spm_model_file=.* has {count} pieces, .* vocab_size {count + 1}"
     with pytest.raises(errors.UserError, match=message):
         fit.load_tokenizer(options, other, "the model")
