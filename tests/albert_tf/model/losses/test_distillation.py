@@ -17,13 +17,18 @@ REAL = np.array([1, 1, 1, 0])  # The last example is padding.
 
 
 def draw(*shape):
-    return np.random.default_rng(len(shape)).normal(size=shape).astype("f4")
+    """Numbers that bfloat16 holds exactly."""
+    x = np.random.default_rng(len(shape)).normal(size=shape)
+    return np.round(8 * x).astype("f4") / 8
 
 
 def model_of(**outputs):
     def model(batch, training, dropout_seed):
         assert not any(name.startswith("teacher_") for name in batch)
-        return {name: tf.constant(value) for name, value in outputs.items()}
+        return {
+            name: tf.cast(value, "bfloat16" if "logits" in name else "float32")
+            for name, value in outputs.items()
+        }
 
     return model
 
@@ -92,7 +97,7 @@ def test_numbers_and_answers_of_yes_or_no(name):
     shape = (4, 1) if name == "logits" else (4,)
     student, teacher = draw(*shape), draw(*shape)[::-1].copy()
     objective = distillation.soft_labels(
-        label_objectives.REGRESSION, [name], 1.0, 1.0
+        label_objectives.REGRESSION, [name], 1.0, 2.0
     )
     batch = {
         "label_ids": np.zeros(4, "f4"),
@@ -104,7 +109,7 @@ def test_numbers_and_answers_of_yes_or_no(name):
     expected = (student - teacher)[:3] ** 2
     if name == "cls_logits":
         two = [np.stack([np.zeros(4), x], -1) for x in (teacher, student)]
-        expected = divergence(*two)[:3]
+        expected = divergence(*two, 2.0)[:3]
     np.testing.assert_allclose(
         found["teacher_loss"], [expected.sum(), 3], rtol=LOSS_RTOL
     )

@@ -93,10 +93,24 @@ def test_parts_have_factors_weights_and_metrics_of_their_own():
     np.testing.assert_allclose(sums, expected, rtol=LOSS_RTOL)
 
 
+def test_examples_have_the_weight_1_and_padding_has_0():
+    objective = objectives.of_examples(
+        {"b": 0.5, "a": 2.0}, OBJECTIVE.of_outputs, ("c",), OBJECTIVE.forward
+    )
+    given = {**batch(), "is_real_example": tf.constant([1, 1, 0, 1])}
+    total = VALUES[[0, 1, 3]].sum()
+    sums = objective.stack(objective.weighted_sums(None, given))
+    np.testing.assert_array_equal(sums, [[3, 3], [total, 3], [2 * total, 3]])
+    assert (
+        objectives.of_examples({"a": 1.0}, OBJECTIVE.of_outputs).metrics == ()
+    )
+
+
 @pytest.mark.parametrize("seed, training", [(None, False), ([1, 2], True)])
 def test_model_is_trained_where_there_is_a_dropout_seed(seed, training):
     def model(batch, training, dropout_seed):
         return {"asked": (batch, training, dropout_seed)}
 
-    asked = objectives.outputs(model, "batch", seed)["asked"]
-    assert asked == ("batch", training, seed)
+    outputs, same = objectives.ask(model, "batch", seed)
+    assert outputs["asked"] == ("batch", training, seed)
+    assert same == "batch"

@@ -130,8 +130,11 @@ def test_each_task_counts_the_examples_that_it_has(small_config, batch):
         token_tasks=["capitalization"],
     )
     objective = pretraining_objective.make(
-        "sop,reordering,distance", token_objective="capitalization"
+        "sop,reordering,distance",
+        token_objective="capitalization",
+        token_factor=0.25,
     )
+    assert list(objective.losses.values()) == [1, 1, 1, 1, 0.25]
     starts = np.zeros(batch["input_ids"].shape, np.int32)
     starts[0, 1:4] = marks.WORD
     starts[0, 2] |= marks.UPPER

@@ -46,6 +46,7 @@ def test_losses_equal_plain_numpy(model, batch):
     }.items():
         expected = (values * real).sum(), real.sum()
         np.testing.assert_allclose(found[name], expected, rtol=LOSS_RTOL)
+    assert OBJECTIVE.losses["replaced_token_loss"] == 50
     # A logit of 0 says original.
     model.output_weights.assign(tf.zeros_like(model.output_weights))
     found = passes.compute(OBJECTIVE, model, batch)

@@ -1,6 +1,7 @@
 """What a generator puts into a text."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from albert_tf.model.losses import token_replacement
@@ -26,6 +27,26 @@ def test_wrong_pieces_count_as_replaced():
     )
     np.testing.assert_array_equal(ids, batch["input_ids"])
     np.testing.assert_array_equal(replaced, batch["input_ids"] == passes.MASK)
+
+
+@pytest.mark.parametrize("seed", [None, [7, 1]])
+def test_pieces_follow_the_seed_of_a_batch(seed):
+    """In evaluation there is none."""
+    batch = passes.tensors(passes.masked_batch()[0])
+    logits = tf.constant(
+        np.random.default_rng(5).normal(size=[4, 3, 400]), tf.float32
+    )
+    numbers = token_replacement._uniform(
+        tf.constant(seed or [0, 0]),
+        batch["input_ids"],
+        batch["masked_lm_positions"],
+    )
+    given = {**batch, "seed": tf.constant(seed)} if seed else batch
+    ids, _ = token_replacement.replace(given, logits)
+    found = tf.gather(ids, batch["masked_lm_positions"], batch_dims=1)
+    real = batch["masked_lm_weights"] > 0
+    expected = token_replacement._sample(logits, numbers)
+    np.testing.assert_array_equal(found[real], expected[real])
 
 
 def test_samples_have_the_generators_probabilities():

@@ -9,13 +9,13 @@ from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL, tiny_config
 
-HEADS = 8  # The largest number up to 12 that divides both 16 and 24.
+HEADS = 12  # The largest number up to 12 that divides both 24 and 48.
 
 
 @pytest.fixture(scope="module")
 def batch():
     real = np.array([1, 1, 0])  # The last example is padding.
-    vectors = np.full([3, 24], 24**-0.5, "f4")
+    vectors = np.full([3, 48], 48**-0.5, "f4")
     arrays = {name: x.numpy() for name, x in passes.make_batch().items()}
     return arrays | {
         "is_real_example": real,
@@ -29,13 +29,13 @@ def pair(request):
     configs = (
         tiny_config(
             num_hidden_layers=request.param,
-            hidden_size=16,
+            hidden_size=24,
             num_attention_heads=2,
         ),
-        tiny_config(num_hidden_layers=3, hidden_size=24, num_attention_heads=4),
+        tiny_config(num_hidden_layers=3, hidden_size=48, num_attention_heads=4),
     )
     student, teacher = map(AlbertModel, configs)
-    models = AlbertEmbedder(student, "mean", 24), AlbertEmbedder(teacher)
+    models = AlbertEmbedder(student, "mean", 48), AlbertEmbedder(teacher)
     return [passes.fill(model) for model in models]
 
 
