@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.execution import adaptive, serving
+from albert_tf.model.execution import adaptive
 from albert_tf.model.heads import classification
 from albert_tf.model.network import pooling
 from albert_tf.model.network.encoder import AlbertModel
@@ -125,25 +125,3 @@ def test_exits_that_agree_are_counted_in_a_row(patience, depth):
     rule = adaptive.Rule(patience)
     encoder = adaptive.AdaptiveEncoder(model.encoder, model, range(1, 7), rule)
     assert encoder({"input_ids": tf.constant([[2, 5, 3]])})["layers"] == depth
-
-
-def test_a_cut_encoder_is_that_of_fewer_layers():
-    """Also one that applies its only layer more often than the config says."""
-    batch = next(iter(batches()))
-    model = make_model().encoder
-    states = model(batch)["all_encoder_layers"]
-    config = model.config
-    for depth in (2, 7):
-        model.depth = depth
-        other = AlbertModel(tiny_config(num_hidden_layers=depth))
-        other.set_weights(model.get_weights())
-        found = serving.ServedEncoder(model)(batch, unpad=True)
-        passes.assert_close(
-            found["sequence_output"][:, 0],
-            other(batch)["sequence_output"][:, 0],
-            PARITY_ATOL,
-        )
-        passes.assert_close(model(batch), other(batch))
-    model.depth = 2
-    assert config.num_hidden_layers == EXITS[-1]
-    passes.assert_close(model(batch)["sequence_output"], states[1])

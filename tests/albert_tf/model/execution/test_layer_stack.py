@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.common import errors
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import tiny_config
@@ -85,10 +84,3 @@ def test_loop_returns_the_last_layer_only():
     model = AlbertModel(tiny_config(num_hidden_layers=3), loop_layers=True)
     assert len(model(batch)["all_encoder_layers"]) == 3
     assert len(model(batch, training=True)["all_encoder_layers"]) == 1
-
-
-def test_loop_is_refused_for_layers_of_their_own(small_config):
-    with pytest.raises(
-        errors.UserError, match="`loop_layers=True` .* in 2 group"
-    ):
-        AlbertModel(small_config, loop_layers=True)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.network import attention
+from albert_tf.model.network import attention, attention_bias, relative
 from tests.albert_tf.model import passes
 from tests.reference import encoder as reference
 
@@ -63,3 +63,17 @@ def test_a_learned_bias_gets_its_gradient(layer, shape):
         np.testing.assert_allclose(own, plain, atol=1e-5, rtol=1e-4)
     if shape[-1] != 1:  # The same for all keys: nothing changes.
         assert np.abs(found[0][0]).max() > 1e-2
+
+
+def test_a_relative_bias_is_that_of_the_layer(small_config):
+    config = dataclasses.replace(small_config, position_bias="relative")
+    layer = passes.fill(attention.Attention(config, "bert/x"), 0.3)
+    segments = tf.constant([[0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0]])
+    inputs = {"input_mask": tf.constant(MASK), "segment_ids": segments}
+    biases = attention_bias.biases(config, inputs)
+    query = normal(2, 2, 6, 8)
+    mask, own = layer.own_biases(query, biases)
+    assert mask is biases[0]
+    parts = layer.relative_position, layer.relative_segment
+    expected = relative.bias(query, *biases[1:], *parts)
+    np.testing.assert_array_equal(own, expected)

@@ -102,52 +102,6 @@ def test_variables_have_the_names_of_the_original(
     assert all(gradient is not None for gradient in gradients)
 
 
-def test_layers_may_skip_a_group_as_in_the_original(small_config):
-    config = dataclasses.replace(
-        small_config,
-        num_hidden_layers=22,
-        num_hidden_groups=22,
-        float_group_index=True,
-    )
-    groups = {
-        name.split("/")[3]
-        for name in passes.named(AlbertModel(config))
-        if name.startswith("bert/encoder/transformer")
-    }
-    assert groups == {f"group_{n}" for n in range(22) if n != 15}
-
-
-@pytest.mark.parametrize(
-    ("share", "attentions", "feed_forwards"),
-    [
-        ("all", "001122", "001122"),
-        ("attention", "001122", "012345"),
-        ("ffn", "012345", "001122"),
-    ],
-)
-def test_layers_apply_the_parameters_of_their_group(
-    small_config, share, attentions, feed_forwards
-):
-    """Six layers in three groups; each has two inner ones."""
-    config = dataclasses.replace(
-        small_config, share=share, num_hidden_layers=6, num_hidden_groups=3
-    )
-    layers = AlbertModel(config).transformer_layers
-    for part, groups in (
-        ("attention", attentions),
-        ("feed_forward", feed_forwards),
-    ):
-        found = [
-            getattr(layer, part).output_dense.kernel.name.split("/")[3:5]
-            for layer in layers
-        ]
-        assert found == [
-            [f"group_{group}", f"inner_group_{inner}"]
-            for group in groups
-            for inner in range(2)
-        ]
-
-
 # Outputs.
 
 
@@ -157,11 +111,13 @@ def test_layers_apply_the_parameters_of_their_group(
         {},
         {"embedding_size": 16},
         {"num_hidden_groups": 4},
+        {"num_hidden_layers": 2, "inner_group_num": 2},
     ],
 )
 def test_outputs_equal_plain_numpy(small_config, batch, changes):
     config = dataclasses.replace(
-        small_config, inner_group_num=1, initializer_range=0.1, **changes
+        small_config,
+        **{"inner_group_num": 1, "initializer_range": 0.1, **changes},
     )
     encoder = passes.fill(AlbertModel(config))
     plain = reference.Encoder(config, passes.values(encoder))
@@ -354,3 +310,26 @@ def test_other_global_policies_are_refused(policy, small_config):
         AlbertModel(small_config)
     with pytest.raises(errors.UserError, match="precision='half' is not known"):
         AlbertModel(small_config, precision="half")
+
+
+def test_loop_is_refused_for_layers_of_their_own(small_config):
+    with pytest.raises(
+        errors.UserError, match="`loop_layers=True` .* in 2 group"
+    ):
+        AlbertModel(small_config, loop_layers=True)
+
+
+def test_depth_and_dropout_may_be_changed(small_config, batch):
+    """A depth above that of the config repeats the last layer."""
+    config = dataclasses.replace(small_config, hidden_dropout_prob=0.25)
+    encoder = AlbertModel(config)
+    embedded = encoder(batch)["embedding_output"].numpy()
+    key = passes.fold(passes.SEED, 0, 1)
+    dropped = encoder(batch, **passes.TRAINING)["embedding_output"]
+    passes.assert_close(dropped, passes.drop(embedded, 0.25, key))
+    whole = encoder.transformer_layers
+    for depth in (2, 4, 7):
+        encoder.depth = depth
+        layers = encoder.transformer_layers
+        assert layers == (whole + whole[-2:] * 3)[: 2 * depth]
+        assert len(encoder(batch)["all_encoder_layers"]) == 2 * depth

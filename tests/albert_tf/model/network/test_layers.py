@@ -27,6 +27,7 @@ def test_dense_transforms_the_last_axis(training):
         x = generator.normal(size=shape)
         actual = dense(tf.constant(x, tf.float32), training=training)
         np.testing.assert_allclose(actual, x @ kernel + bias, atol=LAYER_ATOL)
+    assert dense(tf.cast(x, "bfloat16"), training=training).dtype == "bfloat16"
 
 
 @pytest.mark.parametrize("training", [False, True])
