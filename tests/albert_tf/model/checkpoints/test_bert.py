@@ -28,6 +28,17 @@ CONFIG = AlbertConfig(
     max_position_embeddings=8,
     share="none",
 )
+# The parts of a layer, Google's and ours.
+SCOPES = {
+    "attention/self/query": "attention_1/self/query",
+    "attention/self/key": "attention_1/self/key",
+    "attention/self/value": "attention_1/self/value",
+    "attention/output/dense": "attention_1/output/dense",
+    "attention/output/LayerNorm": "LayerNorm",
+    "intermediate/dense": "ffn_1/intermediate/dense",
+    "output/dense": "ffn_1/intermediate/output/dense",
+    "output/LayerNorm": "LayerNorm_1",
+}
 HEADS = {
     "BertModel": "encoder",
     "BertForPreTraining": "pretraining",
@@ -41,7 +52,7 @@ def google_values(weights):
     """The same weights under the names of Google's release."""
     renamed = {}
     for name, value in weights.items():
-        for theirs, ours in bert.SCOPES:
+        for theirs, ours in SCOPES.items():
             for layer in range(CONFIG.num_hidden_layers):
                 scope = bert.OUR_LAYER.format(group=layer) + ours + "/"
                 if name.startswith(scope):
@@ -59,7 +70,7 @@ def test_a_bert_is_written_as_one_and_read_again(tmp_path, architecture, kind):
     values = json.loads((tmp_path / "config.json").read_text())
     assert values["architectures"] == [architecture]
     assert values["model_type"] == "bert"
-    assert values["hidden_act"] == "gelu"
+    assert (values["hidden_act"], values["classifier_dropout"]) == ("gelu", 0.1)
     assert "embedding_size" not in values
     names = safetensors.numpy.load_file(tmp_path / "model.safetensors").keys()
     layer = "encoder.layer.2.attention.self.query.weight"
@@ -82,6 +93,7 @@ def test_google_s_checkpoints_are_read(tmp_path):
         or key == "max_position_embeddings"
     }
     theirs |= {"hidden_act": "gelu", "pooler_type": "first_token_transform"}
+    theirs |= {"directionality": "bidi"}
     theirs |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     for path in (tmp_path, tmp_path / "bert_model.ckpt"):
         (tmp_path / "bert_config.json").write_text(json.dumps(theirs))

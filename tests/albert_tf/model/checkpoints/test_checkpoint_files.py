@@ -1,5 +1,6 @@
 """Finding checkpoints, and TensorFlow's list of them."""
 
+import hashlib
 import os
 import pathlib
 import shutil
@@ -107,19 +108,26 @@ def test_all_checkpoints_of_a_killed_run_are_deleted_in_time(
     assert all(path.exists() for path in beside)
 
 
-@pytest.mark.parametrize(
-    ("options", "left"),
-    [({}, []), ({"best": False}, ["best"]), ({"numbered": False}, [4])],
-)
-def test_data_without_an_index_is_removed(tmp_path, options, left):
-    """TensorFlow deletes the index first."""
+@pytest.mark.parametrize("numbered", [True, False])
+@pytest.mark.parametrize("best", [True, False])
+def test_what_killed_saves_left_is_removed(tmp_path, numbered, best):
+    """TensorFlow deletes the index first; its list has another name first."""
     data = "model.ckpt-{}.data-00000-of-00001"
-    kept = ["model.ckpt-6.index", data.format(6)]
-    for name in (*kept, data.format(4), data.format("best")):
-        (tmp_path / name).touch()
-    checkpoint_files.remove_unfinished(str(tmp_path), **options)
-    left = map(data.format, left)
-    assert {p.name for p in tmp_path.iterdir()} == {*kept, *left}
+    kept = {"model.ckpt-6.index", data.format(6), "checkpoint.tmp1"}
+    of_numbers = {
+        data.format(4),
+        "model.ckpt-4_temp",
+        f"checkpoint.tmp{'0a' * 16}",
+    }
+    of_best = {data.format("best"), "model.ckpt-best_temp"}
+    for name in kept | of_numbers | of_best:
+        path = tmp_path / name
+        path.mkdir() if name.endswith("_temp") else path.touch()
+    checkpoint_files.remove_unfinished(
+        str(tmp_path), numbered=numbered, best=best
+    )
+    kept |= (set() if numbered else of_numbers) | (set() if best else of_best)
+    assert {p.name for p in tmp_path.iterdir()} == kept
 
 
 def test_list_of_nothing_in_its_folder_is_removed(tmp_path):
@@ -138,7 +146,8 @@ def test_list_of_nothing_in_its_folder_is_removed(tmp_path):
         ("x", "`checkpoint=.*`.*/x.index does not exist"),
         # Its list names one in another folder.
         ("run", "does not say which"),
-        ("several", "one of model.ckpt-5, model.ckpt-9 there"),
+        ("run/checkpoint", "`checkpoint=.*/run/checkpoint` is a file, but no"),
+        ("several", "one of a, b, c, d, model.ckpt-5 there"),
     ],
 )
 def test_what_names_no_checkpoint_is_an_error(tmp_path, path, message):
@@ -146,7 +155,8 @@ def test_what_names_no_checkpoint_is_an_error(tmp_path, path, message):
         (tmp_path / name).mkdir()
     for name in ("", "several/"):
         (tmp_path / f"{name}model.ckpt-5.index").touch()
-    (tmp_path / "several" / "model.ckpt-9.index").touch()
+    for name in "dacbz":
+        (tmp_path / "several" / f"{name}.index").touch()
     (tmp_path / "several" / "checkpoint").write_bytes(b"\xff\xfe")
     (tmp_path / "run" / "checkpoint").write_text(
         f'model_checkpoint_path: "{tmp_path}/model.ckpt-5"\n'
@@ -182,3 +192,16 @@ def test_explanations_have_no_names_of_operations():
         None, None, "{{function_node __wrapped__X}} No space left [Op:SaveV2]"
     )
     assert checkpoint_files.explain(error) == "No space left"
+    message = str(checkpoint_files.not_written("x", error))
+    assert message.startswith("Cannot write x: No space left. Make room")
+
+
+def test_fingerprints_are_hashes_of_weights(tmp_path):
+    def sha256(path):
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+
+    index = pathlib.Path(f"{RECORDED}.index")
+    assert checkpoint_files.fingerprint(RECORDED) == sha256(index)
+    folder = FIXTURES / "huggingface_tiny"
+    found = checkpoint_files.fingerprint(str(folder))
+    assert found == sha256(folder / "model.safetensors")

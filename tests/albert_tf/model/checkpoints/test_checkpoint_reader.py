@@ -28,6 +28,8 @@ def test_damaged_index_is_an_error(tmp_path):
         ("output_weights", "classifier"),
         ("output_bias", "classifier"),
         ("answer_class/dense_0/bias", "squad_v2"),
+        ("start_logits/dense/bias", "squad_v2"),
+        ("end_logits/dense_0/bias", "squad_v2"),
     ],
 )
 def test_part_of(name, part):
@@ -41,12 +43,31 @@ def test_state_of_another_adam_is_left_out(tmp_path):
     names += "iteration current_learning_rate learning_rate pace".split()
     names += "skipped skipped_in_row good_in_row loss_scale elapsed".split()
     names += ["save_counter"]
-    values = dict.fromkeys(names, np.zeros(2, np.float32))
+    values = {n: np.full(2, i, "f4") for i, n in enumerate(names)}
     prefix = tf1_checkpoints.write(tmp_path / "x.ckpt", values)
     checkpoint = checkpoint_reader.read(prefix)
     assert checkpoint.shapes == {name: [2]}
     moments = {f"{name}/adam_v", f"{name}/adam_m"}
     assert checkpoint.state == {*moments, "global_step"}
+    for ours, theirs in (
+        (name, f"module/{name}"),
+        (f"{name}/adam_v", f"adam_v/{name}"),
+        (f"{name}/adam_m", f"{name}/lamb_m"),
+        ("global_step", "iteration"),
+    ):
+        np.testing.assert_array_equal(
+            checkpoint.load([ours])[ours], values[theirs]
+        )
+    # Of the config files beside it ours counts first, and only if it is one.
+    assert checkpoint.config is None
+    for file, text, size in (
+        ("bert_config.json", '{"vocab_size": 8}', 8),
+        ("albert_config.json", '{"vocab_size": 7}', 7),
+    ):
+        (tmp_path / file).write_text(text)
+        assert checkpoint_reader.config_beside(prefix).vocab_size == size
+    (tmp_path / "albert_config.json").write_text("{")
+    assert checkpoint_reader.config_beside(prefix) is None
 
 
 def test_config_of_a_hugging_face_folder_is_its_own(tmp_path):

@@ -177,7 +177,10 @@ def test_every_weight_is_written_under_its_name(tmp_path, architecture):
     if architecture != "AlbertModel":
         pairs = {ours: f"albert.{theirs}" for ours, theirs in pairs.items()}
     pairs |= HEADS[architecture]
-    assert config_of(tmp_path)["architectures"] == [architecture]
+    config = config_of(tmp_path)
+    assert config["architectures"] == [architecture]
+    labels = {"classifier": 3, "tags": 4}.get(ARCHITECTURES[architecture], 0)
+    assert len(config.get("id2label", [])) == labels
     tensors = tensors_of(tmp_path)
     assert sorted(tensors) == sorted(pairs.values())
     passes.assert_same(huggingface.read_weights(str(tmp_path)), weights)
@@ -426,8 +429,11 @@ NORM = "bert/encoder/transformer/group_1/inner_group_1/LayerNorm/beta"
         (lambda w: w.update({"end_logits/dense_1/bias": 0}), "with just"),
         (lambda w: w.update(output_weights=0), "with just"),
         (lambda w: w.pop("cls/seq_relationship/output_bias"), "with just"),
-        (lambda w: w.pop(NORM), "do not fit the config"),
-        (lambda w: w.update({"bert/more": 0}), "do not fit the config"),
+        (lambda w: w.pop(NORM), f"do not fit the config: {NORM} on one side"),
+        (
+            lambda w: w.update({f"bert/{n}": 0 for n in "cab"}),
+            "do not fit the config: bert/a, bert/b, bert/c on one side",
+        ),
     ],
     ids=["squad_v2", "two_models", "half_a_head", "less", "more"],
 )

@@ -3,6 +3,7 @@
 import pytest
 
 from albert_tf.model.checkpoints import huggingface_names
+from tests.albert_tf.model.checkpoints import test_bert, test_huggingface
 
 
 @pytest.mark.parametrize("family", huggingface_names.FAMILIES.values())
@@ -15,6 +16,34 @@ def test_every_name_is_there_once(family):
         assert len(set(known.values())) == len(known) == len(ours) - 2
         head = "cls/tags/" if is_of_tokens else ""
         assert known["classifier.weight"] == f"{head}output_weights"
+
+
+def test_names_are_those_of_transformers():
+    """The tables are in the tests of what uses them."""
+    albert = dict(huggingface_names.ALBERT.pairs(2, 2))
+    berts = dict(huggingface_names.BERT.pairs(3, 1))
+    for ours, theirs in test_huggingface.SCOPES.items():
+        kernel = "gamma" if "LayerNorm" in ours else "kernel"
+        assert albert[f"{ours}/{kernel}"] == f"albert.{theirs}.weight"
+    for theirs, ours in test_bert.SCOPES.items():
+        kernel = "gamma" if "LayerNorm" in ours else "kernel"
+        name = f"bert.encoder.layer.2.{theirs.replace('/', '.')}.weight"
+        group = "bert/encoder/transformer/group_2/inner_group_0"
+        assert berts[f"{group}/{ours}/{kernel}"] == name
+    heads = [
+        p for rows in test_huggingface.HEADS.values() for p in rows.items()
+    ]
+    assert {*heads} < {*albert.items()}
+    for ours, theirs in (
+        ("bert/pooler/dense/kernel", "bert.pooler.dense.weight"),
+        ("cls/predictions/output_bias", "cls.predictions.bias"),
+        ("cls/seq_relationship/output_bias", "cls.seq_relationship.bias"),
+        (
+            "cls/predictions/transform/LayerNorm/beta",
+            "cls.predictions.transform.LayerNorm.bias",
+        ),
+    ):
+        assert berts[ours] == theirs
 
 
 @pytest.mark.parametrize(

@@ -372,9 +372,15 @@ def test_weights_are_finite_float32_numbers(
     prefix = tf1_checkpoints.write(tmp_path / "x", values)
     encoder = AlbertModel(recorded_config)
     before = passes.values(encoder)
-    with pytest.raises(errors.UserError, match=f"{name}.* {message}"):
-        restoring.restore(encoder, prefix)
+    for refuse in (
+        lambda: restoring.restore(encoder, prefix),
+        lambda: restoring.require_numbers(prefix),
+    ):
+        with pytest.raises(errors.UserError, match=f"x` .* {name}.* {message}"):
+            refuse()
     assert_same_values(encoder, before)
+    values = {**recorded_values(), "cls/predictions/output_bias": value}
+    restoring.require_numbers(tf1_checkpoints.write(tmp_path / "x", values))
 
 
 def test_groups_come_from_a_checkpoint_with_one_only():
@@ -408,7 +414,9 @@ def moments_of(optimizer, variables):
     }
 
 
-def test_moments_and_step_of_the_original_are_restored(recorded_config):
+def test_moments_and_step_of_the_original_are_restored(
+    recorded_config, tmp_path
+):
     path = RECORDED.removesuffix("0") + "8"
     model = pretraining.AlbertPretrainer(AlbertModel(recorded_config))
     optimizer = optimizer_of(model)
@@ -419,6 +427,22 @@ def test_moments_and_step_of_the_original_are_restored(recorded_config):
     for name, value in moments_of(optimizer, variables).items():
         np.testing.assert_array_equal(value, stored[name])
         assert value.any(), name
+    wrong = f"{checkpoint_reader.name_of(variables[1])}/adam_v"
+    for change, message in (
+        (
+            {wrong: np.zeros([3], "f4")},
+            rf"x` holds {wrong} as \(3,\), the model",
+        ),
+        (
+            {wrong: None},
+            f"x` lacks 1 values of the optimizer state, .* {wrong}",
+        ),
+        ({wrong: None, "global_step": None}, "lacks 2 values .* bert/"),
+    ):
+        kept = {n: v for n, v in {**stored, **change}.items() if v is not None}
+        prefix = tf1_checkpoints.write(tmp_path / "x", kept)
+        with pytest.raises(errors.UserError, match=message):
+            restoring.restore_optimizer(optimizer, variables, prefix)
 
 
 def test_moments_of_muon_are_for_muon_only(pretrainer, tmp_path):
