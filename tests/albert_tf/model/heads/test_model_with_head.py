@@ -5,6 +5,7 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.model import seeds
 from albert_tf.model.heads import (
     classification,
     embedding,
@@ -91,18 +92,14 @@ def test_head_of_ones_own_reads_all_positions_or_those_it_names(
 
 def test_a_head_has_a_stream_of_dropout(small_config):
     """In training, if it drops anything."""
-    x = tf.ones([3, 16])
-    for rate, training, expected in (
-        (0.25, True, passes.drop(x, 0.25, passes.fold(passes.SEED, 2**30, 1))),
-        (0.25, False, x),
-        (0.0, True, x),
-    ):
-        model = model_with_head.ModelWithHead(
-            AlbertModel(small_config), "head", rate
-        )
-        seed = passes.SEED if training and rate else None
-        dropout = model.head_dropout(training, seed)
-        passes.assert_close(dropout(x, 0.25), expected)
+    model = model_with_head.ModelWithHead(AlbertModel(small_config), "x", 0.25)
+    ones = tf.ones([3, 16])
+    dropped = model.head_dropout(True, passes.SEED)(ones, 0.25)
+    key = passes.fold(passes.SEED, 2**30, 1)
+    passes.assert_close(dropped, passes.drop(ones, 0.25, key))
+    assert model.head_dropout(False, None) is seeds.NO_DROPOUT
+    model.dropout = 0.0
+    assert model.head_dropout(True, None) is seeds.NO_DROPOUT
 
 
 @pytest.mark.parametrize(

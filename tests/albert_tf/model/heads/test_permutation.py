@@ -140,7 +140,11 @@ def test_both_streams_draw_dropout_of_their_own(small_config, monkeypatch):
 @pytest.mark.parametrize("share", ["all", "attention"])
 def test_recomputing_changes_no_number(small_config, share):
     config = dataclasses.replace(
-        small_config, share=share, position_bias="alibi"
+        small_config,
+        share=share,
+        position_bias="alibi",
+        num_hidden_layers=2,
+        num_hidden_groups=1,
     )
     passes.assert_recomputing_changes_nothing(
         make_model, config, make_batch(), "masked_lm_logits"
