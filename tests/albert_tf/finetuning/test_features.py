@@ -14,7 +14,7 @@ import pytest
 from albert_tf.common import errors, files, parallel
 from albert_tf.data import inputs
 from albert_tf.finetuning import features, race
-from albert_tf.finetuning.glue import glue, glue_data, glue_tasks
+from albert_tf.finetuning.glue import glue, glue_data
 from albert_tf.text import tokenization
 from data_prep import train_sentencepiece
 
@@ -263,37 +263,6 @@ def test_whatever_records_follow_from_makes_another_file(
     turned = records(made.path, tiny_tokenizer)
     np.testing.assert_equal(turned["input_ids"], plain["input_ids"][::-1])
     assert len(set(paths)) == len(paths)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"labels": ("not_entailment", "entailment")},
-        {"splits": {"dev": glue_tasks.Split("RTE/dev.tsv", 4, 2, 1, 3)}},
-    ],
-)
-def test_other_labels_or_columns_make_another_file(
-    tmp_path, tiny_tokenizer, monkeypatch, changes
-):
-    """As happens while somebody writes a task of their own."""
-    first = make(tmp_path, tiny_tokenizer)
-    layout = dataclasses.replace(glue_tasks.TASKS["rte"], **changes)
-    monkeypatch.setitem(glue_tasks.TASKS, "rte", layout)
-    second = make(tmp_path, tiny_tokenizer)
-    assert first != second
-    one, other = (records(path, tiny_tokenizer) for path in (first, second))
-    if "labels" in changes:
-        assert (one["label_ids"] == [0, 1]).all()
-        assert (other["label_ids"] == [1, 0]).all()
-        np.testing.assert_array_equal(one["input_ids"], other["input_ids"])
-        return
-    for batch, seconds in (
-        (one, ("It is wet.", "We go.")),
-        (other, ("It rains.", "We stay.")),
-    ):
-        pieces = [len(tiny_tokenizer.encode(text)) for text in seconds]
-        sums = batch["segment_ids"].sum(-1)
-        assert sums.tolist() == [count + 1 for count in pieces]
 
 
 def test_same_data_elsewhere_is_the_same(tmp_path, tiny_tokenizer):

@@ -77,18 +77,6 @@ def test_a_wrong_separator_and_single_examples_are_told(tmp_path, caplog):
     assert "2 labels have one example each" in caplog.text
 
 
-def test_options_of_several_labels_only():
-    for changes, message in (
-        ({"multi_label": False, "label_separator": ";"}, "with `multi_label`"),
-        ({"multi_label": False, "label_thresholds": "one"}, "multi_label"),
-        ({"label_separator": ""}, "is empty"),
-        ({"best_score": "matthew_corr"}, "Use micro_f1 or macro_f1"),
-        ({"multi_label": False, "best_score": "micro_f1"}, "Use accuracy or"),
-    ):
-        with pytest.raises(errors.UserError, match=message):
-            options(**changes)
-
-
 def test_records_have_a_number_for_each_label():
     task = task_of()
     examples = [

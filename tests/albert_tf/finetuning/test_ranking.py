@@ -174,20 +174,3 @@ def test_scores_are_means_over_queries():
         "mrr": pytest.approx((1 / 2 + 1 / 3) / 2),
     }
     assert task_of(best_score="mrr").key_metric == "mrr"
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"query_column": None, "ndcg_at": 3}, "only used with `query_column`"),
-        ({"regression": True}, "`regression=True` does not go with"),
-        ({"labels": "a,b"}, "`labels=a,b` does not go with `query_column`"),
-        ({"text_columns": "a,b"}, "with `query_column` one"),
-        ({"query_column": "text"}, "must name one column"),
-        ({"label_mean": 1.0, "label_deviation": 1.0}, "only used with"),
-        ({"best_score": "pearson"}, "Use ndcg or mrr"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(changes, message):
-    with pytest.raises(errors.UserError, match=message):
-        options(**changes)

@@ -137,22 +137,3 @@ def test_the_model_answers_in_the_column_s_units():
     np.testing.assert_allclose(loss, wanted, atol=LAYER_ATOL)
     config = model.get_config()
     assert (config["mean"], config["deviation"]) == (2000.0, 30.0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"labels": "a,b"}, "`labels=a,b` does not go with `regression`"),
-        ({"multi_label": True}, "`multi_label=True` does not go with"),
-        ({"class_weights": "balanced"}, "does not go with `regression`"),
-        ({"label_mean": 1.0}, "belong together"),
-        ({"best_score": "accuracy"}, "Use pearson or spearmanr"),
-        (
-            {"regression": False, "label_mean": 1.0, "label_deviation": 1.0},
-            "is only used with `regression`",
-        ),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(changes, message):
-    with pytest.raises(errors.UserError, match=message):
-        options(**changes)

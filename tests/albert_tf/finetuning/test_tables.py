@@ -113,6 +113,16 @@ def test_labels_stand_between_commas_or_tabs(given, names):
         ({"label_deviation": 1.0, "regression": True}, "belong together"),
         ({"label_deviation": 1.0}, "`label_deviation=1.0`.*`regression`"),
         ({"ndcg_at": 5}, "`ndcg_at=5`.*`query_column`"),
+        ({"query_column": "a", "text_columns": "a"}, "must name one column"),
+        ({"label_separator": ";"}, "with `multi_label`"),
+        ({"label_separator": "", "multi_label": True}, "is empty"),
+        ({"best_score": "micro_f1"}, "Use accuracy or"),
+        ({"best_score": "auc", "regression": True}, "Use pearson or spearmanr"),
+        ({"best_score": "ndcg", "multi_label": True}, "Use micro_f1 or macro"),
+        (
+            {"best_score": "auc", "query_column": "q", "text_columns": "a"},
+            "Use ndcg or mrr",
+        ),
     ],
 )
 def test_options_that_do_not_go_together(given, message):

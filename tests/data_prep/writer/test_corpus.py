@@ -136,27 +136,6 @@ def test_blocks_end_with_the_document_that_fills_them(tmp_path, chunk_bytes):
 
 
 @pytest.mark.usefixtures("small_limits")
-def test_long_documents_are_cut_by_their_own_length(tmp_path, chunk_bytes):
-    line = "0123456789 12345678\n"  # 20 bytes: two fit into 50.
-    text = f"before\n\n{line * 5}\nafter\n\n{line * 2}0123456789\n\nend"
-    path = write(tmp_path, text.encode())
-    line = line.strip()
-    for block_bytes in SIZES:
-        found, _, reader = read_all([path], block_bytes)
-        assert found == [
-            ["before"],
-            [line, line],
-            [line, line],
-            [line],
-            ["after"],
-            [line, line],
-            ["0123456789"],
-            ["end"],
-        ]
-        assert reader.documents_cut == 3
-
-
-@pytest.mark.usefixtures("small_limits")
 @pytest.mark.parametrize("ending", [b"", b"\n", b"\nmore\n", b"\n\nmore\n"])
 def test_long_line_is_refused_by_its_number(tmp_path, chunk_bytes, ending):
     text = b"one\n\ntwo\n" + b"x" * 20 + b"\n" + b"y" * 21 + ending

@@ -71,6 +71,18 @@ def test_numbers_are_labels_of_a_regression(tiny_tokenizer):
     assert label.dtype == "float32"
 
 
+def test_settings_say_labels_and_columns():
+    assert small_tasks.make("rte").settings == {
+        "task_name": "rte",
+        "max_seq_length": 32,
+        "labels": ["entailment", "not_entailment"],
+        "columns": {
+            **dict.fromkeys(("train", "dev"), [1, 2, 3, True]),
+            "test": [1, 2, None, True],
+        },
+    }
+
+
 def test_right_and_predicted_labels_are_counted():
     examples = [glue_data.TextExample("a", "x", "", n) for n in (0, 0, 1)]
     outputs = {"logits": np.eye(2)[[0, 1, 1]]}

@@ -136,12 +136,6 @@ def test_the_original_does_not_search_below_zero():
     assert (threshold, scores["f1"]) == (0.0, 0.0)
 
 
-def test_best_threshold_separates_what_has_an_answer():
-    threshold = results().best_threshold()
-    assert results().score(threshold)["f1"] == pytest.approx(200 / 3)
-    assert -5.0 <= threshold < 3.0
-
-
 def test_answers_have_the_ids_of_the_file():
     first, second, third = results().answers(2.0)
     assert (first["id"], second["id"], third["id"]) == ("a", "b", 7)

@@ -57,16 +57,6 @@ def test_samples_and_signatures_of_ids(pretrained, tokenizer):
         pretrained.service.adapt([1], None)
 
 
-def test_texts_must_be_as_many(of_pairs):
-    with pytest.raises(
-        tf.errors.InvalidArgumentError,
-        match="text and text_pair must be .*as many",
-    ):
-        of_pairs.signatures["serving_default"](
-            text=tf.constant(["a"]), text_pair=tf.constant(["a", "b"])
-        )
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", saved_services.SAVED)
 def test_an_empty_batch_gives_empty_outputs(request, name):
@@ -129,3 +119,25 @@ def test_ids_that_do_not_fit_are_refused(request, name, change, message):
     ids = {key: tf.repeat(value, 2, 0) for key, value in sample.items()}
     with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         saved.signatures["tokens"](**{**ids, **change(ids)})
+
+
+@pytest.mark.parametrize(
+    ("name", "texts", "message"),
+    [
+        ("of_numbers", {"text": [["a"]]}, r"must be \[batch"),
+        ("of_numbers", {"text": "a"}, r"must be \[batch"),
+        ("pretrained", {"text": [["a", "b"]] * 2}, r"must be \[batch"),
+        (
+            "of_pairs",
+            dict.fromkeys(("text", "text_pair"), [["a"]]),
+            "be .batch",
+        ),
+        ("of_pairs", {"text": ["a"], "text_pair": ["a", "b"]}, "as many of"),
+    ],
+)
+def test_texts_that_could_be_broadcast_are_refused(
+    request, name, texts, message
+):
+    ask = request.getfixturevalue(name).signatures["serving_default"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
+        ask(**{key: tf.constant(value) for key, value in texts.items()})

@@ -96,25 +96,3 @@ def test_labels_above_their_thresholds_of_all_windows(config, tokenizer, how):
         "thresholds": dict(zip(labels, limits, strict=True)),
     }
     assert not service.can_adapt
-
-
-@pytest.mark.parametrize(
-    ("name", "texts", "message"),
-    [
-        ("of_numbers", {"text": [["a"]]}, r"must be \[batch"),
-        ("of_numbers", {"text": "a"}, r"must be \[batch"),
-        ("pretrained", {"text": [["a", "b"]] * 2}, r"must be \[batch"),
-        (
-            "of_pairs",
-            dict.fromkeys(("text", "text_pair"), [["a"]]),
-            "be .batch",
-        ),
-        ("of_pairs", {"text": ["a"], "text_pair": ["a", "b"]}, "as many of"),
-    ],
-)
-def test_texts_that_could_be_broadcast_are_refused(
-    request, name, texts, message
-):
-    ask = request.getfixturevalue(name).signatures["serving_default"]
-    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
-        ask(**{key: tf.constant(value) for key, value in texts.items()})
