@@ -127,10 +127,14 @@ def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     source.write_text("x")
 
     def facts(task, its):
-        asked = types.SimpleNamespace(task=its, facts={})
+        asked = types.SimpleNamespace(task=its, facts={"weights": 1})
         return teacher_outputs.facts_of(asked, task, str(source))
 
-    assert facts(Plain(), Plain("other"))["records"] is None
+    unlike = facts(Plain(), Plain("other"))
+    assert (unlike["records"], unlike["teacher"]) == (None, {"weights": 1})
+    positions = Plain()
+    positions.outputs_are_positions = True
+    assert facts(positions, positions)["records"]["vocab_sha256"] == "v"
     widths = {"start_logits": 8}
     assert facts(Plain("v", widths), Plain("v", widths))["records"]
     with pytest.raises(errors.UserError, match="belong to single tokens"):

@@ -3,7 +3,15 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning import race, race_data
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    embedding_data,
+    race,
+    race_data,
+    tagging,
+    tagging_data,
+)
 from albert_tf.finetuning.glue import glue, glue_data
 from albert_tf.finetuning.squad import squad, squad_data, squad_features
 from albert_tf.serving import scoring
@@ -116,3 +124,83 @@ def test_texts_of_examples_are_asked_and_answers_scored(tiny_tokenizer, kind):
         assert texts[0] == (examples[0].text, examples[0].context)
     else:
         assert texts[1] == ("a 1", "b 1")
+
+
+def test_ids_are_asked_at_full_length(tiny_tokenizer):
+    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    names = "segment_ids", "input_ids"
+
+    def says(inputs):
+        """Whether the ids of the first text have an odd sum."""
+        return (inputs["input_ids"] * (1 - inputs["segment_ids"])).sum(-1) % 2
+
+    def ask(inputs):
+        assert [*inputs] == [*names]
+        assert inputs["input_ids"].shape == (32, 16)
+        odd = says(inputs)
+        logits = np.stack([1 - odd, odd], -1)
+        return {"logits": logits, "pooled_output": None}
+
+    found = scoring.by_ids(ask, names, task, PAIRS)
+    (values,) = task.featurize(PAIRS, base.DEV)
+    labels = np.array([example.label for example in PAIRS])
+    assert found["accuracy"] == (says(values) == labels).mean()
+    assert 0 < found["accuracy"] < 1
+    alone = scoring.to_inputs(names, task, PAIRS[:2])
+    for inputs, ids in zip(alone, values["input_ids"], strict=False):
+        assert [*inputs] == [*names]
+        assert inputs["input_ids"].tolist() == [ids[ids > 0].tolist()]
+
+
+def test_vectors_are_asked_text_by_text(tiny_tokenizer):
+    options = embedding.EmbeddingOptions("triplets")
+    task = embedding.EmbeddingTask(tiny_tokenizer, 16, options)
+    examples = [
+        embedding_data.TextGroup(n, (f"a {n}", f"b {n}", f"c {n}"))
+        for n in range(NUMBER)
+    ]
+    vectors = {"a": [1.0, 0.0], "b": [0.6, 0.8], "c": [0.0, 1.0]}
+
+    def ask(inputs):
+        rows = [vectors[text[0]] for text in inputs["text"]]
+        return {"embedding": np.array(rows)}
+
+    assert scoring.by_texts(ask, task, examples)["accuracy"] == 1
+    texts = scoring.to_inputs(["input_ids"], task, examples[:1])
+    assert len(texts) == 3
+
+
+@pytest.mark.parametrize("tags", ["O B-x I-x", "N V P"])
+def test_spans_become_tags_again(tiny_tokenizer, tags):
+    """Of forty texts; those with an even number have no span."""
+    outside, *inside = labels = tags.split()
+    options = tagging.TaggingOptions("\t".join(labels))
+    task = tagging.TaggingTask(tiny_tokenizer, 16, options)
+    places = (0, 3), (4, 8), (9, 12)
+    examples = [
+        tagging_data.TaggedText(n, "Ivo Nord saw", places, (*inside, outside))
+        for n in range(NUMBER)
+    ]
+    entities = [(0, 8, b"x")]
+    if not task.has_entities:
+        entities = [(0, 3, b"V"), (4, 8, b"P"), (9, 12, b"N")]
+    asked = []
+
+    def ask(inputs):
+        numbers = len(asked) + np.arange(len(inputs["text"]))
+        asked.extend(inputs["text"])
+        start, end, label = (
+            np.array([[*row, row[0]]] * len(numbers), "O")
+            for row in zip(*entities, strict=True)
+        )
+        return {
+            "num_spans": numbers % 2 * len(entities),
+            "span_start": start,
+            "span_end": end,
+            "span_label": label,
+        }
+
+    found = scoring.by_texts(ask, task, examples)
+    assert len(asked) == NUMBER
+    right = 4 / 6 if task.has_entities else 1 / 2
+    assert found["accuracy"] == pytest.approx(right)

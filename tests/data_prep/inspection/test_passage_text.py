@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from data_prep import inspect_records
-from data_prep.inspection import passage_text
+from data_prep.inspection import passage_text, record_text
 from tests.data_prep.writer.test_passages import in_one
 
 
@@ -42,3 +42,23 @@ def test_damaged_passages_are_other_records(changes):
     assert passage_text.is_passage(passage)
     assert not passage_text.is_passage({**passage, **changes})
     assert not passage_text.is_passage({"tokens": passage["tokens"]})
+
+
+def test_passages_by_hand():
+    """The first sentence began in the passage before."""
+    passage = {
+        "tokens": np.arange(5, 11),
+        "marks": np.array([1, 0, 3, 8, 7, 128]),
+        "document": np.array([4]),
+    }
+    text = record_text.PieceText(None)
+    assert passage_text.passage_lines(passage, text) == [
+        "  document: 4, tokens: 6, sentences: 3",
+        *("  - 5 6", "  - 7 8", "  - 9 10"),
+    ]
+    counts = passage_text.count(passage)
+    assert (counts["passages"], counts["pieces"]) == (1, 6)
+    assert counts["marks"].tolist() == [3, 2, 1, 1, 0, 0, 0, 1]
+    shown = passage_text.lines({**counts, "passages": 4})
+    assert shown[0] == "passages: 4 of 1.5 pieces on average"
+    assert shown[2] == "  sentences: 2, 33.3% of the pieces"

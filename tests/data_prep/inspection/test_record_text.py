@@ -1,8 +1,9 @@
 import numpy as np
 
 from albert_tf.text import tokenization
-from data_prep.inspection import record_text
+from data_prep.inspection import record_statistics, record_text
 from tests.albert_tf.text import vocabularies
+from tests.data_prep.one_record import features
 
 
 def test_wordpiece_is_joined(tmp_path):
@@ -46,3 +47,19 @@ def test_other_records_are_shown_by_their_first_twenty_numbers():
         "    text: 0 1 2",
         "  input_mask [21]: 1, 1, 1" + 17 * ", 0" + ", ...",
     ]
+
+
+def test_a_record_is_shown_by_its_segments():
+    change = {"segment_ids": [0] * 3 + [1] * 6 + [0]}
+    records = features(change, {**change, "next_sentence_labels": [-1]})
+    special = record_statistics.SpecialIds(2, 3, 4)
+    text = record_text.PieceText(None)
+    lines = record_text.instance_lines(records, 1, text, special)
+    assert lines == [
+        "  tokens: 9 of 10, A: 3, B: 6; predictions: 3 (33.3%)",
+        "  sentence-order label: -1 (none: a single segment)",
+        "  A: 2 11 [12→MASK]",
+        "  B: [13→KEPT] 3 21 [20→RANDOM:22] 23 3",
+    ]
+    first = record_text.instance_lines(records, 0, text, special)
+    assert "1 (the segments are exchanged" in first[1]

@@ -16,9 +16,17 @@ def vocab(tmp_path):
     return str(path)
 
 
-def test_numbers_of_a_text(vocab, tiny_vocab):
+def test_numbers_of_a_text(vocab, tiny_vocab, caplog):
     tokenizer, _ = report.load([vocab, tiny_vocab]).values()
-    found = report.measure(["It rains", " it ☃ its it é"], tokenizer)
+    lines = ["It rains", " it ☃ its it é"]
+    found = report.measure(lines, tokenizer)
+    with caplog.at_level("INFO", "absl"):
+        report.log(lines, {"v.txt": tokenizer})
+    assert caplog.messages == [
+        "v.txt: 9 pieces. In the first 2 lines 1.29 pieces a word, 1.78 "
+        "characters a piece, 11.11 % unknown pieces, 57.1 % of the words in "
+        "one piece"
+    ]
     assert found == {
         "pieces a word": 9 / 7,
         "characters a piece": 16 / 9,

@@ -50,6 +50,7 @@ def test_options_come_before_the_text(tiny_tokenizer, chinese):
     "changes, keep_accents, message",
     [
         ({}, False, ""),
+        ({"unknown_pieces": 1}, False, ""),  # Not above 1 %.
         ({"unknown_pieces": 2}, False, "2.0 % of the pieces are <unk>"),
         ({"letter_marks": 3}, False, "removes the marks .* of 3.0 % of the "),
         ({"letter_marks": 50}, True, ""),

@@ -106,15 +106,15 @@ def test_too_many_rows_are_refused_and_the_others_answered(counting):
         while one.waiting != 0 or not first:  # Until it is computed.
             await asyncio.sleep(0.001)
         await asyncio.sleep(0.01)
-        waiting = [asyncio.create_task(one.submit(of(n))) for n in (3, 4)]
+        waiting = [asyncio.create_task(one.submit(of(n))) for n in (3, 4, 5)]
         await asyncio.sleep(0)
-        assert one.waiting == 2
+        assert one.waiting == 3
         with pytest.raises(batching.QueueFullError):
-            await one.submit(of(5, 6))
+            await one.submit(of(6))
         counting.may_go.set()
         return [found["y"].tolist() for found in await asyncio.gather(*waiting)]
 
-    assert asyncio.run(submit()) == [[6], [8]]
+    assert asyncio.run(submit()) == [[6], [8], [10]]
 
 
 def test_a_request_that_is_given_up_harms_no_other(counting):

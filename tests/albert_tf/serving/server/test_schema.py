@@ -29,11 +29,11 @@ ROW = {
 
 def check(row, specs=ALL):
     adapter = pydantic.TypeAdapter(schema.rows_type(specs, 8))
-    return adapter.validate_python([row])
+    return adapter.validate_python([ROW, row])
 
 
 def test_rows_become_arrays():
-    found = schema.arrays(check(ROW) * 2, ALL)
+    found = schema.arrays(check(ROW), ALL)
     shapes = {name: array.shape for name, array in found.items()}
     assert shapes == {
         **{"options": (2, 2), "ids": (2, 2, 3)},
@@ -48,32 +48,42 @@ def test_rows_become_arrays():
 @pytest.mark.parametrize(
     ("name", "value", "message"),
     [
-        ("options", ["a"], "row 1, options: List should have at least 2"),
+        ("options", ["a"], "row 2, options: List should have at least 2"),
         (
             "options",
             ["a", "b", "c"],
-            "row 1, options: List should have at most",
+            "row 2, options: List should have at most",
         ),
-        ("options", "ab", "row 1, options: Input should be a valid list"),
+        ("options", "ab", "row 2, options: Input should be a valid list"),
         (
             "options",
             ["a", None],
-            "row 1, options, 1: Input should be a valid s",
+            "row 2, options, 1: Input should be a valid s",
         ),
-        ("ids", [[1, 2, "3"]], "row 1, ids, 0, 2: Input should be a valid int"),
-        ("ids", [1], "row 1, ids, 0: Input should be a valid list"),
-        ("large", 2**63, "row 1, large: .* less than 9223372036854775808"),
-        ("large", True, "row 1, large: Input should be a valid integer"),
-        ("large", 1.0, "row 1, large: Input should be a valid integer"),
-        ("share", "1", "row 1, share: Input should be a valid number"),
-        ("share", float("inf"), "row 1, share: Input should be a finite"),
-        ("flag", 1, "row 1, flag: Input should be a valid boolean"),
+        ("ids", [[1, 2, "3"]], "row 2, ids, 0, 2: Input should be a valid int"),
+        ("ids", [[1, 2, 2**31]], "row 2, ids, 0, 2: .* than 2147483648"),
+        ("large", -(2**63) - 1, "row 2, large: .* than or equal to -922337203"),
+        ("ids", [1], "row 2, ids, 0: Input should be a valid list"),
+        ("large", 2**63, "row 2, large: .* less than 9223372036854775808"),
+        ("large", True, "row 2, large: Input should be a valid integer"),
+        ("large", 1.0, "row 2, large: Input should be a valid integer"),
+        ("share", "1", "row 2, share: Input should be a valid number"),
+        ("share", float("inf"), "row 2, share: Input should be a finite"),
+        ("flag", 1, "row 2, flag: Input should be a valid boolean"),
     ],
 )
 def test_wrong_values_are_named(name, value, message):
     with pytest.raises(pydantic.ValidationError) as caught:
         check({**ROW, name: value})
     assert re.match(message, schema.explain(caught.value))
+
+
+def test_a_request_has_a_row_and_no_more_than_it_may():
+    adapter = pydantic.TypeAdapter(schema.rows_type(TEXT, 8))
+    assert len(adapter.validate_python([{"text": "a"}] * 8)) == 8
+    for count, message in ((9, "at most 8 items"), (0, "at least 1 item")):
+        with pytest.raises(pydantic.ValidationError, match=message):
+            adapter.validate_python([{"text": "a"}] * count)
 
 
 def test_lists_of_unlike_lengths():
