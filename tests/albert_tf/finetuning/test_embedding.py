@@ -43,6 +43,7 @@ def test_each_text_is_a_sequence_of_its_own(tiny_tokenizer):
             assert ids.tolist() == expected + [0] * (8 - len(expected))
     np.testing.assert_array_equal(found["input_mask"], found["input_ids"] > 0)
     np.testing.assert_allclose(found["label_ids"], [0.2, 0.8])
+    assert task.settings["max_score"] == 5
     (cut,) = task.remarks.values()
     assert [place.key["text"] for place in cut] == ["It rains.", "We stay."]
     alone = records(task, [group("It rains.")], base.PREDICT)
@@ -66,6 +67,10 @@ def test_splits_may_have_other_examples(tiny_tokenizer):
         tiny_tokenizer, train_examples="triplets", dev_examples="scored"
     )
     assert task.sequences_at_once == 3
+    other = make(
+        tiny_tokenizer, train_examples="pairs", dev_examples="triplets"
+    )
+    assert other.sequences_at_once == 3
     triplet = group("a", "b", "c")
     assert "label_ids" not in records(task, [triplet], base.TRAIN)
     assert "label_ids" in records(task, [group("a", "b", score=1)], base.DEV)
@@ -116,7 +121,9 @@ def test_a_text_need_not_be_told_from_itself():
     assert embedding.ranks(vectors, texts).tolist() == [1, 2, 2, 1]
 
 
-def test_one_vector_for_all_is_a_rank_in_the_middle(tiny_tokenizer):
+def test_one_vector_for_all_is_a_rank_in_the_middle(
+    tiny_tokenizer, monkeypatch
+):
     task = make(tiny_tokenizer, train_examples="pairs")
     examples = [group(f"a {n}", f"b {n}") for n in range(600)]
     vectors = np.ones([600, 2, 1], np.float32)
@@ -124,6 +131,13 @@ def test_one_vector_for_all_is_a_rank_in_the_middle(tiny_tokenizer):
     assert scores == pytest.approx(
         {"mrr": 1 / 300.5, "recall_at_1": 0, "recall_at_10": 0}
     )
+    # The rank itself belongs to its recall.
+    places = np.array([1, 1.5, 10, 10.5])
+    monkeypatch.setattr(embedding, "ranks", lambda *_: places)
+    scores = task.score({"embedding": vectors}, examples)
+    assert (scores["recall_at_1"], scores["recall_at_10"]) == (0.25, 0.75)
+    (answer,) = task.answers({"embedding": vectors[0, :1]}, [group("a")])
+    assert answer == {"text": "a", "embedding": [1.0]}
 
 
 def test_triplets_are_right_or_wrong(tiny_tokenizer):
@@ -178,5 +192,12 @@ def test_equal_scores_of_a_development_file_are_told(
 ):
     path = tmp_path / "dev.tsv"
     path.write_text("text\ttext_pair\tscore\na\tb\t3\nc\td\t3\n")
-    make(tiny_tokenizer).read(str(path), base.DEV)
+    task = make(tiny_tokenizer, max_score=3.0)
+    task.read(str(path), base.TRAIN)
+    assert not caplog.text
+    task.read(str(path), base.DEV)
     assert "every score is 3" in caplog.text
+    path.write_text("text\ttext_pair\na\tb\n")
+    assert len(task.read(str(path), base.TEST)) == 1
+    with pytest.raises(errors.UserError, match="has no 'score'"):
+        task.read(str(path), base.DEV)

@@ -1,7 +1,6 @@
 """Feature files: reused when nothing changed, made anew when something did."""
 
 import contextlib
-import dataclasses
 import json
 import os
 import pathlib
@@ -360,20 +359,3 @@ def test_file_of_unknown_origin_is_refused(tmp_path, tiny_tokenizer):
             opened(path, task)
     with pytest.raises(errors.UserError, match="`train_feature_file=nowhere"):
         opened("nowhere", task)
-
-
-def test_settings_name_what_features_follow_from(tiny_tokenizer):
-    """An option that changes the records must be in the key."""
-    options = race.RaceOptions(max_qa_length=12)
-    task = race.RaceTask(tiny_tokenizer, 32, options)
-    assert task.settings == {
-        "task_name": "race",
-        "max_seq_length": 32,
-        "max_qa_length": 12,
-        "num_options": 4,
-        "middle_only": False,
-        "high_only": False,
-    }
-    fields = {field.name for field in dataclasses.fields(options)}
-    # These decide about the model, or about what is refused.
-    assert fields - task.settings.keys() == {"dropout_prob", "pad_options"}

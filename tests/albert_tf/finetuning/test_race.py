@@ -1,12 +1,13 @@
 """RACE: both layouts, other numbers of options, scores by level."""
 
+import dataclasses
 import json
 
 import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, race_data, task_models
+from albert_tf.finetuning import base, race, race_data, task_models
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.albert_tf.finetuning.race_articles import (
@@ -194,3 +195,20 @@ def test_prediction_files(tmp_path):
     assert answers[0]["probabilities"]["A"] == pytest.approx(np.e / (np.e + 3))
     text = (tmp_path / "predict_results.txt").read_text()
     assert text.startswith("accuracy = 0.6\naccuracy_high = 0.66")
+
+
+def test_settings_name_what_features_follow_from():
+    """An option that changes the records must be in the key."""
+    options = race.RaceOptions(max_qa_length=12)
+    task = race.RaceTask(None, 32, options)
+    assert task.settings == {
+        "task_name": "race",
+        "max_seq_length": 32,
+        "max_qa_length": 12,
+        "num_options": 4,
+        "middle_only": False,
+        "high_only": False,
+    }
+    fields = {field.name for field in dataclasses.fields(options)}
+    # These decide about the model, or about what is refused.
+    assert fields - task.settings.keys() == {"dropout_prob", "pad_options"}

@@ -174,3 +174,9 @@ def test_scores_are_means_over_queries():
         "mrr": pytest.approx((1 / 2 + 1 / 3) / 2),
     }
     assert task_of(best_score="mrr").key_metric == "mrr"
+    assert task_of(pairs_per_text=9).settings["pairs"] == [None, 9]
+    # Ten places count where nothing else is said.
+    long = [TextExample(n, "q", "t", float(n == 10)) for n in range(11)]
+    outputs = {"logits": -np.arange(11.0)[:, None]}
+    assert task_of().score(outputs, long)["ndcg"] == 0
+    assert task_of(ndcg_at=11).score(outputs, long)["ndcg"] > 0

@@ -3,11 +3,51 @@
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import task_models
+from albert_tf.finetuning import (
+    multi_label,
+    regression,
+    tables,
+    task_models,
+    windows,
+)
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
+
+TABLES = {
+    ("ClassifierService", "mean"): (tables.TableTask, {"labels": "a,b"}),
+    ("MultiLabelService", "max"): (
+        multi_label.MultiLabelTask,
+        {"labels": "a,b", "multi_label": True},
+    ),
+    ("RegressionService", "first"): (
+        regression.RegressionTask,
+        {"regression": True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("name", "how"), TABLES)
+def test_tables_are_served_as_they_were_learnt(
+    tiny_tokenizer, small_config, name, how
+):
+    kind, given = TABLES[name, how]
+    long = windows.WindowOptions(how)
+    options = tables.TableOptions(text_columns="t", long=long, **given)
+    task = kind(tiny_tokenizer, 16, options)
+    expected = {}
+    if how != "first":
+        expected = {"windows": how, "window_stride": 7}
+    if "multi_label" in given:
+        limits = {"a": 0.25, "b": 0.75}
+        task.remember({f"threshold_of_{k}": v for k, v in limits.items()})
+        expected["thresholds"] = limits
+    service = make.of_task(task, AlbertModel(small_config))
+    assert type(service).__name__ == name
+    assert service.labels == task.labels
+    assert service.texts == ("text",)
+    assert service.text_options == expected
 
 
 class OtherTask(glue.GlueTask):

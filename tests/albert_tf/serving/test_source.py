@@ -49,6 +49,63 @@ def test_given_options_come_first(run):
     assert found.values["task"] == "encoder"
 
 
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({}, "pretraining"),
+        ({"objective": "plm"}, "encoder"),
+        ({"objective": "rtd", "generator_sharing": "all"}, "pretraining"),
+        ({"objective": "rtd", "generator_sharing": "none"}, "encoder"),
+    ],
+)
+def test_only_heads_for_words_that_are_kept_are_exported(run, more, kind):
+    run.options |= more
+    assert find().values["task"] == kind
+
+
+@pytest.mark.parametrize(
+    ("task", "length"),
+    [("encoder", 512), ("squad", 384), ("embedding", 99), ("classifier", 512)],
+)
+def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
+    checkpoint = types.SimpleNamespace(
+        path="f/m",
+        config=tiny_config(max_position_embeddings=512),
+        projection_size=7,
+        shapes={"output_weights": [3, 16], "cls/seq_relationship/x": []},
+    )
+    details = types.SimpleNamespace(labels=("a", "b", "c"), are_several=True)
+    modules = types.SimpleNamespace(text_pooling="max", max_seq_length=99)
+    reader, folder = source.checkpoint_reader, source.huggingface
+    monkeypatch.setattr(reader, "read", lambda path: checkpoint)
+    monkeypatch.setattr(reader, "modules_beside", lambda path: modules)
+    monkeypatch.setattr(folder, "is_folder", lambda path: True)
+    monkeypatch.setattr(folder, "read_details", lambda path: details)
+    given = {"init_checkpoint": "f", "vocabulary": VOCABULARY(tiny_vocab)}
+    found = source.find(source_options.SourceOptions(task=task, **given))
+    assert (found.checkpoint, found.option) == ("f/m", "init_checkpoint")
+    assert found.vocabulary.path == tiny_vocab
+    has_labels = task == "classifier"
+    expected = {
+        "task": task,
+        "max_seq_length": length,
+        "text_pooling": "max" if task == "embedding" else None,
+        "projection_size": 7,
+        "num_labels": 3,
+        "known_labels": ["a", "b", "c"] if has_labels else [],
+        "are_several": has_labels,
+        "has_sentence_order": False,
+    }
+    assert found.values.items() >= expected.items()
+    short = source_options.SourceOptions(task=task, max_seq_length=8, **given)
+    assert source.find(short).values["max_seq_length"] == 8
+    tagger = source_options.SourceOptions(task="tagging", **given)
+    assert source.find(tagger).values["tags"] == "a\tb\tc"
+    checkpoint.config = None
+    with pytest.raises(errors.UserError, match="`init_checkpoint=f` has no c"):
+        source.find(tagger)
+
+
 def squad_of(version):
     return {
         "task_name": "squad",
