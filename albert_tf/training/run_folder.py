@@ -223,7 +223,7 @@ def require_free(
     names = [] if known else [OPTIONS_NAME, CONFIG_NAME]
     others = [os.path.join(folder, name) for name in names]
     same = set(itertools.chain(*vocabulary_of(vocabulary).values()))
-    if not known:
+    if not known and tf.io.gfile.isdir(folder):  # Not what is beside it.
         others += [
             path
             for path in vocabularies(folder).values()

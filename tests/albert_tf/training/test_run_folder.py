@@ -7,7 +7,7 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors, files, folder_lock
 from albert_tf.common.options import option
 from albert_tf.text import normalization, tokenization
 from albert_tf.text.normalization import Normalization
@@ -255,3 +255,68 @@ def test_a_checkpoint_of_another_normalization_is_refused(
         match="`keep_accents=true` is not what the run of .*keep_accents=false",
     ):
         run_folder.check_start("new", checkpoint, other)
+
+
+def test_files_of_no_run_are_not_replaced(claim, tiny_vocab, tmp_path):
+    """Unless it is the vocabulary that the run would copy."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    names = "metrics.jsonl run_card.md learning_curves.png scores.json x.tsv"
+    names += " confusion_dev.png eval_results.txt albert_config.json vocab.txt"
+    names += " null_odds.json dev_outputs.npz nbest_predictions.json spm.model"
+    for name in [*names.split(), "predictions.jsonl"]:
+        (folder / name).touch()
+        with pytest.raises(errors.UserError, match=f"{name} exists"):
+            claim(spm=tiny_vocab)
+        (folder / name).unlink()
+    (folder / "notes_results.md").touch()
+    copied = tokenization.VocabularyOptions(tiny_vocab)
+    assert run_folder.copy_vocabulary(copied, str(folder)) == "spm.model"
+    written = {str(path) for path in folder.glob("spm.*")}
+    assert written < {*run_folder.vocabulary_paths(str(folder))}
+    assert len(written) == 2
+    claim(spm=tiny_vocab)
+    nothing = tokenization.VocabularyOptions()
+    assert run_folder.copy_vocabulary(nothing, str(folder)) is None
+
+
+def test_the_vocabulary_beside_a_checkpoint(claim, tiny_vocab, tmp_path):
+    given = tokenization.VocabularyOptions(do_lower_case=False)
+    checkpoint = str(tmp_path / "model.ckpt-1")
+
+    def find():
+        found, folder = run_folder.vocabulary_beside(checkpoint, given)
+        assert folder == str(tmp_path)
+        return found
+
+    assert find() == given and not run_folder.known_vocabularies(checkpoint)
+    copy = tmp_path / "spm.model"
+    copy.write_bytes(pathlib.Path(tiny_vocab).read_bytes())
+    assert find() == dataclasses.replace(given, spm_model_file=str(copy))
+    known = run_folder.known_vocabularies(checkpoint)
+    assert known == {files.sha256(tiny_vocab)}
+    (tmp_path / "vocab.txt").touch()
+    assert find() == given  # It is not known which one is right.
+    assert run_folder.known_vocabularies(None) == set()
+    run = claim(spm=tiny_vocab)  # The folder of a run says which, and how.
+    inner = f"{run.folder}/model.ckpt-2"
+    expected = run.vocabulary, run.folder
+    assert run_folder.vocabulary_beside(inner, given) == expected
+    assert run_folder.first(run.folder) == run.folder
+    assert run_folder.first(str(tmp_path)) is None
+    (tmp_path / "run").rename(tmp_path / "run_1")
+    assert run_folder.first(str(tmp_path)) == str(tmp_path / "run_1")
+
+
+def test_advice_on_a_folder_that_cannot_be_held(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(
+        folder_lock, "hold", lambda *given, advice: told.append(advice)
+    )
+    run_folder.hold(str(tmp_path), is_wanted=True)
+    (tmp_path / "model.ckpt-best.index").touch()
+    run_folder.hold(str(tmp_path), is_wanted=True)
+    assert told[0] == "Choose a place that you may write to."
+    assert told[1].endswith(f"weights, add `init_checkpoint={tmp_path}`.")
+    with run_folder.hold(str(tmp_path), is_wanted=False):
+        assert len(told) == 2
