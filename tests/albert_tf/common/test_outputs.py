@@ -18,23 +18,31 @@ class Settings:
     init_checkpoint: str | None = None
     run_dir: str | None = None
     task_name: str = "rte"
+    task_module: str | None = None
+    compare_with: str | None = None
+    from_: str | None = None
     overwrite: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
 class NeverReplaces:
     output_file: str
-    task_module: str | None = None
-    compare_with: str | None = None
-    from_: str | None = None
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for name in ("run", "rte", "other"):
         (tmp_path / name).mkdir()
-    for name in ("a", "b,c", "v.model", "v.normalization.json", "run/x"):
+    for name in (
+        "a",
+        "b,c",
+        "v.model",
+        "v.normalization.json",
+        "run/x",
+        "own.py",
+    ):
         (tmp_path / name).write_text("mine")
     for name in ("m.index", "m.data-00000-of-00001", "rte/x", "[a]"):
         (tmp_path / name).write_text("mine")
@@ -62,6 +70,8 @@ INPUT = "is one of the input files"
         ({"input_file": "b,c"}, "b,c"),
         ({"spm_model_file": "v.model"}, "v.model"),
         ({"spm_model_file": "v.model"}, "v.normalization.json"),
+        ({"task_module": "own"}, "own.py"),
+        *(({name: "a"}, "a") for name in ("compare_with", "from_")),
         ({"init_checkpoint": "m"}, "m.index"),
         ({"init_checkpoint": "m"}, "m.data-00000-of-00001"),
     ],
@@ -76,26 +86,6 @@ def test_an_input_is_never_replaced(inputs, path):
             assert path in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "inputs",
-    [
-        {"task_module": "own"},
-        {"compare_with": "own.py"},
-        {"from_": "own.py"},
-        {},
-    ],
-)
-def test_tasks_and_flag_files_are_inputs(folder, monkeypatch, inputs):
-    (folder / "own.py").touch()
-    monkeypatch.syspath_prepend(folder)
-    if not inputs:
-        monkeypatch.setattr(options, "flag_files", ["own.py"])
-    with pytest.raises(errors.UserError, match=f"own.py {INPUT}"):
-        outputs.claim(
-            NeverReplaces("own.py", **inputs), "output_file", ["own.py"]
-        )
-
-
 @pytest.mark.parametrize("run_dir", ["run", "linked", "./run/", "other,run"])
 def test_nothing_in_a_folder_that_is_read_is_replaced(run_dir):
     settings = Settings("linked/x", run_dir=run_dir, overwrite=True)
@@ -108,12 +98,15 @@ def test_nothing_in_a_folder_that_is_read_is_replaced(run_dir):
     outputs.claim(settings, "output_file", ["run/new"])
 
 
-def test_a_folder_that_is_replaced_holds_no_input():
+def test_a_folder_that_is_replaced_holds_no_input(monkeypatch):
     words = "run (holds the input (run|linked)/x|is one of the input files)\\."
     for path in ("run/x", "linked/x", "run", "run/*"):
         with pytest.raises(errors.UserError, match=words):
             outputs.refuse_inputs(Settings("run", path), "output_file", ["run"])
     outputs.refuse_inputs(Settings("run", "a"), "output_file", ["run"])
+    monkeypatch.setattr(options, "flag_files", ["run/x"])
+    with pytest.raises(errors.UserError, match=words):
+        outputs.refuse_inputs(Settings("run", "a"), "output_file", ["run"])
     outputs.refuse_inputs(Settings("run/z", "run"), "output_file", ["run/z"])
 
 

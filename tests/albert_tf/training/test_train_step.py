@@ -56,20 +56,6 @@ def test_what_no_loss_depends_on_is_left_alone(small_config):
     assert int(step.optimizer.iterations) == 1
 
 
-def test_numbers_of_a_skipped_update_are_zeros(small_config):
-    make, batch = head_steps.make(small_config, "classes", parts=1)
-    step = make()
-    *numbers, norm, skipped = step(batch).numpy()
-    assert np.isfinite(numbers).all() and norm[0] > 0
-    np.testing.assert_array_equal(skipped, [0, 1])
-    kernel = step.model.encoder.pooler.kernel
-    kernel.assign(tf.fill(kernel.shape, np.nan))
-    *numbers, skipped = step(batch).numpy()
-    np.testing.assert_array_equal(numbers, np.zeros_like(numbers))
-    np.testing.assert_array_equal(skipped, [1, 1])
-    assert int(step.guard.skipped) == 1
-
-
 def test_a_loss_alone_that_is_not_finite_skips_the_update(
     one_layer, monkeypatch
 ):
@@ -195,6 +181,14 @@ def test_an_update_is_that_of_the_whole_batch(replicas, parts, size):
     assert rows[1, 0, 0] < rows[0, 0, 0] and rows.shape == (2, 3, 2)
     moment = 0.1 * 2 * factors.mean() / max(1, norm) * np.array([1 + 0.9, 0])
     np.testing.assert_allclose(step.optimizer.adam_m[0], moment, rtol=1e-5)
+
+
+def test_a_norm_alone_that_is_not_finite_skips_the_update():
+    step, batches = make_update(1, 1, size=1e30)  # Its square is infinite.
+    rows = train_step.compile_loop(step)(batches, tf.constant(1)).numpy()
+    assert rows.tolist() == [[[0, 0], [0, 0], [1, 1]]]
+    assert step.guard.skipped.numpy() == 1
+    assert step.model.table.numpy().tolist() == [1, 1]
 
 
 def test_a_line_of_the_log_is_about_updates_that_were_made(
