@@ -69,7 +69,13 @@ def make(values: Options, tokenizer: tokenization.AnyTokenizer) -> base.Task:
     name = values["task_name"].lower()
     makers = {task.lower(): maker for task, maker in MAKERS.items()}
     if name in makers:
-        return makers[name](values, tokenizer)
+        made = makers[name](values, tokenizer)
+        if not isinstance(made, base.Task):
+            raise errors.UserError(
+                f"`task_name={name}`: its maker returned {made!r}, not a "
+                "base.Task. Correct the module."
+            )
+        return made
     return glue.GlueTask(name, tokenizer, values["max_seq_length"])
 
 

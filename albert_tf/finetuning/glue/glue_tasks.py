@@ -45,6 +45,10 @@ class Split:
     id_column: int = 0
 
     def __post_init__(self) -> None:
+        if type(self.count) is not int:
+            raise errors.UserError(
+                f"Split({self.file!r}): count={self.count!r} must be a number."
+            )
         for name, column in {**self.roles, "id_column": self.id_column}.items():
             if column not in range(self.count):
                 raise errors.UserError(
@@ -140,6 +144,11 @@ class TaskSpec:
         yield from self._complaints_of_splits()
 
     def _complaints_of_splits(self) -> Iterator[str]:
+        is_dict = isinstance(self.splits, Mapping)
+        if not is_dict or any(
+            not isinstance(split, Split) for split in self.splits.values()
+        ):
+            yield f"splits={self.splits!r} must be a dict of Splits by name."
         if len({split.text_b is None for split in self.splits.values()}) > 1:
             yield (
                 "Some splits have a text_b and some have none. A task has one "

@@ -40,8 +40,12 @@ def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
     monkeypatch.setitem(glue_tasks.TASKS, "Reviews", spec)
     values = {**VALUES, "task_name": name}
     assert registry.make(values, None).labels == ("bad", "good")
+    made = glue.GlueTask("rte", None, 64)
+    monkeypatch.setitem(registry.MAKERS, "Reviews", lambda *_: made)
+    assert registry.make(values, None) is made
     monkeypatch.setitem(registry.MAKERS, "Reviews", lambda *_: "a task")
-    assert registry.make(values, None) == "a task"
+    with pytest.raises(errors.UserError, match="not a base.Task"):
+        registry.make(values, None)
 
 
 @pytest.mark.parametrize(

@@ -78,6 +78,8 @@ UNLABELLED = glue_tasks.Split("a.tsv", 3, 0, 1, None)
         ({"bounds": (0, float("nan"))}, "must be two numbers"),
         ({"bounds": ("0", "5")}, "must be two numbers"),
         ({"splits": {"train": ONE, "dev": TWO}}, "text_b and some have none"),
+        ({"splits": [TWO]}, "must be a dict of Splits"),
+        ({"splits": {"train": "a.tsv"}}, "must be a dict of Splits"),
         ({"splits": {"train": UNLABELLED}}, "'train' has label=None"),
         ({"splits": {"train": TWO, "dev_b": UNLABELLED}}, "'dev_b' has label"),
     ],
@@ -92,6 +94,8 @@ def test_texts_and_label_have_columns_of_their_own():
     for columns in ((0, 0, 2), (0, 1, 0), (2, None, 2)):
         with pytest.raises(errors.UserError, match="names a column twice"):
             glue_tasks.Split("a.tsv", 3, *columns)
+    with pytest.raises(errors.UserError, match="count='3' must be a number"):
+        glue_tasks.Split("a.tsv", "3", 0, 1, 2)
     with pytest.raises(errors.UserError, match="are not 3, as count=3 says"):
         glue_tasks.Split("a.tsv", 3, 0, 1, 2, columns=("a", "b"))
 
