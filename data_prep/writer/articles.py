@@ -1,12 +1,14 @@
 """Articles as WikiExtractor writes them: between tags, or as JSON lines.
 
 Each of its lines is a paragraph. The first one may be the title, which is no
-sentence.
+sentence. "&", "<" and ">" are written as in HTML, unless it was told otherwise.
 """
 
+import html
 import itertools
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from albert_tf.common import errors, strict_json
 from data_prep.writer import text_lines
@@ -15,6 +17,8 @@ from data_prep.writer import text_lines
 # has two characters, because Python shares strings of one.
 END = "\f\x1e"
 _LOOKED_AT = 9  # Lines that show whether a text is JSON.
+_ENTITY = re.compile("&(?:amp|lt|gt);")
+_KEYS = frozenset({"id", "url", "title", "text"})  # In its JSON lines.
 _TAG = re.compile(r'<doc\s+id="[^"]*"(?:.*?\stitle="(?P<title>.*)"\s*|[^\n]*)>')
 
 
@@ -47,6 +51,7 @@ def read(
         yield from (line for _, line in numbered)
         return
     title: str | None = None  # That of an article that begins.
+    plain: Callable[[str], str] = _plain
     for number, line in numbered:
         found = [line]
         if is_text and line.strip():
@@ -56,26 +61,31 @@ def read(
                     f"{text_lines.tell_line(path, number)} is no JSON object "
                     "with a text, as lines before it are. Correct the line."
                 )
-            title, text = article
-            found = [*text.split("\n"), "</doc>"]
+            plain = _plain if article.keys() >= _KEYS else str
+            title = plain(str(article.get("title", "")))
+            found = [*article["text"].split("\n"), "</doc>"]
         for part in map(str.strip, found):
             if tag := _TAG.fullmatch(part):
-                title = tag["title"] or ""
+                title = plain(tag["title"] or "")
             if tag or part == "</doc>":
                 yield END
             elif part:
-                if keep_titles or part != title:
-                    yield part
+                if keep_titles or plain(part) != title:
+                    yield plain(part)
                     yield ""
                 title = None
 
 
-def _parse(line: str) -> tuple[str, str] | None:
-    """Return title and text of a JSON object; None of another line."""
+def _parse(line: str) -> dict[str, Any] | None:
+    """Return a JSON object with a text; None of another line."""
     try:
         values = strict_json.loads(line)
     except ValueError:
         return None
     if not isinstance(values, dict) or not isinstance(values.get("text"), str):
         return None
-    return str(values.get("title", "")), values["text"]
+    return values
+
+
+def _plain(text: str) -> str:
+    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)

@@ -75,6 +75,26 @@ def test_articles_are_documents_without_tags(text, keep_titles):
     assert reading.documents_of(found) == [body for body in wanted if body]
 
 
+ESCAPED = "A &amp; B", "x &lt; y &amp;lt; &quot;"
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ('<doc id="1" title="{}">\n{}\n\n{}\n</doc>', "x < y &lt; &quot;"),
+        (
+            '{{"id": "1", "url": "u", "title": "{}", "text": "{}\\n{}"}}',
+            "x < y &lt; &quot;",
+        ),
+        ('{{"title": "{}", "text": "{}\\n{}"}}', ESCAPED[1]),  # Another's.
+    ],
+)
+def test_what_wikiextractor_writes_as_in_html_is_plain(text, kept):
+    content = text.format(ESCAPED[0], *ESCAPED).encode()
+    found = split_sentences.read_paragraphs(io.BytesIO(content), "x")
+    assert reading.documents_of(found) == [[kept]]
+
+
 def test_a_first_line_that_is_no_title_stays():
     text = b'<doc id="1" title="Salt pan">\nSalt stays.\n</doc>'
     found = split_sentences.read_paragraphs(
