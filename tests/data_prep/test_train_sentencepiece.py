@@ -129,6 +129,9 @@ def test_bytes_stand_for_characters_without_a_piece(corpus):
     assert "<0xE5>" in tokenizer.ids_to_pieces(ids)
     settings(corpus, vocab_size=270, byte_fallback=True)  # The smallest.
     settings(corpus, vocab_size=14, input_sentence_size=101)
+    for name, value in (("vocab_size", 269), ("input_sentence_size", 100)):
+        with pytest.raises(errors.UserError, match=f"`{name}={value}` is "):
+            settings(corpus, byte_fallback=True, **{name: value})
 
 
 def test_pairs_are_merged_and_no_text_is_unknown(corpus):

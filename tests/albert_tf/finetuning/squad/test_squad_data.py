@@ -101,14 +101,16 @@ def test_wrong_answer_starts_are_counted_and_named():
         entry("gone", answers=[answer("snow", 0), answer(" ", 4)]),
         entry("first", answers=[answer("snow", 0), answer("Rain", 1)]),
         entry("second", answers=[answer(), answer("snow", 0)]),
+        *(entry(f"m{n}", answers=[answer("Rain", 2)]) for n in (1, 2)),
+        *(entry(f"s{n}", answers=[answer(), answer("snow")]) for n in (1, 2)),
     )
     questions, report = squad_data.parse(content, "f.json")
     told = "\n".join(report.lines("f.json"))
-    assert "5 questions about 1 paragraphs" in told
-    assert "1 question has (id moved) an answer that is not where" in told
-    assert "2 questions have (id first, second) an answer that does not" in told
+    assert "9 questions about 1 paragraphs" in told
+    assert "3 questions have (id moved, m1, m2) an answer that is not" in told
+    assert "4 questions have (id first, second, s1, ...) an answer th" in told
     assert "1 question has (id gone) no answer that stands in" in told
-    learnt = [question.learnt for question in questions]
+    learnt = [question.learnt for question in questions[:5]]
     assert [one and one.text for one in learnt] == [
         "the river",
         "the river",

@@ -8,6 +8,7 @@ import socket
 import threading
 
 import pytest
+import tensorflow as tf
 
 from albert_tf.serving.client import ask, views
 from albert_tf.serving.server import batching, models
@@ -146,17 +147,30 @@ def test_full_queue_is_told_and_a_bad_request_harms_nobody():
     assert set(statuses[1:]) <= {200, 503}
 
 
-def test_an_error_of_ours_is_an_error_of_the_server(caplog):
+OURS = "The server failed. Its log says why."
+LONG = "x" * 301
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "message"),
+    [
+        (ZeroDivisionError(), 500, OURS),
+        (tf.errors.InternalError(None, None, LONG), 500, LONG[1:]),
+        (tf.errors.InvalidArgumentError(None, None, LONG), 400, LONG[1:]),
+    ],
+)
+def test_an_error_of_ours_is_an_error_of_the_server(
+    caplog, error, status, message
+):
     def fail(inputs):
-        raise ZeroDivisionError
+        raise error
 
     signature = http_server.Signature(fail, ["x"], text=http_server.texts())
     whole = http_server.make_app(http_server.make_model(measure=signature))
     with http_server.running(whole) as (_, port):
         found = http_server.ask(port, MEASURE, {"text": "a"})
-    message = "The server failed. Its log says why."
-    assert found == (500, {"error": message})
-    assert "ZeroDivisionError" in caplog.text
+    assert found == (status, {"error": message})
+    assert ("ZeroDivisionError" in caplog.text) == (message == OURS)
 
 
 def test_a_client_that_leaves_is_no_error(caplog):

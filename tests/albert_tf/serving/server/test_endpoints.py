@@ -26,6 +26,7 @@ def test_an_object_or_a_list_is_answered(port):
     path = "/models/m/serving_default"
     assert http_server.ask(port, path, ROWS[1]) == (200, ANSWERS[1])
     assert http_server.ask(port, path, ROWS) == (200, ANSWERS)
+    assert http_server.ask(port, path, ROWS[:1]) == (200, ANSWERS[:1])
 
 
 @pytest.mark.parametrize("base", ["/v1/models/m", "/v1/models/m/versions/7"])
