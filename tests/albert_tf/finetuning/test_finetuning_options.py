@@ -51,6 +51,11 @@ def test_the_encoders_rate_is_a_share_of_the_other(world, rate, factor):
             "`encoder_learning_rate=0.0002` is more than `learning_rate=0.0001",
         ),
         ({"new_head": True}, "`new_head` says how to use `init_checkpoint`"),
+        ({"exit_heads": True}, "only used with `exit_layers`"),
+        (
+            dict.fromkeys(("do_train", "do_eval", "do_predict"), False),
+            "Set at least one",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused(world, values, message):
@@ -64,3 +69,10 @@ def test_dropout_of_the_recipe_wins_over_the_config(world, tmp_path):
         settings = small_runs.shared(world, tmp_path, **{name: 0.25})
         config = settings.read_config()
         assert (getattr(config, name), getattr(config, other)) == (0.25, 0.0)
+    settings = small_runs.shared(
+        world, tmp_path, pooling="pair", num_hidden_layers=7
+    )
+    config = settings.read_config()
+    assert (config.pooling, config.num_hidden_layers) == ("pair", 7)
+    files = finetuning_options.FileOptions(settings, "a", test_file="c")
+    assert files.sources == {"train": "a", "test": "c"}

@@ -213,7 +213,7 @@ def test_an_empty_option_stands_for_none(tmp_path):
 def test_answer_must_be_among_the_options_there_are(tmp_path):
     for options, message in (
         (THREE, "answer 'D' .* A, B, C\\."),
-        (FIVE, "question 0: 5 options instead of 4"),
+        (FIVE, "question 1: 5 options instead of 4"),
     ):
         changed = article(5, options=options, answers=["A", "D"])
         folder = write(tmp_path, "middle/5.txt", changed)
