@@ -5,14 +5,7 @@ import sys
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import (
-    multi_label,
-    race,
-    ranking,
-    registry,
-    regression,
-    tables,
-)
+from albert_tf.finetuning import race, registry
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad
 
@@ -51,15 +44,15 @@ def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
-        ({"labels": "a,b"}, tables.TableTask),
-        ({"labels": "a,b", "multi_label": True}, multi_label.MultiLabelTask),
-        ({"labels": None, "regression": True}, regression.RegressionTask),
-        ({"query_column": "q"}, ranking.RankingTask),
+        ({"labels": "a,b"}, "TableTask"),
+        ({"labels": "a,b", "multi_label": True}, "MultiLabelTask"),
+        ({"labels": None, "regression": True}, "RegressionTask"),
+        ({"query_column": "q"}, "RankingTask"),
     ],
 )
 def test_tables_are_of_four_kinds(given, kind):
     values = {**VALUES, "task_name": "table", "text_columns": "t", **given}
-    assert type(registry.make(values, None)) is kind
+    assert type(registry.make(values, None)).__name__ == kind
 
 
 def test_a_task_gets_its_own_options():

@@ -169,19 +169,6 @@ def test_several_labels_are_exported(multi_label, tmp_path):
         assert answer["predicted"] == [name for name, p in named if p > 0.5]
 
 
-def test_other_runtimes_are_told_the_thresholds(multi_label, tmp_path):
-    served = str(tmp_path / "onnx")
-    export.run(
-        make_options(run_dir=str(multi_label), export_dir=served, format="onnx")
-    )
-    described = json.loads((tmp_path / "onnx/model.json").read_text())
-    assert described["labels"] == sorted(WORDS)
-    found = scores.read(str(multi_label)).best.scores
-    for name, value in described["options"]["thresholds"].items():
-        own = f"threshold_of_{name}"
-        assert value == found[own if own in found else "threshold"]
-
-
 def test_later_evaluations_keep_the_thresholds(world, multi_label):
     """So the score of a test file is one of texts that decided nothing."""
     before = scores.read(str(multi_label)).best.scores

@@ -214,10 +214,6 @@ def test_texts_that_are_none(saved):
 
 
 def test_inputs_that_do_not_fit_are_refused(saved):
-    with pytest.raises(tf.errors.InvalidArgumentError, match="as many"):
-        saved.signatures["serving_default"](
-            question=tf.constant(["What?"]), context=tf.constant(["a", "b"])
-        )
     sample = saved.service.samples()["tokens"]
     inputs = {key: tf.repeat(value, 2, 0) for key, value in sample.items()}
     last = list(inputs)[-1]
