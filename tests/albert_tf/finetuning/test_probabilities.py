@@ -49,11 +49,11 @@ def test_area_under_curve_by_hand():
     for same in (expected * 0, expected * 0 + 1):
         assert probabilities.area_under_curve(rows, same) == 0.5
     # Of three classes the mean of each against the rest.
-    expected3 = np.array([0, 1, 2, 1, 2])
+    of_three = np.array([0, 1, 2, 1, 2])
     rows = np.stack([1 - second, second, second**2 / 2], 1)
-    found = probabilities.area_under_curve(rows, expected3)
+    found = probabilities.area_under_curve(rows, of_three)
     one_by_one = [
-        probabilities.mean_area(rows[:, [n]], expected3[:, None] == n)
+        probabilities.mean_area(rows[:, [n]], of_three[:, None] == n)
         for n in range(3)
     ]
     assert found == pytest.approx(np.mean(one_by_one))

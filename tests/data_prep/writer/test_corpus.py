@@ -347,6 +347,25 @@ def test_options_that_do_not_fit_are_refused(values, message):
         make_options(**values)
 
 
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        ("-,a", "lines", "names standard input .-. beside others"),
+        ("-", "parquet", "cannot be read with --input_format=parquet"),
+        ("a.tar.gz", "lines", "a.tar.gz is an archive"),
+        ("a.parquet", "jsonl", "a table by its name.* --input_format=parquet"),
+    ],
+)
+def test_inputs_of_another_kind_are_refused(
+    tmp_path, monkeypatch, name, kind, message
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / name).touch()
+    options = make_options(input_file=name, input_format=kind)
+    with pytest.raises(errors.UserError, match=message):
+        corpus.find_files(options)
+
+
 def test_prose_lines_have_a_bound(monkeypatch):
     monkeypatch.setattr(corpus, "MAX_PROSE_BYTES", 10)
     lines = corpus.read_prose_lines(io.BytesIO(b"0123456789\n" * 2), "x")

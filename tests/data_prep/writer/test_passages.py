@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import manifests, marks, masking
 from data_prep.writer import passages, token_blocks
 from tests.data_prep import writing
@@ -224,33 +223,3 @@ def test_responses_are_marked_and_their_letter_is_gone(base, tmp_path):
     real = arrays["tokens"][0] > 0
     expected = np.isin(turn, [2, 3]) & real
     assert found[0].tolist() == expected.tolist() and found.any()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {
-                "records": "instances",
-                "dupe_factor": 1,
-                "input_format": "dialogues",
-            },
-            "`input_format=dialogues` is for `records=passages`",
-        ),
-        ({"dupe_factor": 3}, "`dupe_factor=3` is for `records=instances`"),
-        ({"masking_time": "training"}, "`masking_time=training` is for"),
-        ({"sentence_objective": "nsp"}, "`sentence_objective=nsp` is for"),
-        ({"ngram": 1}, "`ngram=1` is for"),
-        (
-            {"records": "instances", "dupe_factor": 1, "phrase_file": "x"},
-            "`phrase_file=x` is for `records=passages`. Add that",
-        ),
-        (
-            {"records": "instances", "cross_documents": True},
-            "`cross_documents=True` is for `records=passages`",
-        ),
-    ],
-)
-def test_options_of_the_other_kind_are_refused(base, changes, message):
-    with pytest.raises(errors.UserError, match=message):
-        in_one(base, **changes)

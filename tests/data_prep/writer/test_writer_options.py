@@ -3,6 +3,7 @@ import logging
 import pytest
 
 from albert_tf.common import errors
+from tests.conftest import changed
 from tests.data_prep import writing
 
 
@@ -36,3 +37,30 @@ def test_few_predictions_and_empty_places_are_warned_of(
     caplog.set_level(logging.WARNING)
     writing.run(base, max_predictions_per_seq=given)
     assert ("Use --max_predictions_per_seq=5" in caplog.text) == is_warned
+
+
+PASSAGES = {"records": "passages", "dupe_factor": 40}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"input_format": "dialogues"}, "`input_format=dialogues` is for `rec"),
+        ({"phrase_file": "x"}, "`phrase_file=x` is for `records=passages`. Ad"),
+        ({"cross_documents": True}, "`cross_documents=True` is for `records=p"),
+        ({"records": "passages"}, "`dupe_factor=3` is for `records=instances`"),
+        (PASSAGES, "`max_predictions_per_seq=5` is for `records=instances`"),
+        ({**PASSAGES, "masking_time": "training"}, "`masking_time=training`"),
+        ({**PASSAGES, "sentence_objective": "nsp"}, "`sentence_objective=nsp`"),
+        ({"masking_time": "training", "do_permutation": True}, "does not perm"),
+        ({"dask_scheduler": ""}, "`dask_scheduler=` is empty"),
+        ({"dask_scheduler": "a:1", "num_workers": 2}, "`num_workers=2` and"),
+        (
+            {"word_start_rule": "marker", "word_segmenter": "jieba"},
+            "`word_start_rule=marker` is given with `word_segmenter=jieba`",
+        ),
+    ],
+)
+def test_options_that_contradict_are_refused(base, changes, message):
+    with pytest.raises(errors.UserError, match=message):
+        changed(base, **changes)

@@ -283,6 +283,12 @@ def test_options_of_answers_and_a_wordpiece_vocabulary(
     expected = python_answers(task, service, questions)
     found = ask_texts(service.answer, questions)
     assert found["n_best_answers"].shape == (20, 3)
+    options = {"doc_stride": 7, "max_query_length": 8}
+    options |= {"n_best_size": 3, "max_answer_length": 2}
+    if version == "2.0":
+        options["null_score_diff_threshold"] = THRESHOLD
+        options["original_threshold"] = False
+    assert service.text_options == options
     check(found, questions, expected)
 
 

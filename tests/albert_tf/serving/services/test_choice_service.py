@@ -69,6 +69,8 @@ def test_choices(of_choices, tokenizer):
 
 def test_options_of_another_shape_are_refused(of_choices):
     """TensorFlow itself would take them, and mix them up."""
+    options = {"num_options": 4, "max_qa_length": 6}
+    assert of_choices.service.text_options == options
     choose = of_choices.signatures["serving_default"]
     for articles, questions, options, message in (
         (2, 2, np.full([4, 2], "a"), "options must be 4 for each article"),
