@@ -84,6 +84,8 @@ def test_many_queries_are_what_counting_finds():
         )
     found = retrieval.score(vectors, entries)
     np.testing.assert_allclose(list(found.values()), np.mean(expected, 0))
+    *_, last = retrieval.answers(vectors, entries)
+    assert last["prediction"] == order[:10]
 
 
 def test_the_task_reads_scores_and_answers(tmp_path, tiny_tokenizer):
