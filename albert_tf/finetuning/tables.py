@@ -583,10 +583,16 @@ def _parsed(
         where: str, place: dict[str, Any], values: Mapping[str, Any]
     ) -> Iterator[_Row]:
         text_files.require_names(values, wanted, where, "It needs")
+        texts = _texts(values, options.inputs, where)
+        if options.query_column and not texts[0].strip():
+            raise errors.UserError(
+                f"{where}: the column {options.query_column!r} is empty. Texts "
+                "are ranked for a query. Write it, or remove the row."
+            )
         yield _Row(
             where,
             values[id_] if id_ in wanted else text_files.Place(place),
-            _texts(values, options.inputs, where),
+            texts,
             parse_labels(values[label], label, where)
             if label in wanted
             else (),
@@ -618,7 +624,8 @@ def _several(
         text = (written or "").strip()
         written = text.split(separator) if text else []
     labels = written if isinstance(written, list) else [written]
-    return tuple(x for label in labels for x in _label(label, name, where))
+    found = [x for label in labels for x in _label(label, name, where)]
+    return tuple(dict.fromkeys(found))
 
 
 def _number(

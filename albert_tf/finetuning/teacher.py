@@ -210,8 +210,8 @@ def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
 def _check_task(its: base.Task, task: base.Task, path: str) -> None:
     if type(its) is not type(task):
         raise errors.UserError(
-            f"`{OPTION}={path}` was finetuned for {its.name}, the student is "
-            f"for {task.name}. Name a run of the same task."
+            f"`{OPTION}={path}` was finetuned for {_kind(its)}, the student is "
+            f"for {_kind(task)}. Name a run of the same task."
         )
     if isinstance(its, tables.TableTask) and its.options.long.is_divided:
         raise errors.UserError(
@@ -222,6 +222,11 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
     labels = getattr(task, "labels", None)
     if its_labels != labels:
         raise _other_labels(its_labels, labels, path)
+
+
+def _kind(task: base.Task) -> str:
+    is_table = isinstance(task, tables.TableTask)
+    return f"{task.name} ({task.options.kind})" if is_table else task.name
 
 
 def _several_labels(path: str) -> errors.UserError:

@@ -134,6 +134,11 @@ CASES = {
     "ranking, below 0": table(
         "query,text,label\na,b,1\na,c,-1\n", "line 3", "-1", **RANKING
     ),
+    "ranking, no query": table(
+        "query,text,label\na,b,1\n ,c,0\n",
+        "line 3: the column 'query' is empty",
+        **RANKING,
+    ),
     "no pairs": vectors(PAIRS, "{here}/t.tsv has no examples"),
     "pairs of nothing": vectors(f"{PAIRS}\t\n\t\n", "{here}/t.tsv"),
     "pairs without a header": vectors("a\tb\nc\td\n", "line 1 has no 'text'"),

@@ -75,6 +75,9 @@ def test_a_wrong_separator_and_single_examples_are_told(tmp_path, caplog):
     tables.find_labels(write(tmp_path, "joy;rain", "joy"), options())
     assert "no text has two labels. Is `label_separator=,` right" in caplog.text
     assert "2 labels have one example each" in caplog.text
+    caplog.clear()
+    tables.find_labels(write(tmp_path, "joy,joy", "rain,rain"), options())
+    assert "2 labels have one example each" in caplog.text
 
 
 def test_records_have_a_number_for_each_label():
