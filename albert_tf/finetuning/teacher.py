@@ -225,8 +225,9 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
 
 
 def _kind(task: base.Task) -> str:
-    is_table = isinstance(task, tables.TableTask)
-    return f"{task.name} ({task.options.kind})" if is_table else task.name
+    if isinstance(task, tables.TableTask):
+        return f"{task.name} ({task.options.kind})"
+    return task.name
 
 
 def _several_labels(path: str) -> errors.UserError:
