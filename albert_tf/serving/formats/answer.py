@@ -435,6 +435,9 @@ def main() -> int:
     path = parser.parse_args().file
     if path and path.lower().endswith((".tsv", ".csv")):
         parser.error(f"{path}: {NO_TABLES}")
+    if not (sys.stdin and sys.stdout):
+        parser.error("Standard input or output is closed. Leave both open.")
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     source = contextlib.nullcontext(sys.stdin.buffer)
     good = bad = 0
     try:
@@ -461,5 +464,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
     sys.exit(main())

@@ -379,6 +379,15 @@ def test_files_of_tables_are_refused(monkeypatch, capsys):
     assert "reviews.CSV: The input is a table." in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["stdin", "stdout"])
+def test_closed_streams_are_told(monkeypatch, capsys, name):
+    monkeypatch.setattr(sys, "argv", ["answer.py"])
+    monkeypatch.setattr(sys, name, None)
+    with pytest.raises(SystemExit, match="2"):
+        answer.main()
+    assert "Standard input or output is closed" in capsys.readouterr().err
+
+
 def cut_file(name):
     """A change of a folder: a file loses its second half."""
 
