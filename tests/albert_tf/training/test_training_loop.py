@@ -212,7 +212,7 @@ def test_no_call_of_the_loop_outlasts_the_time(
             lambda *_, n=name: profiled.append((n, trainer.step)),
         )
     trainer = make_trainer(now=now, profile_steps="5,1000", **changes)
-    tiny_training.train(trainer, 1000)
+    log = tiny_training.train(trainer, 1000)
     # Twice as many steps in each call as in the one before, up to three
     # seconds, and to half of the time that is left.
     ends = [0, 1, 3, 5, 11, 17, 20, 21, 23, 27, 33, 36, 38, 39, 40]
@@ -224,7 +224,11 @@ def test_no_call_of_the_loop_outlasts_the_time(
     again = make_trainer(**changes)
     assert again.step == 40 and float(again._elapsed) == 20
     scales = [float(x.optimizer.step_scale) for x in (again, trainer)]
-    assert scales[0] == scales[1] > 1
+    assert scales == [pytest.approx(1000 / 41)] * 2  # No step is left.
+    rates = dict(log.column("train", "learning_rate"))
+    # As in a run of 40 steps.
+    assert rates[20] == pytest.approx(0.01 * (1 - 19 / 40))
+    assert rates[40] == pytest.approx(0.01 * (1 - 39 / 41))
     tiny_training.train(again, 1000)
     assert again.step == 40
 
