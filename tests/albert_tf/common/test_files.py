@@ -80,6 +80,7 @@ REFUSED = [
     (files.require_file, "none", "`x=none` is not a file. Check the path"),
     (files.require_file, "filee", "not a file. Did you mean file. Check the"),
     (files.require_file, "foldr/a", "not a file. Did you mean folder. Check"),
+    (files.require_file, "folder/innr", "Did you mean folder/inner. Check"),
     (expand, "fille", "no file. Did you mean file. Check the spelling"),
     (files.require_file, ".", "`x=.` is not a file but a folder. Name"),
     (files.refuse_file, "file", "`x=file` is a file. A folder"),
@@ -96,7 +97,7 @@ def test_what_is_refused(function, path, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    touch(tmp_path, "file", "a.card.md")
+    touch(tmp_path, "file", "a.card.md", "folder/inner")
     (tmp_path / "dangling").symlink_to("nowhere")
     before = sorted(tmp_path.rglob("*"))
     with pytest.raises(errors.UserError, match=f"(?i){message}"):

@@ -140,10 +140,12 @@ def test_the_lock_of_another_process_stays(tmp_path):
     assert (tmp_path / ".lock").read_text() == "of another"
 
 
-def test_a_refused_process_has_no_open_file(tmp_path):
+def test_a_refused_process_has_no_open_file(tmp_path, monkeypatch):
     with hold(tmp_path):
         before = os.listdir("/proc/self/fd")
-        with pytest.raises(errors.UserError), hold(tmp_path):
+        monkeypatch.setattr(folder_lock, "PATIENCE", 60.0)
+        monkeypatch.setattr(folder_lock.time, "sleep", pytest.fail)
+        with pytest.raises(errors.UserError), hold(tmp_path, patience=0.0):
             pass
         assert os.listdir("/proc/self/fd") == before
 
@@ -154,6 +156,8 @@ def test_a_folder_that_gets_nothing_is_not_left(tmp_path):
         hold(tmp_path / "a" / "b"),
     ):
         raise RuntimeError
+    with hold("export", lock=str(tmp_path / "c" / "lock")):
+        assert (tmp_path / "c" / "lock").exists()
     assert not os.listdir(tmp_path)
     with hold(tmp_path / "a" / "b"):
         (tmp_path / "a" / "result").write_text("")

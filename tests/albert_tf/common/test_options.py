@@ -310,6 +310,14 @@ def test_to_dict_is_flat_and_from_dict_undoes_it():
             options.from_dict(Outer, {"name": "x", **wrong})
 
 
+def test_options_of_something_else_are_refused_whatever_they_are():
+    options.refuse_foreign(Viewer("a", 3), ["size"], "other=x")
+    with pytest.raises(
+        errors.UserError, match="`size=0` is only used with `other=x`, which"
+    ):
+        options.refuse_foreign(Viewer("a", 0), ["size"], "other=x")
+
+
 def test_differences_leave_out_what_may_change():
     before = options.to_dict(Outer("x"))
     now = options.to_dict(Outer("y", 0.25, None, True, None, Inner(8)))
