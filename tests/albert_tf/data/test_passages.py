@@ -136,7 +136,7 @@ def test_the_longest_passage_leaves_room_for_all_separators():
     given = records()
     given["tokens"][:] = np.arange(10, 10 + LENGTH - 2)
     given["marks"][:] = marks.SENTENCE
-    for task, separators in (("reordering", 3), ("sop", 2)):
+    for task, separators in (("reordering", 3), ("sop", 2), ("nsp", 2)):
         found = make_drawer((task,), prob=0.0).draw(given, keys())
         last = 10 + LENGTH - 1 - separators  # The first that has no room.
         for row in range(4):

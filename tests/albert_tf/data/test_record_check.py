@@ -162,3 +162,9 @@ def test_masks_are_where_training_expects_them(
         record_check.check_records([plain], EXPECTED)
     with pytest.raises(errors.UserError, match="_budget` is given, but the re"):
         record_check.check_records([record_path], unmasked)
+    layout = [f for f in layout if f.name != "token_boundary"]
+    del values["token_boundary"]
+    other = str(tmp_path / "other")
+    record_files.write(other, [record_files.encode(layout, values)])
+    with pytest.raises(errors.UserError, match="record lacks token_boundary"):
+        record_check.check_records([other], unmasked)

@@ -120,9 +120,10 @@ def test_released_vocabulary(released_chinese):
 def test_only_the_first_field_of_a_line_is_the_piece(tmp_path):
     path = tmp_path / "v.txt"
     lines = [f"{piece} 7\r\n" for piece in wordpiece.SPECIAL_PIECES]
-    path.write_text("\ufeff" + "".join(lines) + "\n今\t3", "utf-8")
+    path.write_text("\ufeff" + "".join(lines) + "\n今\t3\nĠ\n▁", "utf-8")
     tokenizer = wordpiece.WordPieceTokenizer(str(path))
-    assert tokenizer.pieces == (*wordpiece.SPECIAL_PIECES, " ", "今")
+    # Letters, and no marks of SentencePiece or BPE.
+    assert tokenizer.pieces == (*wordpiece.SPECIAL_PIECES, *" 今Ġ▁")
 
 
 @pytest.mark.parametrize(
