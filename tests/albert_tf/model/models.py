@@ -4,6 +4,7 @@ import tf_keras as keras
 
 from albert_tf.model.heads import (
     classification,
+    embedding,
     multiple_choice,
     pretraining,
     question_answering,
@@ -19,6 +20,7 @@ MODELS = {
     "classifier": lambda e: classification.AlbertClassifier(e, 3, 0.3),
     "choice": lambda e: multiple_choice.AlbertMultipleChoice(e, 0.2),
     "tags": lambda e: token_classification.AlbertTokenClassifier(e, 4, 0.3),
+    "vectors": lambda e: embedding.AlbertEmbedder(e, "max", 5),
     "squad_v1": question_answering.AlbertSquadV1,
     "squad_v2": lambda e: question_answering.AlbertSquadV2(e, 2, 3, 0.4),
 }

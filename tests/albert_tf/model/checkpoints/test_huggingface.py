@@ -179,6 +179,8 @@ def test_every_weight_is_written_under_its_name(tmp_path, architecture):
     pairs |= HEADS[architecture]
     config = config_of(tmp_path)
     assert config["architectures"] == [architecture]
+    ids = [config[f"{name}_token_id"] for name in ("pad", "bos", "eos")]
+    assert (ids, config["classifier_dropout_prob"]) == ([0, 2, 3], 0.1)
     labels = {"classifier": 3, "tags": 4}.get(ARCHITECTURES[architecture], 0)
     assert len(config.get("id2label", [])) == labels
     tensors = tensors_of(tmp_path)
@@ -346,13 +348,6 @@ def test_a_mapping_that_is_no_identity_is_kept(tmp_path, leaf):
     model = AlbertModel(checkpoint.config)
     with pytest.raises(errors.UserError, match="mapping_in.*nothing"):
         restoring.restore(model, checkpoint)
-
-
-def test_config_has_the_special_pieces_and_the_dropout_of_the_heads(folder):
-    values = config_of(folder)
-    ids = [values[f"{name}_token_id"] for name in ("pad", "bos", "eos")]
-    assert ids == [0, 2, 3]
-    assert values["classifier_dropout_prob"] == 0.1
 
 
 def test_groups_that_transformers_rounds_otherwise_are_refused(folder):

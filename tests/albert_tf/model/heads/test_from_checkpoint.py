@@ -6,7 +6,6 @@ from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.heads import (
     decoder,
-    embedding,
     from_checkpoint,
     permutation,
     pretraining,
@@ -44,15 +43,6 @@ def test_model_has_the_variables_of_the_checkpoint(small_config, name):
     assert left_out == shapes(saved).keys() - expected.keys()
     is_pretrainer = name in ("pretraining", "masked words")
     assert from_checkpoint.has_masked_lm(checkpoint) == is_pretrainer
-
-
-def test_a_projection_belongs_to_vectors_of_texts(small_config):
-    saved = embedding.AlbertEmbedder(AlbertModel(small_config), "max", 5)
-    model = from_checkpoint.make_model(
-        small_config, checkpoint_with(shapes(saved))
-    )
-    assert isinstance(model, embedding.AlbertEmbedder)
-    assert shapes(model) == shapes(saved)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,11 @@
 """Pooling: against sums written out, and what padding changes."""
 
-import dataclasses
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.model.network import pooling
-from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 
 
@@ -76,18 +73,6 @@ def test_tokens_count_that_any_other_attends_to(inputs):
         pool("pair", x, {**inputs, "input_mask": pairs}),
         pool("pair", x, {**inputs, "input_mask": alike}),
     )
-
-
-def test_the_encoder_pools_a_text_as_it_does_without_padding(
-    small_config, inputs
-):
-    config = dataclasses.replace(
-        small_config, pooling="pair", type_vocab_size=3
-    )
-    encoder = AlbertModel(config)
-    padded = encoder(inputs)["pooled_output"]
-    alone = encoder({k: v[:1, :7] for k, v in inputs.items()})
-    passes.assert_close(padded[:1], alone["pooled_output"], 1e-5)
 
 
 def test_pooler_is_a_dense_layer_with_tanh_in_float32(small_config):
