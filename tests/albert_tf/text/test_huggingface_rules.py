@@ -84,3 +84,5 @@ def test_other_rules_are_refused(tmp_path, config, message):
 def test_without_these_files_nothing_is_known(tmp_path):
     path = str(tmp_path / "vocab.txt")
     assert huggingface_rules.settings_beside(path) is None
+    write_rules(tmp_path, type="Lowercase", lowercase=True)
+    assert huggingface_rules.settings_beside(path) is None
