@@ -198,7 +198,7 @@ def claim(
     require_free(folder, settings, vocabulary)
     check_same(folder, program, settings, config, vocabulary, of_records)
     files.make_folder(folder, "output_dir")
-    current = _options_now(settings, vocabulary)
+    current = _options_now(folder, settings, vocabulary)
     content = {"program": program, "options": current}
     told = {**vocabulary_of(vocabulary), **of_records}
     if is_trained(folder):
@@ -251,11 +251,18 @@ def refuse_foreign(
 
 
 def _options_now(
-    settings: Any, vocabulary: tokenization.VocabularyOptions
+    folder: str, settings: Any, vocabulary: tokenization.VocabularyOptions
 ) -> dict[str, Any]:
-    """Return all options, with what is known of the text's normalization."""
-    known = vocabulary.settings.items()
-    found = {name: value for name, value in known if value is not None}
+    """Return all options, with what is known of the text's normalization.
+
+    What is not said of it is as in the run that the folder holds.
+    """
+    known: dict[str, Any] = {**vocabulary.settings}
+    if is_trained(folder) and is_run(folder):
+        earlier = read(folder).options
+        for name, value in known.items():
+            known[name] = earlier.get(name) if value is None else value
+    found = {name: value for name, value in known.items() if value is not None}
     return {**options.to_dict(settings), **found}
 
 
@@ -302,15 +309,12 @@ def check_same(
         of_records: What they know of their vocabulary, see
             `manifests.check_vocabularies`.
     """
-    current = _options_now(settings, vocabulary.resolved())
+    current = _options_now(folder, settings, vocabulary.resolved())
     trained = is_trained(folder)
     known = is_run(folder)
     # A start that failed before its first checkpoint leaves nothing to protect.
     if trained and known:
         previous = read(folder)
-        for name in vocabulary.settings:
-            if current.get(name) is None:  # Nothing was said: as before.
-                current[name] = previous.options.get(name)
         lines = options.differences(type(settings), previous.options, current)
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]

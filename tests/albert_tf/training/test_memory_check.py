@@ -166,7 +166,7 @@ def devices(*names):
     )
 
 
-def test_of_several_gpus_the_smallest_counts(monkeypatch):
+def test_of_several_gpus_the_smallest_counts(monkeypatch, caplog):
     found = [
         types.SimpleNamespace(device_type=kind, memory_limit=size)
         for kind, size in (("CPU", 1), ("GPU", 3 * GIB), ("GPU", 2 * GIB))
@@ -183,7 +183,9 @@ def test_of_several_gpus_the_smallest_counts(monkeypatch):
     assert 4 * GIB < need < 3 * 4 * GIB
     with pytest.raises(errors.UserError):
         memory_check.check(step, gpus, "train_batch_size", 1024)
-    memory_check.check(step, gpus, "train_batch_size", 2)
+    assert 2 * GIB < step.bytes_needed(100, is_training=True)
+    memory_check.check(step, gpus, "train_batch_size", 100)
+    assert not caplog.messages
 
 
 # What is said.
@@ -210,7 +212,7 @@ def say(monkeypatch, caplog):
 
 
 def test_a_batch_that_may_not_fit_is_warned_of(say):
-    assert say(1.01) == say(None) == []
+    assert say(1.0) == say(None) == []
     (message,) = say(0.75)
     assert message == (
         "`train_batch_size=4096`: a training step needs about 28.9 GiB of "

@@ -232,6 +232,28 @@ def test_normalization_is_written_beside_the_copy_of_the_vocabulary(
     assert tokenization.load(run.vocabulary).normalization == kept
 
 
+@dataclasses.dataclass(frozen=True)
+class WithVocabulary:
+    vocabulary: tokenization.VocabularyOptions
+
+
+def test_what_is_said_of_normalization_must_be_as_before(
+    undescribed_vocab, small_config, tmp_path
+):
+    def claim(*given):
+        vocabulary = tokenization.VocabularyOptions(*given)
+        settings, folder = WithVocabulary(vocabulary), str(tmp_path / "run")
+        run_folder.claim(folder, "run_x", settings, small_config, vocabulary)
+
+    claim(undescribed_vocab, None, False)
+    (tmp_path / "run" / "model.ckpt-best.index").touch()
+    claim()
+    with pytest.raises(
+        errors.UserError, match="--do_lower_case was False, is now True"
+    ):
+        claim(undescribed_vocab, None, True)
+
+
 def test_a_run_of_an_earlier_version_goes_on(
     claim, undescribed_vocab, tmp_path
 ):
