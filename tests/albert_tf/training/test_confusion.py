@@ -19,8 +19,10 @@ def test_scores_are_those_of_scikit_learn():
     )
     for values, wanted in zip(one.scores.values(), expected, strict=False):
         np.testing.assert_allclose(values, wanted)
-    wanted = metrics.f1_score(RIGHT, FOUND, average="macro")
-    assert one.macro_f1 == pytest.approx(wanted)
+    for found in (FOUND, np.array([0, 2, 1, 1, 0])):
+        one = confusion.Confusion.of(found, RIGHT, LABELS)
+        wanted = metrics.f1_score(RIGHT, found, average="macro")
+        assert one.macro_f1 == pytest.approx(wanted)
 
 
 def test_scores_of_several_labels_are_those_of_scikit_learn():
