@@ -40,6 +40,8 @@ def complaint(layout: layouts.Layout, record: bytes) -> str | None:
         found = _read(layout, tf.constant([record]))
     except tf.errors.InvalidArgumentError:
         wanted = ", ".join(_describe(feature) for feature in layout)
+        if any(feature.padding is not None for feature in layout):
+            wanted += "; sequences have the same length"
         return f"has another layout. Each record must hold {wanted}"
     for feature in layout:
         values = found[feature.name].numpy().ravel()
@@ -107,6 +109,21 @@ def _read(
         for feature in layout
     }
     parsed = tf.io.parse_example(serialized, wanted)
+    lengths: dict[tuple[int, ...], tf.Tensor] = {}
+    checks = []
+    for feature in layout:
+        # Those of a teacher hold their padding.
+        if feature.padding is not None and feature.dtype == "int64":
+            length = parsed[feature.name].row_lengths()
+            first = lengths.setdefault(feature.shape, length)
+            checks.append(tf.debugging.assert_equal(length, first))
+    with tf.control_dependencies([c for c in checks if c is not None]):
+        return _padded(layout, parsed)
+
+
+def _padded(
+    layout: layouts.Layout, parsed: dict[str, tf.Tensor]
+) -> dict[str, tf.Tensor]:
     return {
         feature.name: parsed[feature.name]
         if feature.padding is None

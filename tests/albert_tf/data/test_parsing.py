@@ -68,6 +68,20 @@ def test_longer_sequences_than_expected_are_refused(written, read):
         parsing.parse((*layout(written), missing), messages)
 
 
+@pytest.mark.parametrize("lengths", [(5, 4), (4, 5)])
+def test_sequences_of_different_lengths_are_refused(lengths):
+    layout = layouts.passage_layout(10)
+    values = {"tokens": [7] * lengths[0], "marks": [1] * lengths[1]}
+    exact = tuple(
+        layouts.Feature(name, (len(v),), "int64") for name, v in values.items()
+    )
+    exact = (*exact, layouts.Feature("document", (), "int64"))
+    record = record_files.encode(exact, {**values, "document": 0})
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        parsing.parse(layout, tf.constant([record]))
+    assert "the same length" in (parsing.complaint(layout, record) or "")
+
+
 def padded(count, *numbers):
     return [*numbers, *[0] * (count - len(numbers))]
 
