@@ -34,6 +34,7 @@ _SEED = 12345
 _BLOCK = 256
 # Starting a process takes longer than this many examples.
 _WORTH_A_PROCESS = 8192
+_SEGMENTS = 2  # Of texts that are divided at a [SEP].
 
 
 @dataclasses.dataclass(frozen=True)
@@ -220,7 +221,10 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
         messages.extend(tfrecord.read_frames(content, size))
         if len(messages) != num_records or content.read():
             raise ValueError(f"{file.path}{FACTS_ENDING} says {num_records:,}")
-        records = _without_padding(task.layout(base.TRAIN), messages)
+        layout = layouts.for_model(
+            task.layout(base.TRAIN), task.tokenizer.vocab_size, _SEGMENTS
+        )
+        records = _without_padding(layout, messages)
     except ValueError as error:
         raise errors.UserError(
             f"{file.path} is damaged after {len(messages):,} whole records: "

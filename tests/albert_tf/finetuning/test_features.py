@@ -121,6 +121,12 @@ def test_training_examples_are_shuffled_once_for_all(
         message = f"own.tfrecord is damaged after {count} whole records: "
         with pytest.raises(errors.UserError, match=message):
             features.shuffled(offline, task, str(tmp_path / "cache"))
+    pathlib.Path(offline.path).write_bytes(whole)
+    known = max(max(row) for row in ids["train"])
+    monkeypatch.setattr(type(task.tokenizer), "vocab_size", known)
+    message = f"own.tfrecord is damaged .* input_ids has the number {known}"
+    with pytest.raises(errors.UserError, match=message):
+        features.shuffled(offline, task, str(tmp_path / "cache"))
 
 
 WORDS = "it rains we stay at home and read old books by the fire".split()
