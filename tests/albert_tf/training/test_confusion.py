@@ -8,21 +8,19 @@ from albert_tf.training import confusion
 
 LABELS = ("a", "b|c", "never")
 RIGHT = np.array([0, 0, 0, 1, 1])
-FOUND = np.array([0, 0, 1, 1, 0])
+FOUND = np.array([0, 0, 1, 1, 2])
 
 
 def test_scores_are_those_of_scikit_learn():
     one = confusion.Confusion.of(FOUND, RIGHT, LABELS)
-    assert one.counts.tolist() == [[2, 1, 0], [1, 1, 0], [0, 0, 0]]
+    assert one.counts.tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 0]]
     expected = metrics.precision_recall_fscore_support(
         RIGHT, FOUND, labels=range(3), zero_division=0
     )
     for values, wanted in zip(one.scores.values(), expected, strict=False):
         np.testing.assert_allclose(values, wanted)
-    for found in (FOUND, np.array([0, 2, 1, 1, 0])):
-        one = confusion.Confusion.of(found, RIGHT, LABELS)
-        wanted = metrics.f1_score(RIGHT, found, average="macro")
-        assert one.macro_f1 == pytest.approx(wanted)
+    wanted = metrics.f1_score(RIGHT, FOUND, average="macro")
+    assert one.macro_f1 == pytest.approx(wanted)
 
 
 def test_scores_of_several_labels_are_those_of_scikit_learn():
@@ -51,7 +49,7 @@ def test_table():
         "| label | examples | precision | recall | F1 | as a | as b/c | "
         "as never |"
     )
-    assert rows[0] == "| a | 3 | 0.667 | 0.667 | 0.667 | 2 | 1 | 0 |"
+    assert rows[0] == "| a | 3 | 1.000 | 0.667 | 0.800 | 2 | 1 | 0 |"
     assert rows[2] == "| never | 0 | 0.000 | 0.000 | 0.000 | 0 | 0 | 0 |"
     assert not last
     for size in (12, 13):
