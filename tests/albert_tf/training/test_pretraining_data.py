@@ -111,6 +111,8 @@ def test_records_of_another_normalization_are_refused():
     with pytest.raises(errors.UserError, match="`do_lower_case=True`, but"):
         pretraining_data.check_settings(vocabulary, manifest)
     pretraining_data.check_settings(tokenization.VocabularyOptions(), manifest)
+    silent = tiny_manifests.make(options={})
+    pretraining_data.check_settings(vocabulary, silent)
 
 
 def test_settings_come_from_the_records_without_a_vocabulary():
