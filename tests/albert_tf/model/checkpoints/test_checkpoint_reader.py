@@ -1,5 +1,6 @@
 """Reading checkpoints by names; test_restoring.py reads whole ones."""
 
+import dataclasses
 import shutil
 
 import numpy as np
@@ -49,6 +50,10 @@ def test_state_of_another_adam_is_left_out(tmp_path):
     assert checkpoint.shapes == {name: [2]}
     moments = {f"{name}/adam_v", f"{name}/adam_m"}
     assert checkpoint.state == {*moments, "global_step"}
+    assert checkpoint.projection_size == 0
+    shapes = {"projection/kernel": [6, 5], "projection/bias": [5]}
+    found = dataclasses.replace(checkpoint, shapes=shapes)
+    assert found.projection_size == 5
     for ours, theirs in (
         (name, f"module/{name}"),
         (f"{name}/adam_v", f"adam_v/{name}"),

@@ -52,6 +52,19 @@ def test_attention_is_that_of_each_head_with_all_biases():
             )
 
 
+def test_feed_forward_is_two_linear_layers():
+    generator = np.random.default_rng(6)
+    arrays = [
+        generator.normal(size=shape)
+        for shape in ([2, 5, 4], [4, 3], [3], [3, 4], [4])
+    ]
+    x, kernel, bias, output_kernel, output_bias = arrays
+    expected = np.tanh(x @ kernel + bias) @ output_kernel + output_bias
+    tensors = [tf.constant(array, tf.float32) for array in arrays]
+    actual = plain.feed_forward(*tensors, "tanh")
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
+
+
 def test_heads_are_split_and_merged():
     x = tf.reshape(tf.range(2 * 3 * 8), [2, 3, 8])
     split = plain.split_heads(x, 4, like=tf.zeros([2, 3, 5]))
@@ -66,8 +79,8 @@ def test_norm_computes_in_float32(dtype):
     x = tf.constant([[300.0, 302.0, 304.0, 304.0, 300.0, 304.0, 304.0]], dtype)
     gamma, beta = tf.fill([7], 2.0), tf.fill([7], 0.5)
     wide = tf.cast(x, tf.float64).numpy()
-    expected = 2 * (wide - wide.mean()) / wide.std() + 0.5
-    actual = plain.layer_norm(x, gamma, beta, 1e-12)
+    expected = 2 * (wide - wide.mean()) / np.sqrt(wide.var() + 4) + 0.5
+    actual = plain.layer_norm(x, gamma, beta, 4.0)
     assert actual.dtype == dtype
     atol = 1e-4 if dtype == "float32" else 0.02
     np.testing.assert_allclose(tf.cast(actual, tf.float32), expected, atol=atol)

@@ -61,6 +61,11 @@ def test_padding_choices_are_never_chosen(model, questions):
     batch = {**questions, "input_mask": questions["input_mask"] * empty}
     odds = tf.nn.softmax(model(batch)["logits"]).numpy()
     assert (odds[:, 2:] == 0).all()
+    pooled = tf.random.stateless_normal([3, 4, 16], [1, 2])
+    logits = model.logits(pooled, batch["input_mask"])
+    np.testing.assert_array_equal(
+        logits < -1e29, [[False] * 2 + [True] * 2] * 3
+    )
     np.testing.assert_allclose(odds.sum(1), 1, rtol=1e-6)
     two = {k: v[:, :2] for k, v in questions.items()}
     expected = tf.nn.softmax(model(two)["logits"])

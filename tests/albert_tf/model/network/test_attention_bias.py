@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from albert_tf.model.network import attention_bias
 from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model import passes
 from tests.conftest import tiny_config
 
 
@@ -59,14 +60,16 @@ def test_masks_of_tokens_and_of_pairs_become_biases(small_config):
 
 
 def test_offsets_follow_the_positions_of_rows_of_several_texts():
-    config, ids = (
+    _, offsets, same = attention_bias.biases(
         tiny_config(position_bias="relative"),
-        tf.constant([[0, 1, 0]]),
+        {
+            "input_mask": tf.ones([1, 3], tf.int32),
+            "segment_ids": tf.constant([[0, 1, 1]]),
+            "position_ids": tf.constant([[0, 1, 0]]),
+        },
     )
-    names = "input_mask", "segment_ids", "position_ids"
-    _, offsets, same = attention_bias.biases(config, dict.fromkeys(names, ids))
     assert offsets.numpy().tolist() == [[[[0, -1, 0], [1, 0, 1], [0, -1, 0]]]]
-    assert same.numpy().tolist() == [[[[1, 0, 1], [0, 1, 0], [1, 0, 1]]]]
+    assert same.numpy().tolist() == [[[[1, 0, 0], [0, 1, 1], [0, 1, 1]]]]
 
 
 def test_the_bias_counts_in_every_layer(small_config):
@@ -99,6 +102,13 @@ def test_distances_have_a_number_from_the_table(is_causal):
         tf.constant(table), tf.constant(positions[1]), is_causal
     )
     np.testing.assert_array_equal(alone, found[1])
+    config = tiny_config(position_bias="buckets")
+    inputs = {"input_mask": tf.ones([2, 5]), "position_ids": positions}
+    _, bias = attention_bias.biases(config, inputs, table, is_causal=is_causal)
+    np.testing.assert_array_equal(bias, found)
+    encoder = AlbertModel(config)
+    name = "bert/encoder/relative_attention_bias"
+    assert passes.named(encoder)[name].shape == [32, 2]
 
 
 def test_buckets_of_some_distances():

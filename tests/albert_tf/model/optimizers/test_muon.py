@@ -57,8 +57,9 @@ def test_zeros_stay_zeros():
     np.testing.assert_array_equal(orthogonalize(np.zeros((4, 6))), 0)
 
 
-def test_direction_follows_its_formula():
-    gradient, momentum = matrix((6, 20), 1), matrix((6, 20), 2)
+@pytest.mark.parametrize("shape", [(6, 20), (20, 6)])
+def test_direction_follows_its_formula(shape):
+    gradient, momentum = matrix(shape, 1), matrix(shape, 2)
     found, new = muon.direction(
         tf.constant(gradient, tf.float32),
         tf.constant(momentum, tf.float32),
