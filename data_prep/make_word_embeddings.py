@@ -111,7 +111,7 @@ def read_pieces(
 
 
 def _layout(record: bytes, path: str) -> layouts.Layout:
-    """Return the layout of the pretraining records of a file."""
+    """Return the layout of a file's records, with what numbers may be."""
     example = record_batches.parse_example(record, path)
     layout = record_batches.find_layout(example)
     if layout is None:
@@ -119,7 +119,13 @@ def _layout(record: bytes, path: str) -> layouts.Layout:
             f"`input_file={path}` holds no records for pretraining. Give files "
             "of create_pretraining_data."
         )
-    return layout
+    size = {feature.name: feature.shape[0] for feature in layout}
+    known = layouts.pretraining_layout(
+        size["input_ids"], size.get("masked_lm_positions", 0)
+    )
+    # `_check_ids` compares pieces with the config.
+    known = layouts.for_model(known, 2**31, 2**31)
+    return tuple(feature for feature in known if feature.name in size)
 
 
 def _check_ids(pieces: np.ndarray, vocab_size: int, path: str) -> None:

@@ -66,8 +66,14 @@ def parse_batch(
     try:
         return examples.decode_batch(layout, batch)
     except ValueError as error:
-        raise errors.UserError(
-            f"`input_file={path}` has a record that cannot be used: {error}. "
-            "All must have the layout of the first one. Write the records "
-            "again."
-        ) from error
+        wrong = error
+    for number, record in enumerate(tfrecord.read_records(path), 1):
+        try:
+            examples.decode_batch(layout, [record])
+        except ValueError as error:
+            raise errors.UserError(
+                f"`input_file={path}`: record {number:,} cannot be used: "
+                f"{error}. All must have the layout of the first one, and "
+                "numbers of their kind. Write the records again."
+            ) from error
+    raise wrong

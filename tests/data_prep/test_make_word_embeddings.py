@@ -93,6 +93,12 @@ OTHER = (layouts.Feature("input_ids", (3,), "int64"),)
         ((40, 8), LAYOUT, ONE_PIECE, "too few different pieces"),
         (
             (40, 8),
+            LAYOUT,
+            {"input_mask": [1, 5, *[1] * 7, 0]},
+            "record 1 cannot be used: input_mask has the number 5",
+        ),
+        (
+            (40, 8),
             OTHER,
             {"input_ids": [2, 5, 3]},
             "no records for pretraining",

@@ -47,11 +47,13 @@ def test_bytes_that_are_no_example():
         record_batches.parse_example(b"\xff\xff", "path")
 
 
-def test_records_of_two_layouts():
+def test_records_of_two_layouts(tmp_path):
     example = record_files.encode(LAYOUT, VALUES)
+    record_files.write(tmp_path / "a", [example])
     layout = tuple(
         f if f.name != "input_ids" else type(f)(f.name, (3,), f.dtype)
         for f in LAYOUT
     )
-    with pytest.raises(errors.UserError, match="layout of the first one"):
-        record_batches.parse_batch(layout, [example], "path")
+    message = "record 1 cannot be used: .*layout of the first one"
+    with pytest.raises(errors.UserError, match=message):
+        record_batches.parse_batch(layout, [example], str(tmp_path / "a"))
