@@ -299,11 +299,12 @@ def run(settings: PretrainingOptions) -> None:
     data = _find_data(settings, config)
     words = _read_words(settings, config)
     known = data.vocabularies
+    path = settings.recipe.word_embeddings_file if words is not None else None
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
         settings.vocabulary,
-        known,
+        {**known, **manifests.embeddings_vocabulary(path)},
     )
     if settings.do_train:
         run_folder.check_same_data(

@@ -173,18 +173,19 @@ def run(settings: WordEmbeddingsOptions) -> None:
             f"{model.vocab_size}, {most} are possible. Start from random "
             "embeddings instead."
         )
-    outputs.claim(settings, "output_file", [settings.output_file])
-    files.make_folder(os.path.dirname(settings.output_file), "output_file")
+    output = settings.output_file
+    written = [output, output + manifests.EMBEDDINGS_ENDING]
+    outputs.claim(settings, "output_file", written)
+    files.make_folder(os.path.dirname(output), "output_file")
     # Opened first: whether it can be written shows before a minute of counting.
-    with files.replace_atomically(settings.output_file) as stream:
+    with files.replace_atomically(output) as stream:
         table = make_embeddings(settings, paths, model)
         content = io.BytesIO()  # NumPy itself does not say why writing failed.
         np.save(content, table)
         stream.write(content.getvalue())
+        manifests.describe_embeddings(output, paths)
     logging.info(
-        "Wrote %s: %d embeddings of %d numbers.",
-        settings.output_file,
-        *table.shape,
+        "Wrote %s: %d embeddings of %d numbers.", output, *table.shape
     )
 
 

@@ -17,6 +17,8 @@ import google_crc32c
 from albert_tf.common import errors, files, strict_json
 
 MANIFEST_ENDING = ".manifest.json"
+# Beside word embeddings: the vocabulary that the records had, if it is known.
+EMBEDDINGS_ENDING = ".json"
 FORMAT_VERSION = 1
 _CHECKSUM = "crc32c"  # A key of the file that is no field.
 
@@ -106,6 +108,25 @@ def vocabularies(paths: Iterable[str]) -> dict[str, set[str]]:
     return {
         f"the record file {path}": {sha256} for sha256, path in found.items()
     }
+
+
+def describe_embeddings(path: str, paths: Iterable[str]) -> None:
+    """Say beside word embeddings which vocabulary their records have."""
+    known = [sha256 for its in vocabularies(paths).values() for sha256 in its]
+    content = {"vocab_sha256": known[0] if known else None}
+    text = strict_json.dumps(content) + "\n"
+    files.write_text(path + EMBEDDINGS_ENDING, text)
+
+
+def embeddings_vocabulary(path: str | None) -> dict[str, set[str]]:
+    """Return that of word embeddings, if known; see `check_vocabularies`."""
+    beside = f"{path}{EMBEDDINGS_ENDING}"
+    if not path or not files.exists(beside):
+        return {}
+    advice = "Make the embeddings again, or remove this file"
+    sha256 = strict_json.read_object(beside, advice).get("vocab_sha256")
+    name = f"`word_embeddings_file={path}`"
+    return {name: {sha256}} if isinstance(sha256, str) else {}
 
 
 def check_vocabularies(known: Mapping[str, Collection[str]]) -> None:

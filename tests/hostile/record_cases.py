@@ -3,7 +3,10 @@
 import io
 import json
 
+import numpy as np
+
 from albert_tf.data import examples, layouts, tfrecord
+from tests.conftest import tiny_config
 from tests.hostile import commands
 from tests.hostile.cases import (
     CLASSIFIER,
@@ -56,6 +59,14 @@ def other_records(whole: bytes) -> bytes:
     content["shard_sha256"] = ["0" * 64 for _ in content["shards"]]
     del content["crc32c"]
     return json.dumps(content).encode()
+
+
+def word_embeddings() -> bytes:
+    content = io.BytesIO()
+    model = tiny_config()
+    shape = model.vocab_size, model.embedding_size
+    np.save(content, np.zeros(shape, np.float32))
+    return content.getvalue()
 
 
 def mixed(command: str, *copies: str, **changes: object):
@@ -119,6 +130,15 @@ CASES = {
         "make_word_embeddings",
         input_file="{inputs}/records/train.tfrecord,"
         "{here}/records/train.tfrecord",
+    ),
+    "word embeddings of another vocabulary": Case(
+        RECORDS,
+        {"word_embeddings_file": "{here}/w.npy"},
+        ("another vocabulary", "--word_embeddings_file={here}/w.npy"),
+        {
+            "w.npy": word_embeddings(),
+            "w.npy.json": json.dumps({"vocab_sha256": "0" * 64}).encode(),
+        },
     ),
     "weights of another vocabulary": mixed(
         RECORDS, init_checkpoint="{inputs}/pretrained"

@@ -54,7 +54,7 @@ WRITES = (
     pieces("train_sentencepiece", ".model", ".vocab"),
     file("split_sentences"),
     file("extract_passages", reads="squad_file"),
-    file("make_word_embeddings"),
+    file("make_word_embeddings", "", ".json"),
     file("create_finetuning_data", "", ".json"),
     file(WRITER, "", ".manifest.json", ".card.md", ".card.png"),
     file(

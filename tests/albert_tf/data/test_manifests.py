@@ -49,6 +49,13 @@ def test_fingerprint_follows_sizes_and_digests_not_names(tmp_path):
         f"the record file {paths[0]}": {"c0ffee"},
         f"the record file {other}": {"decade"},
     }
+    words = str(tmp_path / "words.npy")
+    assert manifests.embeddings_vocabulary(words) == {}
+    for records, known in (([other], {"decade"}), ([words], None)):
+        manifests.describe_embeddings(words, records)
+        name = f"`word_embeddings_file={words}`"
+        found = manifests.embeddings_vocabulary(words)
+        assert found == ({name: known} if known else {})
 
 
 def test_manifest_is_found_in_the_current_folder(tmp_path, monkeypatch):
