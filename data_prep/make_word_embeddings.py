@@ -184,9 +184,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
         np.save(content, table)
         stream.write(content.getvalue())
         manifests.describe_embeddings(output, paths)
-    logging.info(
-        "Wrote %s: %d embeddings of %d numbers.", output, *table.shape
-    )
+    logging.info("Wrote %s: %d embeddings of %d numbers.", output, *table.shape)
 
 
 if __name__ == "__main__":
