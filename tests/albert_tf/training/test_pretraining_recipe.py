@@ -144,6 +144,14 @@ def test_metrics_that_are_not_measured_are_refused(values, metric, message):
         pretraining_recipe.best_metric(recipe, metric)
 
 
+@pytest.mark.parametrize(("instances", "read"), [(1, 6), (3, 8), (None, None)])
+def test_cost_is_of_the_positions_that_are_read(small_config, instances, read):
+    found = pretraining_recipe.forward_flops(
+        pretraining_options.RecipeOptions(), small_config, 32, 5, instances
+    )
+    assert found == small_config.forward_flops(32, 5, read)
+
+
 ENTROPY = 6.4
 
 
