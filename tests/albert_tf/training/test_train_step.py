@@ -184,7 +184,7 @@ def test_an_update_is_that_of_the_whole_batch(replicas, parts, size):
 
 
 def test_a_norm_alone_that_is_not_finite_skips_the_update():
-    step, batches = make_update(1, 1, size=1e30)  # Its square is infinite.
+    step, batches = make_update(2, 1, size=1e30)  # Its square is infinite.
     rows = train_step.compile_loop(step)(batches, tf.constant(1)).numpy()
     assert rows.tolist() == [[[0, 0], [0, 0], [1, 1]]]
     assert step.guard.skipped.numpy() == 1
