@@ -26,6 +26,11 @@ def test_patterns_find_files_in_order_each_once(tmp_path):
     found = files.expand_patterns(patterns, "input_file", files.BESIDE_RECORDS)
     assert found == [str(tmp_path / name) for name in ("b0", "b1", "a0", "a1")]
     assert len(files.expand_patterns(f"{tmp_path}/*", "input_file")) == 8
+    assert files.list_folder(str(tmp_path))[:2] == ["a.folder", "a.partial"]
+    (tmp_path / "[b]").mkdir()
+    touch(tmp_path / "[b]", "z.x", "y.x", "x")
+    found = files.find_by_ending(f"{tmp_path}/[b]", ".x")
+    assert found == [f"{tmp_path}/[b]/{name}" for name in ("y.x", "z.x")]
 
 
 def test_a_file_of_several_names_is_read_once(tmp_path, monkeypatch, caplog):

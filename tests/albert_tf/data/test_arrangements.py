@@ -146,6 +146,11 @@ def test_distance_is_that_of_three_parts():
 def test_options_that_name_no_tasks_are_refused(wrong):
     with pytest.raises(errors.UserError, match="is not none, or some of sop"):
         arrangements.parse(wrong)
+    both = ("token_document", "capitalization")
+    assert arrangements.parse_tokens(",".join(both)) == both
+    assert arrangements.parse_tokens("none") == ()
+    with pytest.raises(errors.UserError, match="some of capitalization, toke"):
+        arrangements.parse_tokens(wrong)
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,10 @@ def test_numbers_have_shapes_and_ranges():
     passages, options = layouts.passage_layout(9), layouts.choice_layout(9, 4)
     scored = layouts.texts_layout(9, 2, has_score=True)
     known = layouts.for_model(record, 13, 3)
+    masks = {feature.name for feature in layouts.mask_layout(8, 2)}
+    plain = {feature.name for feature in layouts.without_masks(record)}
+    assert masks - plain == {f.name for f in record if "masked_lm" in f.name}
+    assert masks & plain == {"input_ids"}
     for layout, name, *wanted in (
         (record, "token_boundary", (8,), None, 0, 1),
         (record, "masked_lm_positions", (2,), None, 0, 7),

@@ -337,6 +337,8 @@ def test_load_chooses_by_the_option(undescribed_vocab, tmp_path):
     }
     nothing = tokenization.VocabularyOptions(keep_accents=True)
     assert nothing.resolved() is nothing
+    with pytest.raises(errors.UserError, match="vocab_file` are both missing"):
+        tokenization.load(nothing)
     with pytest.raises(errors.UserError, match="=true` .* WordPiece"):
         tokenization.VocabularyOptions(
             None, "v.txt", strip_spurious_marker=True

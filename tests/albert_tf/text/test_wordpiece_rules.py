@@ -55,3 +55,17 @@ def test_words_that_cannot_be_built_are_unknown():
     ids = {"a": 1, "##a": 2}
     assert wordpiece_rules.cut_word("a" * 200, ids, 9) == [1] + [2] * 199
     assert wordpiece_rules.cut_word("a" * 201, ids, 9) == [9]
+
+
+def test_pieces_know_where_they_come_from():
+    pieces = ["a", "ab", "##bc", "##d", "今"]
+    found = wordpiece_rules.encode_with_offsets(
+        " A\x00bd今\u0301 Äb zz",
+        pieces,
+        ids={piece: number for number, piece in enumerate(pieces)},
+        unk_id=9,
+        lower=True,
+        keep_accents=False,
+    )
+    starts, ends = [1, 4, 5, 8, 11], [4, 5, 6, 10, 13]
+    assert found == ([1, 3, 4, 1, 9], starts, ends)

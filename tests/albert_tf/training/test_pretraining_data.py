@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.data import manifests
+from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_data, pretraining_options
 from tests import record_files
@@ -207,6 +207,10 @@ def test_rows_of_training_are_shared_and_those_of_evaluation_are_not(tmp_path):
         evaluated = take(data.evaluation_batches(4, 2), 9)
         assert [len(b["input_ids"]) for b in evaluated] == [4, 4]
         assert "instance_ids" not in evaluated[0]
+    plain.check_first_records()
+    few = layouts.for_model(short_records.LAYOUT, 6, 2)
+    with pytest.raises(errors.UserError, match="record 1 has input_.* config"):
+        dataclasses.replace(plain, layout=few).check_first_records()
     os.truncate(path, os.path.getsize(path) - 5)
     with pytest.raises(errors.UserError, match="damaged"):
         print(make_data(path, pack=True).examples_per_row)
