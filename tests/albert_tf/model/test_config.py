@@ -178,6 +178,12 @@ def test_defaults_are_those_of_the_original():
         "initializer_range": 0.02,
     }
     assert AlbertConfig(1).layer_groups == [(0, 0)] * 12
+    assert AlbertConfig(1, pooling="pair").pooled_width == 4 * 4096
+    widths = [
+        AlbertConfig(1, project_words_first=first).embedding_width
+        for first in (False, True)
+    ]
+    assert widths == [128, 4096]
 
 
 @pytest.mark.parametrize("outputs", [None, 4, 100])

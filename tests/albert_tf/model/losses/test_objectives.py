@@ -28,17 +28,6 @@ def batch(rows=slice(4)):
     return {name: tf.constant(value[rows]) for name, value in values.items()}
 
 
-def test_sums_are_weighted_and_stacked_by_name():
-    sums = OBJECTIVE.weighted_sums(None, batch())
-    total = VALUES @ WEIGHTS
-    expected = [[3.5, 3.5], [total, 3.5], [2 * total, 3.5]]
-    assert OBJECTIVE.names == ("b", "a", "c")
-    np.testing.assert_allclose(OBJECTIVE.stack(sums), expected, rtol=LOSS_RTOL)
-    assert {n: float(x) for n, x in OBJECTIVE.normalizers(batch()).items()} == {
-        name: 3.5 for name in "abc"
-    }
-
-
 def test_sums_and_losses_of_parts_are_those_of_the_whole():
     whole = OBJECTIVE.normalizers(batch())
     parts = [

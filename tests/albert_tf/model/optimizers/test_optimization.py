@@ -227,15 +227,6 @@ def test_muon_skips_updates_that_are_not_finite():
     assert int(optimizer.iterations) == 1
 
 
-def test_muon_takes_the_kernels_of_a_model(small_config):
-    model = pretraining.AlbertPretrainer(AlbertModel(small_config))
-    optimizer = optimization.Muon(0.1)
-    ones = {n: np.ones(v.shape) for n, v in passes.named(model).items()}
-    after_updates(optimizer, ones, [ones])
-    for name, moment in zip(ones, optimizer.adam_v, strict=True):
-        assert (not np.any(moment)) == name.endswith("/kernel"), name
-
-
 def test_only_a_timed_schedule_has_a_variable_scale():
     options = model_options.OptimizerOptions(learning_rate=1.0)
     assert optimization.make_optimizer(options, 100, 0).step_scale is None
