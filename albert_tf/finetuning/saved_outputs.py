@@ -75,6 +75,8 @@ def load(folder: str, split: str) -> SavedOutputs:
         # A zip file whose number of entries is damaged just has fewer.
         if facts.get("outputs", sorted(outputs)) != sorted(outputs):
             raise ValueError("An output is missing.")
+        if not all((values < np.inf).all() for values in outputs.values()):
+            raise ValueError("A number is not finite.")
         return SavedOutputs(outputs, facts["source"], facts["facts"])
     except _DAMAGE:
         raise errors.UserError(

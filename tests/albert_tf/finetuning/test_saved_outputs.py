@@ -1,5 +1,6 @@
 """Outputs that are kept for ensembles: as they were, or an error."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -50,6 +51,14 @@ def test_file_that_is_cut_short_or_another_is_refused(path):
     cut = [content[:size] for size in range(0, len(content) - 1, 7)]
     for other in (b"PK", b"{}", b"\x93NUMPY", *cut):
         load_damaged(path, other)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf])
+def test_numbers_that_are_not_finite_are_refused(path, number):
+    logits = np.full([3, 2], number, np.float32)
+    changed = dataclasses.replace(SAVED, outputs={"logits": logits})
+    saved_outputs.save(str(path.parent), "dev", changed)
+    load_damaged(path, path.read_bytes())
 
 
 def test_flipped_bits_are_an_error_or_change_nothing(path):
