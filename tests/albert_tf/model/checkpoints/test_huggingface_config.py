@@ -143,5 +143,7 @@ def test_each_output_needs_a_name():
     assert huggingface_config.label_values(1, choice, "bert") == {
         "architectures": ["BertForMultipleChoice"]
     }
-    with pytest.raises(errors.UserError, match="3 outputs, but 2 names: no, y"):
-        huggingface_config.label_values(3, details)
+    for count in (1, 3):
+        message = f"{count} outputs, but 2 names: no, y"
+        with pytest.raises(errors.UserError, match=message):
+            huggingface_config.label_values(count, details)

@@ -59,7 +59,7 @@ TANH = {k: v for k, v in DENSE.items() if k != "activation_function"}
         (["Pooling"], {"pooling": {}}, r"the pooling \[\]"),
         (["Pooling"], {"pooling": {"pooling_mode": [["cls"]]}}, "the pooling"),
         (["LSTM", "Pooling"], {}, "the steps Transformer, LSTM, Pooling"),
-        (["Normalize", "Pooling"], {}, "in this order"),
+        (["Pooling", "Normalize", "Dense"], {}, "in this order"),
         ([], {}, "needs the first two"),
         (["Pooling", "Pooling"], {}, "has a step twice"),
         (["Pooling", "Dense"], {"dense": TANH}, "activation_function='.*Tanh'"),
