@@ -269,7 +269,13 @@ class AlbertConfig:
                     f"{depth}, the layers of the model, with commas between "
                     "them."
                 )
-        return tuple(sorted({*map(int, words), depth}))
+        found = tuple(sorted({*map(int, words), depth}))
+        if words and len(found) < 2:
+            raise errors.UserError(
+                f"`exit_layers={listed}` is the last layer alone, which answers "
+                "anyway. Name others, too, or leave it out."
+            )
+        return found
 
     def forward_flops(
         self, length: int, predictions: int, outputs: int | None = None

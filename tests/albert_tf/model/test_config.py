@@ -235,6 +235,8 @@ def test_exits_are_some_depths_and_the_last(small_config):
     for wrong in ("0", "5", "1,", "-1", "1.5", "\u00b2"):
         with pytest.raises(errors.UserError, match=f"={wrong}` .* 1 to 4, the"):
             small_config.exits(wrong)
+    with pytest.raises(errors.UserError, match="the last layer alone"):
+        small_config.exits("4")
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ BATCHES = {
     "plm": (
         "relative",
         {
-            **test_permutation.make_batch({2: 3, 5: 0, 6: 2}),
-            "masked_lm_ids": tf.constant([[9, 8, 7]]),
-            "masked_lm_weights": tf.ones([1, 3]),
-            "is_real_example": tf.ones([1]),
+            **test_permutation.make_batch(),
+            "masked_lm_ids": tf.constant([[9, 8, 7], [6, 5, 4]]),
+            "masked_lm_weights": tf.ones([2, 3]),
+            "is_real_example": tf.ones([2]),
         },
     ),
     "spans": ("buckets", test_decoder.make_batch()),
