@@ -272,8 +272,8 @@ class AlbertConfig:
         found = tuple(sorted({*map(int, words), depth}))
         if words and len(found) < 2:
             raise errors.UserError(
-                f"`exit_layers={listed}` is the last layer alone, which answers "
-                "anyway. Name others, too, or leave it out."
+                f"`exit_layers={listed}` is the last layer alone, which "
+                "answers anyway. Name others, too, or leave it out."
             )
         return found
 
