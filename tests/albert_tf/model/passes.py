@@ -121,7 +121,7 @@ def assert_near(actual, expected, share=1e-5, rounding=1e-5):
 
 
 def assert_recomputing_changes_nothing(make_model, config, batch, output):
-    """Compare logits and gradients of training with and without it.
+    """Compare logits, gradients and products of training with and without it.
 
     Args:
         make_model: Takes the config and `recompute`.
@@ -130,12 +130,12 @@ def assert_recomputing_changes_nothing(make_model, config, batch, output):
     config = dataclasses.replace(
         config, hidden_dropout_prob=0.2, attention_probs_dropout_prob=0.2
     )
-    found = []
+    found, products = [], []
     for recompute in (False, True):
         model = make_model(config, recompute=recompute)
 
         @tf.function
-        def run(model):
+        def run(model=model):
             with tf.GradientTape() as tape:
                 logits = model(
                     batch, training=True, dropout_seed=tf.constant([1, 2])
@@ -147,7 +147,9 @@ def assert_recomputing_changes_nothing(make_model, config, batch, output):
             gradients = tape.gradient(loss, variables)
             return logits, [tf.convert_to_tensor(g) for g in gradients]
 
-        found.append(run(model))
+        found.append(run())
+        products.append(count_operations(run, "MatMul", "BatchMatMulV2"))
+    assert products[0] < products[1]
     np.testing.assert_array_equal(found[0][0], found[1][0])
     assert_near(found[1][1], found[0][1])
 

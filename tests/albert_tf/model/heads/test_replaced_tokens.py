@@ -11,6 +11,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import replaced_tokens
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import initial_weights, passes
+from tests.conftest import tiny_config
 from tests.reference import encoder as reference
 
 
@@ -84,6 +85,10 @@ def test_what_does_not_fit_is_not_shared(small_config):
     with pytest.raises(ValueError, match="different widths"):
         make_model(config)
     assert make_model(config, size=1).generator.encoder.embeddings
+    config = tiny_config()
+    encoder = AlbertModel(config, recompute=True, loop_layers=True)
+    made = replaced_tokens.ReplacedTokenDetector(encoder, config).generator
+    assert made.encoder.recompute and made.encoder.loop_layers
     small = replaced_tokens.shrink(small_config, 0.5)
     with pytest.raises(ValueError, match="cannot share all"):
         replaced_tokens.ReplacedTokenDetector(
