@@ -75,9 +75,14 @@ def test_the_file_is_the_table_of_the_counts(settings):
     np.testing.assert_allclose(table, expected, atol=1e-5)
 
 
-def test_only_some_records_are_read(settings):
-    pieces = make_word_embeddings.read_pieces([settings.input_file] * 3, 15, 40)
-    assert [len(batch) for batch in pieces] == [12, 3]
+def test_only_some_records_are_read(settings, tmp_path):
+    """The first ones say what [CLS] is."""
+    ids = [9, *VALUES["input_ids"][1:]]
+    write(tmp_path / "b", LAYOUT, *[{**VALUES, "input_ids": ids}] * 9)
+    paths = [settings.input_file, str(tmp_path / "b")]
+    first, second = make_word_embeddings.read_pieces(paths, 15, 40)
+    assert (len(first), len(second)) == (12, 3)
+    assert second[:, 0].tolist() == [9] * 3
 
 
 ONE_PIECE = {"input_ids": [2, 5, 5, 5, 3, 5, 5, 5, 3, 0]}

@@ -83,6 +83,8 @@ def unit(*rows):
 
 def test_cosines_are_compared_with_scores(tiny_tokenizer):
     task = make(tiny_tokenizer)
+    usual = embedding.EmbeddingOptions("scored", None, None, None, 1.0, 0.05)
+    assert task.options == usual
     vectors = unit(*np.random.default_rng(0).normal(size=[9, 2, 4]))
     examples = [group("a", "b", score=n % 4) for n in range(9)]
     cosines = np.einsum("nd,nd->n", vectors[:, 0], vectors[:, 1])

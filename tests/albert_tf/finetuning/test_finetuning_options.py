@@ -1,5 +1,7 @@
 """The options of finetuning: lengths, and what does not fit."""
 
+import dataclasses
+
 import pytest
 
 from albert_tf.common import errors
@@ -61,6 +63,17 @@ def test_the_encoders_rate_is_a_share_of_the_other(world, rate, factor):
 def test_options_that_do_not_fit_are_refused(world, values, message):
     with pytest.raises(errors.UserError, match=message):
         small_runs.shared(world, "nowhere", **values)
+
+
+def test_usual_sizes_and_rates():
+    fields = dataclasses.fields(finetuning_options.FinetuningOptions)
+    usual = {field.name: field.default for field in fields}
+    sizes = "train_batch_size", "eval_batch_size", "predict_batch_size"
+    assert [usual[name] for name in sizes] == [32, 8, 8]
+    assert (usual["num_runs"], usual["early_stopping_evaluations"]) == (1, 0)
+    assert usual["optimizer"].optimizer == "adamw"
+    assert usual["optimizer"].learning_rate == 5e-5
+    assert usual["trainer"].save_checkpoints_steps == 1000
 
 
 def test_dropout_of_the_recipe_wins_over_the_config(world, tmp_path):

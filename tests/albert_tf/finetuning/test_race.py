@@ -199,6 +199,8 @@ def test_prediction_files(tmp_path):
 
 def test_settings_name_what_features_follow_from():
     """An option that changes the records must be in the key."""
+    usual = race.RaceOptions(128, 4, False, False, False, 0.1)
+    assert race.RaceOptions() == usual
     options = race.RaceOptions(max_qa_length=12)
     task = race.RaceTask(None, 32, options)
     assert task.settings == {

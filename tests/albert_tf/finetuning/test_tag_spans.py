@@ -57,10 +57,13 @@ def test_other_letters_of_entities():
 
 
 @pytest.mark.parametrize(
-    ("labels", "tags"),
-    [("O B-x I-x", "B-x O B-x I-x I-x"), ("N V P", "V N P P P")],
+    ("labels", "tags", "expected", "last"),
+    [
+        ("O B-x I-x", "B-x O B-x I-x I-x", "ab:x efg:x", (6, 9, 0.625)),
+        ("N V P", "V N P P P", "ab:V cd:N e:P f:P g:P", (8, 9, 0.375)),
+    ],
 )
-def test_from_pieces_to_words_to_spans(labels, tags):
+def test_from_pieces_to_words_to_spans(labels, tags, expected, last):
     """A piece may begin with the space before a word, or have no more."""
     text, words = "ab cd efg", ((0, 2), (3, 5), (6, 7), (7, 8), (8, 9))
     starts = np.array([0, 1, 2, 4, 5, 6, 8])  # a b _c d _ ef g
@@ -75,17 +78,6 @@ def test_from_pieces_to_words_to_spans(labels, tags):
     chances = [0.5, 0.75, 0.75, 0.75, 0.375]
     assert found == [*zip(tags.split(), chances, strict=True)]
     spans = tag_spans.spans(text, words, found)
-    assert spans[0]["text"] == "ab"
-    last = spans[-1]
-    if "O" in labels:
-        assert len(spans) == 2
-        assert last == {
-            "start": 6,
-            "end": 9,
-            "label": "x",
-            "score": 0.625,
-            "text": "efg",
-        }
-    else:
-        assert len(spans) == 5
-        assert (last["text"], last["label"]) == ("g", "P")
+    named = [f"{span['text']}:{span['label']}" for span in spans]
+    assert named == expected.split()
+    assert tuple(spans[-1][n] for n in ("start", "end", "score")) == last

@@ -7,7 +7,7 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.finetuning import tag_spans, tagging_data, text_files
 
-COLUMNS = tagging_data.ColumnOptions()
+COLUMNS = tagging_data.ColumnOptions(1, -1)
 # Two sentences of two words.
 WORDS = [["New", "York"], ["Anna", "."]]
 TAGS = [("B-LOC", "I-LOC"), ("B-PER", "O")]
@@ -64,7 +64,8 @@ def test_tags_that_do_not_fit_are_counted(tmp_path, caplog):
 
 
 def test_parts_of_speech_are_tags_of_their_own(tmp_path):
-    examples = read(tmp_path / "x", "It PRON\nrains VERB\n")
+    usual = tagging_data.ColumnOptions()
+    examples = read(tmp_path / "x", "It _ PRON\nrains _ VERB\n", usual)
     assert tagging_data.labels_of(examples, "x") == ("PRON", "VERB")
     assert tag_spans.entities(examples[0].tags) == [
         ("PRON", 0, 1),

@@ -1,10 +1,12 @@
 """The manifest of finished records, one for each folder."""
 
+import dataclasses
 import pathlib
 
 from albert_tf.common import files
 from albert_tf.data import manifests, record_check
 from albert_tf.text import tokenization
+from data_prep.writer import record_manifest
 from tests.data_prep import writing
 
 
@@ -43,6 +45,21 @@ def test_outputs_in_two_folders_each_have_a_manifest(base, tmp_path):
     expected = record_check.Expected(32, 5, tokenizer.vocab_size)
     # Sizes and checksums are compared, too.
     assert record_check.check_records(paths, expected) == [first, second]
+    # Files of 2, 2 and 3 records.
+    whole = dataclasses.replace(
+        first,
+        shards=("a", "b", "c"),
+        shard_bytes=(1, 2, 3),
+        shard_sha256=("x", "y", "z"),
+        num_examples=7,
+    )
+    parts = record_manifest.split(["2/a", "1/b", "2/c"], whole)
+    assert [
+        (own, part.num_examples, part.shard_bytes) for own, part in parts
+    ] == [
+        (["2/a", "2/c"], 5, (1, 3)),
+        (["1/b"], 2, (2,)),
+    ]
 
 
 def test_all_that_stands_beside_records_is_known(base):

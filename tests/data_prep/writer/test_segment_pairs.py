@@ -227,7 +227,9 @@ def test_the_original_has_a_name_for_nsp():
             128, sentence_objective=objective, **given
         )
         assert options.objective == "nsp"
-    assert segment_pairs.PairOptions(128).objective == "sop"
+    usual = segment_pairs.PairOptions(128)
+    assert usual == segment_pairs.PairOptions(128, 0.1, None, False, "split")
+    assert usual.objective == "sop"
     with pytest.raises(errors.UserError, match="objective=none contradict"):
         segment_pairs.PairOptions(128, sentence_objective="none", **given)
 

@@ -1,8 +1,10 @@
+import dataclasses
 import logging
 
 import pytest
 
 from albert_tf.common import errors
+from data_prep.writer import writer_options
 from tests.conftest import changed
 from tests.data_prep import writing
 
@@ -37,6 +39,12 @@ def test_few_predictions_and_empty_places_are_warned_of(
     caplog.set_level(logging.WARNING)
     writing.run(base, max_predictions_per_seq=given)
     assert ("Use --max_predictions_per_seq=5" in caplog.text) == is_warned
+
+
+def test_passes_and_seed_of_the_original():
+    fields = dataclasses.fields(writer_options.CreatePretrainingDataOptions)
+    usual = {field.name: field.default for field in fields}
+    assert (usual["dupe_factor"], usual["random_seed"]) == (40, 12345)
 
 
 PASSAGES = {"records": "passages", "dupe_factor": 40}

@@ -83,6 +83,7 @@ def test_records_of_each_split(make, questions):
 
 
 def test_settings_name_what_features_follow_from(make):
+    assert squad.SquadOptions() == squad.SquadOptions("2.0", 5, 5, 0.1)
     assert make().settings == {
         "task_name": "squad",
         "max_seq_length": LENGTH,
