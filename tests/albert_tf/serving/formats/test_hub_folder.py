@@ -65,6 +65,12 @@ def test_run_gives_labels_vocabulary_and_card(make_run, tmp_path, tiny_vocab):
     config = config_of(folder)
     assert config["id2label"] == {str(i): name for i, name in enumerate(labels)}
     assert config["label2id"] == {name: i for i, name in enumerate(labels)}
+    ids = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3}
+    assert config.items() >= ids.items()
+    rules = json.loads((folder / "tokenizer_config.json").read_text())
+    assert rules["tokenizer_class"] == "PreTrainedTokenizerFast"
+    assert rules["model_max_length"] == config["max_position_embeddings"]
+    assert (rules["cls_token"], rules["pad_token"]) == ("[CLS]", "<pad>")
     vocabulary = folder / "spiece.model"
     assert vocabulary.read_bytes() == pathlib.Path(tiny_vocab).read_bytes()
     assert normalization.read(str(vocabulary), normalization.SENTENCEPIECE) == (

@@ -64,6 +64,9 @@ def test_steps_and_their_files(convert, small_config):
     assert modes == {"pooling_mode_max_tokens"}
     length = read(folder / "sentence_bert_config.json")["max_seq_length"]
     assert length == small_config.max_position_embeddings
+    assert pooling["word_embedding_dimension"] == small_config.hidden_size
+    dense = read(folder / "2_Dense" / "config.json")
+    assert (dense["in_features"], dense["out_features"]) == (16, 5)
     content = (folder / "2_Dense" / "model.safetensors").read_bytes()
     tensors = safetensors.numpy.load(content)
     kernel, bias = (v.numpy() for v in model.projection.variables)
