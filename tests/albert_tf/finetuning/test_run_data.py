@@ -5,10 +5,13 @@ import os
 import shutil
 
 import pytest
+import tensorflow as tf
 
 from albert_tf import run_classifier
 from albert_tf.common import errors
 from albert_tf.data import examples, layouts, tfrecord
+from albert_tf.finetuning import finetuning_options, run_data
+from albert_tf.finetuning.glue import glue
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
 from tests.albert_tf.finetuning import small_runs
@@ -123,6 +126,45 @@ def test_numbers_that_the_model_does_not_have_are_named(
     message = f"{path} cannot be used: record 1 has {name} {value}; allowed"
     with pytest.raises(errors.UserError, match=message):
         run_classifier.run(settings)
+
+
+def test_each_split_has_its_records_and_batches(world, tmp_path):
+    settings = small_runs.shared(
+        world,
+        tmp_path / "run",
+        cached_dir=str(tmp_path / "cache"),
+        eval_batch_size=5,
+        predict_batch_size=3,
+        pad_to_max=True,
+    )
+    tokenizer = finetuning_options.load_tokenizer(settings)
+    task = glue.GlueTask("rte", tokenizer, small_runs.LENGTH)
+    sources = task.sources(world.glue)
+    strategy = tf.distribute.get_strategy()
+    data = run_data.RunData(settings, task, sources, strategy)
+    data.make_features(settings)
+    assert data.description == "rte: 40 train, 12 dev, 10 test records"
+    assert (tmp_path / "cache" / data.training_key).is_file()
+    assert not (tmp_path / "run").exists()
+    epochs = changed(settings, train_step=None, num_train_epochs=2.0)
+    found = run_data.RunData(epochs, task, sources, strategy)
+    found.make_features(epochs)
+    assert found.steps() == (10, 1)
+    shapes = [
+        [batch["input_ids"].shape for batch in data.all_batches(split)]
+        for split in ("dev", "test")
+    ]
+    length = small_runs.LENGTH
+    assert shapes[0] == [(5, length), (5, length), (5, length)]
+    assert shapes[1] == [(3, length)] * 4
+    (batch,) = data.training_batches(1, 0).take(1)
+    assert batch["input_ids"].shape == (8, length)
+    only = changed(settings, do_train=False, do_predict=False)
+    data = run_data.RunData(only, task, sources, strategy)
+    assert ([*data.examples], data.steps()) == (["dev"], (1, 0))
+    del sources["dev"]
+    with pytest.raises(errors.UserError, match="`do_eval` is set, .*: dev. G"):
+        run_data.RunData(only, task, sources, strategy)
 
 
 def test_cached_dir_that_cannot_be_made_is_refused(world, tmp_path):
