@@ -46,6 +46,11 @@ def test_each_text_is_a_sequence_of_its_own(tiny_tokenizer):
     assert task.settings["max_score"] == 5
     (cut,) = task.remarks.values()
     assert [place.key["text"] for place in cut] == ["It rains.", "We stay."]
+    longest = max(len(tiny_tokenizer.encode(text)) for text in TEXTS[0])
+    exact = make(tiny_tokenizer, longest + 2)
+    exact.remarks = {}
+    records(exact, examples[:1], base.TRAIN)
+    assert not exact.remarks
     alone = records(task, [group("It rains.")], base.PREDICT)
     np.testing.assert_array_equal(
         alone["input_ids"][0], found["input_ids"][0, 0]

@@ -182,6 +182,7 @@ def test_threshold_for_new_questions(make, questions, caplog):
     task.remember({"f1": 1.0})
     assert predicted(task, outputs, new) == nothing
     task.remember({"null_score_diff_threshold": 2.0})
+    task.remember({"f1": 1.0})
     assert predicted(task, outputs, new) == everything
     # Of several runs, the last is not the best.
     task.remember({"null_score_diff_threshold": -9.0})
