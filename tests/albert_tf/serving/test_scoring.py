@@ -193,6 +193,8 @@ def test_spans_become_tags_again(tiny_tokenizer, tags):
             np.array([[*row, row[0]]] * len(numbers), "O")
             for row in zip(*entities, strict=True)
         )
+        for places in (start, end):
+            places[numbers % 2 == 0] = 0  # They fill up.
         return {
             "num_spans": numbers % 2 * len(entities),
             "span_start": start,

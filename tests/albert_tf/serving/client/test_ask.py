@@ -177,10 +177,10 @@ def test_answers_come_in_order_whatever_the_batch(echo, batch_size):
 def test_lists_of_texts(echo):
     signature = ask.load(echo, "choose")
     assert signature.inputs == CHOICES
-    line = entry(article="a", question="q", options=["b", "c"])
+    line = entry(article="a", question="q", options=["b", "c\0"])
     (found,) = answer(signature, [line])
-    options = ["b", "c", "", ""]
-    assert found == {"line": 1, "answer": "aqb|c||", "options": options}
+    options = ["b", "c\0", "", ""]
+    assert found == {"line": 1, "answer": "aqb|c\0||", "options": options}
 
 
 def test_outputs_are_divided_among_requests():
