@@ -208,7 +208,6 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
 ):
     """Also where both are of one size."""
     monkeypatch.setattr(run_folder, "is_run", lambda folder: is_run)
-    monkeypatch.setattr(run_folder, "known_vocabularies", lambda folder: set())
     options = {}
     for name, last in (("known", "a"), ("copy", "a"), ("other", other)):
         path = tmp_path / f"{name}.txt"
@@ -216,10 +215,12 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
         path.write_text("\n".join(pieces) + "\n")
         options[name] = VOCABULARY(vocab_file=str(path))
     known = options["known"]
+    (its,) = run_folder.vocabulary_of(known).values()
+    monkeypatch.setattr(run_folder, "known_vocabularies", lambda folder: its)
     found = source.choose_vocabulary(options["copy"], known, "r")
     assert found.path == options["copy"].path
     for given in (options["other"], VOCABULARY(undescribed_vocab)):
-        message = f"{given.path}` has another vocabulary .* {known.path} "
+        message = f"{given.path}` has another vocabulary .* the model in r "
         with pytest.raises(errors.UserError, match=message):
             source.choose_vocabulary(given, known, "r")
 
