@@ -30,7 +30,14 @@ RTD = {"objective": "rtd"}
                 {"sentence_objective": "sop,distance", "task_stages": wrong},
                 f"`task_stages={wrong}` does not say how often each of",
             )
-            for wrong in ("", "1", "1,1/1", "1:5,1/0", "1/1:5,1", "1:5,1/100")
+            for wrong in (
+                "",
+                "1",
+                "1,1/1",
+                "1:5,1/0",
+                "1/1:5,1:5,1/1",
+                "1:5,1/100",
+            )
         ),
         (
             {"sentence_objective": "sop", "task_stages": "1:125000,1"},
