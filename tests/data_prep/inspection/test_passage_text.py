@@ -56,6 +56,9 @@ def test_passages_by_hand():
         "  document: 4, tokens: 6, sentences: 3",
         *("  - 5 6", "  - 7 8", "  - 9 10"),
     ]
+    each = {**passage, "marks": passage["marks"] | 2}
+    first, *_ = passage_text.passage_lines(each, text)
+    assert first.endswith("sentences: 6")
     counts = passage_text.count(passage)
     assert (counts["passages"], counts["pieces"]) == (1, 6)
     assert counts["marks"].tolist() == [3, 2, 1, 1, 0, 0, 0, 1]

@@ -28,7 +28,7 @@ MASKER = masking.Masker(
     VOCABULARY,
 )
 # Units of different sizes; the last has no instance.
-SIZES = (9, 4, 0)
+SIZES = (9, 4, 3, 0)
 BITS = 2
 
 
@@ -185,7 +185,7 @@ def test_records_for_masking_in_training(tmp_path, bits):
     wanted = framed(layout, rows)
     assert b"".join(e.framed for e in encoded) == b"".join(wanted)
     assert sum(e.counts["unlabelled"] for e in encoded) == len(units[0])
-    labels = [i.label for i in units[1]]
+    labels = [i.label for i in sum(units[1:], [])]
     assert sum(e.counts["label_1"] for e in encoded) == sum(labels)
 
 
