@@ -226,10 +226,12 @@ def choose_vocabulary(
     folder: str,
 ) -> tokenization.VocabularyOptions:
     """Return the vocabulary that is given, else the known one in a folder."""
+    copy = run_folder.vocabulary_of(known).values()
     manifests.check_vocabularies(
         {
             **run_folder.vocabulary_of(given),
             f"the model in {folder}": run_folder.known_vocabularies(folder),
+            f"the vocabulary {known.path}": set().union(*copy),
         }
     )
     if given.path is not None and not run_folder.is_run(folder):
