@@ -71,3 +71,5 @@ def test_a_folder_keeps_it(tmp_path):
     assert found[1].labels == LABELS
     np.testing.assert_array_equal(found[1].counts, one.counts)
     assert one.draw().startswith(b"\x89PNG")
+    double = confusion.Confusion(LABELS, 2 * one.counts)
+    assert one.draw() != double.draw()  # It shows numbers, too.
