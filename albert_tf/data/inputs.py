@@ -30,8 +30,9 @@ INTERLEAVED_FILES = 16
 # shuffles them too, so a few thousand mix well.
 SHUFFLE_BUFFER = 10_000
 
-# Distance between the seeds of two passes.
-_SEED_STEP = 2**31
+# Distance between the seeds of two passes. TensorFlow takes seeds modulo
+# 2**31 - 1, so that 2**31 would be 1: the passes of the next seed.
+_SEED_STEP = 2**20 + 7
 
 # What masks are drawn for; each has keys of its own.
 _TRAINING, _EVALUATION = range(2)
