@@ -296,6 +296,25 @@ def test_a_killed_replacement_of_a_folder_is_cleared(tmp_path, there, expected):
         assert (tmp_path / "x" / "file").read_text() == expected
 
 
+def test_a_folder_that_cannot_be_exchanged_stays(tmp_path, monkeypatch):
+    (tmp_path / "x").mkdir()
+    touch(tmp_path / "x", "old")
+    real = os.replace
+
+    def replace(source, target):
+        if str(source).endswith(files.PARTIAL):
+            raise OSError(errno.EIO, "no")
+        real(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    with (
+        pytest.raises(OSError, match="no"),
+        files.replace_folder(f"{tmp_path}/x/"),
+    ):
+        pass
+    assert [p.name for p in tmp_path.rglob("*")] == ["x", "old"]
+
+
 def test_a_folder_beside_that_is_the_users_is_not_removed(tmp_path):
     for name in ("x", "x.old"):
         (tmp_path / name).mkdir()

@@ -30,6 +30,8 @@ def plan(tokens, predictions, max_tokens=128, max_predictions=20):
         ([64] * 5, [0] * 5, [[0, 1], [2, 3], [4]]),  # In their order.
         # No more predictions than in a record, no more than the places.
         ([50, 40, 30], [10, 11, 10], [[0, 2], [1]]),
+        # The row with most room has no predictions left.
+        ([70, 68, 59, 40], [15, 0, 0, 10], [[0], [1, 2], [3]]),
         ([4] * 20, [0] * 20, [[*range(16)], [*range(16, 20)]]),
     ],
 )

@@ -50,10 +50,10 @@ def test_words_go_on_in_a_piece_that_reaches_into_them(end):
 
 def test_other_letters_of_entities():
     """BILOU and BMES."""
-    given = ["U-x", "U-x", "B-x", "L-x", "I-x", "B-x", "M-x", "E-x"]
+    given = ["U-x", "U-x", "I-x", "B-x", "L-x", "I-x", "B-x", "M-x", "E-x"]
     bio, misfits = tag_spans.to_bio(given)
-    assert "".join(tag[0] for tag in bio) == "BBBIBBII"
-    assert misfits == [4]
+    assert "".join(tag[0] for tag in bio) == "BBBBIBBII"
+    assert misfits == [2, 5]
 
 
 @pytest.mark.parametrize(

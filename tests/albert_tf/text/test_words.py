@@ -33,7 +33,7 @@ def test_words_are_found(text, expected):
 
 
 def test_words_are_joined_with_spaces_where_their_script_has_them():
-    written = ["He", "saw", "東", "京", "."]
+    written = ["He", "saw", "東", "京A", "."]
     text, starts = words.join(written)
-    assert text == "He saw 東京 ."
-    assert starts.tolist() == [0, 3, 7, 8, 10]
+    assert text == "He saw 東京A ."
+    assert starts.tolist() == [0, 3, 7, 8, 11]

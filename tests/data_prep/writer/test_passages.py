@@ -97,6 +97,7 @@ def test_long_sentences_are_cut_where_a_word_starts():
     long = [11, 12, 13, 14, 16, 18, 20, 22, 24]
     cut = [[11, 12], [13, 14, 16, 18], [20, 22, 24]]
     assert ids([[long]], 4) == cut
+    assert ids([[[11, 12, 13, 14, 15, 16]]], 4) == [[11, 12, 13, 14], [15, 16]]
     documents = [[[15]], [long]]
     assert ids(documents, 4, True) == [[15, SEP, 11, 12], *cut[1:]]
     later = [[[17], [11, 12, 13, 14, 16, 15, 18]]]

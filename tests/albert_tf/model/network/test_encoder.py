@@ -123,6 +123,10 @@ def test_outputs_equal_plain_numpy(small_config, batch, changes):
     expected = plain.encode(*(tensor.numpy() for tensor in batch.values()))
     outputs = encoder(batch)
     assert outputs.keys() - expected == {"word_embedding_output"}
+    np.testing.assert_array_equal(
+        outputs["word_embedding_output"],
+        encoder.weights[0].numpy()[batch["input_ids"]],
+    )
     assert len(outputs["all_encoder_layers"]) == 4
     passes.assert_close(outputs, expected, PARITY_ATOL)
 
