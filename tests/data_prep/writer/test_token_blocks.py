@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.data import manifests, marks
 from albert_tf.text import tokenization
-from data_prep.writer import corpus, decoding, token_blocks
+from data_prep.writer import corpus, decoding, token_blocks, units
 from tests.data_prep import writing
 
 
@@ -113,9 +113,13 @@ def test_documents_of_the_same_tokens_differ_by_their_sentences(tiny_tokenizer):
     assert (block.tokens[:half] == block.tokens[half:]).all()
     assert len(np.unique(block.fingerprints())) == 2
     assert block.facts["documents_of_one_sentence"] == 1
-    marking = token_blocks.Marking({}, speakers=True)
+    rain = units.Units(frozenset({("it", "rains")}), {"it": (2,)})
+    marking = token_blocks.Marking({"phrases": rain}, speakers=True)
     said = token_blocks.tokenize(
-        [f"R\t{lines[-1]}"], tiny_tokenizer, {}, marking=marking
+        [f"R\t{lines[-1]}", "R\tit rains"], tiny_tokenizer, {}, marking=marking
     )
-    assert (said.tokens >> marks.BITS == block.tokens[half:]).all()
+    assert said.facts["phrases"] == 2  # One in each line.
+    assert (said.tokens >> marks.BITS)[:half].tolist() == (
+        block.tokens[half:].tolist()
+    )
     assert (said.tokens & marks.RESPONSE).all()
