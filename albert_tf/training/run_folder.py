@@ -198,7 +198,7 @@ def claim(
     require_free(folder, settings, vocabulary)
     check_same(folder, program, settings, config, vocabulary, of_records)
     files.make_folder(folder, "output_dir")
-    current = _options_now(folder, settings, vocabulary)
+    current = _options_now(_earlier(folder), settings, vocabulary)
     content = {"program": program, "options": current}
     told = {**vocabulary_of(vocabulary), **of_records}
     if is_trained(folder):
@@ -250,18 +250,27 @@ def refuse_foreign(
     outputs.claim(settings, "output_dir", [*others, *paths], is_own=is_own)
 
 
+def _earlier(folder: str) -> Run | None:
+    """Return the run that a folder holds.
+
+    A start that failed before its first checkpoint leaves nothing to protect.
+    """
+    return read(folder) if is_trained(folder) and is_run(folder) else None
+
+
 def _options_now(
-    folder: str, settings: Any, vocabulary: tokenization.VocabularyOptions
+    earlier: Run | None,
+    settings: Any,
+    vocabulary: tokenization.VocabularyOptions,
 ) -> dict[str, Any]:
     """Return all options, with what is known of the text's normalization.
 
-    What is not said of it is as in the run that the folder holds.
+    What is not said of it is as in the earlier run.
     """
     known: dict[str, Any] = {**vocabulary.settings}
-    if is_trained(folder) and is_run(folder):
-        earlier = read(folder).options
+    if earlier:
         for name, value in known.items():
-            known[name] = earlier.get(name) if value is None else value
+            known[name] = earlier.options.get(name) if value is None else value
     found = {name: value for name, value in known.items() if value is not None}
     return {**options.to_dict(settings), **found}
 
@@ -309,12 +318,9 @@ def check_same(
         of_records: What they know of their vocabulary, see
             `manifests.check_vocabularies`.
     """
-    current = _options_now(folder, settings, vocabulary.resolved())
-    trained = is_trained(folder)
-    known = is_run(folder)
-    # A start that failed before its first checkpoint leaves nothing to protect.
-    if trained and known:
-        previous = read(folder)
+    previous = _earlier(folder)
+    current = _options_now(previous, settings, vocabulary.resolved())
+    if previous:
         lines = options.differences(type(settings), previous.options, current)
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
@@ -334,7 +340,7 @@ def check_same(
                 **of_records,
             }
         )
-    elif trained:
+    elif is_trained(folder):
         raise errors.UserError(
             f"`output_dir={folder}` holds checkpoints but no {OPTIONS_NAME}, "
             "so it cannot be continued safely. Choose another `output_dir`; to "
