@@ -13,8 +13,7 @@ albert_tf: its train_step.TrainStep, with accuracies and the check for
 non-finite numbers. LAMB, as model_garden.
 model_garden: AlbertEncoder in BertPretrainerV2.
 hugging_face: its modules, with the positions gathered before its head; AdamW.
-_bfloat16: mixed precision. _compiled: XLA, or torch.compile. _recompute: with
---recompute.
+_bfloat16: mixed precision. _compiled: XLA, or torch.compile.
 
 On a busy machine the ratio of CPU seconds, the last column, varies less than
 that of seconds, but ignores idle CPU time.
@@ -25,7 +24,6 @@ here, and argparse reads the options.
 """
 
 import argparse
-import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -78,11 +76,7 @@ def make_batch(config: Config, shape: Shape) -> dict[str, Any]:
 
 
 def build_albert_tf(
-    config: Config,
-    shape: Shape,
-    precision: str,
-    compiled: bool,
-    recompute: bool = False,
+    config: Config, shape: Shape, precision: str, compiled: bool
 ) -> Step:
     """Make the step of this project."""
     import tensorflow as tf
@@ -91,8 +85,7 @@ def build_albert_tf(
     from albert_tf.model.network.encoder import AlbertModel
 
     batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
-    given = {} if precision == "float32" else {"precision": precision}
-    encoder = AlbertModel(AlbertConfig(**config), recompute=recompute, **given)
+    encoder = AlbertModel(AlbertConfig(**config), precision=precision)
     update, num_losses = side_by_side.make_pretraining_update(
         encoder, precision
     )
@@ -239,7 +232,6 @@ def build_hugging_face(
 
 BUILDERS: dict[str, Callable[[Config, Shape, str, bool], Step]] = {
     "albert_tf": build_albert_tf,
-    "albert_tf_recompute": functools.partial(build_albert_tf, recompute=True),
     "model_garden": build_model_garden,
     "hugging_face": build_hugging_face,
 }
@@ -249,13 +241,12 @@ NAMES = [
     for compiled in ("", "_compiled")
     for precision in side_by_side.PRECISIONS
 ]
-# On a CPU, XLA over the whole step gains nothing. Such steps, and those that
-# save memory, are measured only if named.
+# On a CPU, XLA over the whole step gains nothing; such steps are measured only
+# if named.
 DEFAULT_NAMES = [
     name
     for name in NAMES
-    if name.startswith("hugging_face")
-    or not ("compiled" in name or "recompute" in name)
+    if name.startswith("hugging_face") or "compiled" not in name
 ]
 
 
