@@ -64,7 +64,7 @@ def run(settings: SoakOptions) -> None:
     bench.make_inputs(
         place / "inputs",
         settings.num_stories,
-        models=any("albert_tf." in job.command.module for job in chosen),
+        models=any("albert_tf." in job.command for job in chosen),
     )
     trials = {job.name: soak(place / job.name, job, settings) for job in chosen}
     rows = [
@@ -155,7 +155,7 @@ def undisturbed(place: pathlib.Path, job: jobs.Job) -> dict[str, Any]:
 def _run_undisturbed(folder: pathlib.Path, job: jobs.Job) -> dict[str, Any]:
     bench.make_folder(folder)
     begun = time.monotonic()
-    process = bench.start(job.command, folder)
+    process = bench.start(job.command, folder, job.workers)
     process.wait(is_time=lambda: any(folder.glob(job.begins)))
     begins = time.monotonic() - begun
     status = process.wait()
@@ -187,7 +187,7 @@ def _trial(
     for _ in range(min(rng.randint(1, _MOST_KILLS), most)):
         low = 0.0 if rng.random() < _EARLY else expected["begins"]
         share, how = rng.uniform(low, 1.0), rng.choice(bench.KINDS_OF_KILL)
-        process = bench.start(job.command, folder)
+        process = bench.start(job.command, folder, job.workers)
         time.sleep(share * expected["seconds"])
         status = process.kill(how)
         hit = any(one == -9 for one in status)
@@ -195,7 +195,7 @@ def _trial(
         if not hit:
             break
     if kills[-1]["hit"]:
-        status = bench.start(job.command, folder).wait()
+        status = bench.start(job.command, folder, job.workers).wait()
     wrong = [f"status {status}"]
     if not any(status):
         found = bench.content(job, folder)

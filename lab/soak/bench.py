@@ -1,7 +1,6 @@
 """Starts, kills and compares the processes of jobs."""
 
 import contextlib
-import dataclasses
 import gzip
 import json
 import os
@@ -13,7 +12,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from lab.soak import compare, jobs
 
@@ -35,10 +33,8 @@ def make_inputs(
         shutil.rmtree(inputs, ignore_errors=True)
         inputs.mkdir(parents=True)
         (inputs / "config.json").write_text(json.dumps(jobs.CONFIG))
-        stories, *others = jobs.TEXTS
-        more = {**stories.options, "num_stories": num_stories}
-        stories = dataclasses.replace(stories, options=more)
-        _make([stories, *others], inputs.parent)
+        stories = f"{jobs.STORIES} --num_stories={num_stories}"
+        _make([stories, *jobs.TEXTS], inputs.parent)
         _add_inputs(inputs)
         (inputs / "texts").touch()
     if models and not (inputs / "models").exists():
@@ -46,7 +42,7 @@ def make_inputs(
         (inputs / "models").touch()
 
 
-def _make(commands: Sequence[jobs.Command], folder: pathlib.Path) -> None:
+def _make(commands: Sequence[str], folder: pathlib.Path) -> None:
     for command in commands:
         (status,) = start(command, folder).wait()
         if status:
@@ -113,8 +109,8 @@ class Run:
         return [process.wait() for process in self._processes]
 
 
-def start(command: jobs.Command, folder: pathlib.Path) -> Run:
-    """Start a command in a folder.
+def start(command: str, folder: pathlib.Path, workers: int = 1) -> Run:
+    """Start a command in a folder, in one or several processes.
 
     The hash seed is another one with every start, so that sets have another
     order after a restart.
@@ -126,20 +122,19 @@ def start(command: jobs.Command, folder: pathlib.Path) -> Run:
         "PYTHONDONTWRITEBYTECODE": "1",
         "TF_CPP_MIN_LOG_LEVEL": "2",
     }
-    values: dict[str, Any] = dict(command.options)
-    ports = _free_ports(command.workers)
+    hosts = ",".join(f"127.0.0.1:{port}" for port in _free_ports(workers))
     processes = []
-    for index in range(command.workers):
-        if command.workers > 1:
-            values |= {
-                "distribution_strategy": "multi_worker_mirrored",
-                "worker_hosts": ",".join(f"127.0.0.1:{p}" for p in ports),
-                "task_index": index,
-            }
-        flags = [f"--{name}={value}" for name, value in values.items()]
+    for index in range(workers):
+        words = command.split()
+        if workers > 1:
+            words += [
+                "--distribution_strategy=multi_worker_mirrored",
+                f"--worker_hosts={hosts}",
+                f"--task_index={index}",
+            ]
         with (folder / "log").open("a") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", command.module, *flags],
+                [sys.executable, "-m", *words],
                 cwd=folder,
                 env=environment,
                 stdin=subprocess.DEVNULL,
