@@ -29,7 +29,6 @@ PIP_VERSION = 26.3
 PY = $(VENV)/bin/python
 SETUP_DONE = $(VENV)/.setup-done
 LINT_DONE = $(VENV)/.lint-done
-MUTANTS_DONE = $(VENV)/.mutants-done
 TORCH_DONE = $(VENV)/.torch-done
 BROWSER_DONE = $(VENV)/.browser-done
 JAX = $(VENV)-jax
@@ -105,7 +104,7 @@ soak: setup
 	    --seed="$(SEED)" $(ARGS)
 
 # An interrupted run continues. ARGS: see lab/mutants.
-mutants: $(MUTANTS_DONE)
+mutants: setup
 	"$(PY)" -m lab.mutants $(FILES) $(ARGS)
 
 # A new seed each time, which is printed; FUZZ_SEED=N repeats a run.
@@ -135,8 +134,7 @@ clean:
 # environment is updated.
 $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	@if [ ! -e "$@" ]; then sh tools/make_venv.sh "$(VENV)" $(PYTHON); fi
-	@rm -f "$@" "$(LINT_DONE)" "$(MUTANTS_DONE)" "$(TORCH_DONE)" \
-	    "$(BROWSER_DONE)"
+	@rm -f "$@" "$(LINT_DONE)" "$(TORCH_DONE)" "$(BROWSER_DONE)"
 	@echo "Installing about 130 packages into $(VENV): some minutes, 4 GB."
 	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
 	$(PIP_INSTALL) -r requirements.txt --group exports --group lab \
@@ -145,10 +143,6 @@ $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 
 $(LINT_DONE): $(SETUP_DONE) pyproject.toml
 	$(PIP_INSTALL) --group lint -c constraints.txt
-	@touch "$@"
-
-$(MUTANTS_DONE): $(SETUP_DONE) pyproject.toml
-	$(PIP_INSTALL) --group mutants -c constraints.txt
 	@touch "$@"
 
 $(BROWSER_DONE): $(SETUP_DONE) pyproject.toml

@@ -5,12 +5,12 @@ r"""Start exports of one model, each in new processes with one core.
     python -m lab.benchmarks.first_answer served/squad_onnx \
         --line='{"question": "Who walked?", "context": "Mara and Ivo walked."}'
 
-The exports are SavedModels and folders with answer.py; MediaPipe answers for
-those in its format, which must be of vectors. For each it prints the bytes of
-its files, the seconds from the start of a process to its first answer, the
-largest memory that this process has held until then, the milliseconds for one
-line after it, and the largest difference from the numbers of the first folder,
-where both have as many. Medians of all processes; the folders take turns.
+The exports are SavedModels and folders with answer.py. For each it prints the
+bytes of its files, the seconds from the start of a process to its first answer,
+the largest memory that this process has held until then, the milliseconds for
+one line after it, and the largest difference from the numbers of the first
+folder, where both have as many. Medians of all processes; the folders take
+turns.
 """
 
 import argparse
@@ -34,7 +34,6 @@ TIMES = 200
 
 def start(folder: str, line: dict[str, Any], began: float) -> dict[str, Any]:
     """Answer in this process; `began` is when it was started."""
-    description = pathlib.Path(folder, "model.json")
     if pathlib.Path(folder, "saved_model.pb").exists():
         import tensorflow as tf
         import tensorflow_text  # noqa: F401 - operations of the tokenizer.
@@ -47,18 +46,6 @@ def start(folder: str, line: dict[str, Any], began: float) -> dict[str, Any]:
                 **{name: tf.constant([value]) for name, value in line.items()}
             )
             return {n: v.numpy().tolist()[0] for n, v in outputs.items()}
-
-    elif description.exists() and '"mediapipe"' in description.read_text():
-        from mediapipe.tasks.python import text
-        from mediapipe.tasks.python.core import base_options
-
-        path = base_options.BaseOptions(f"{folder}/model.tflite")
-        options = text.TextEmbedderOptions(path)
-        embedder = text.TextEmbedder.create_from_options(options)
-
-        def ask() -> dict[str, Any]:
-            (found,) = embedder.embed(line["text"]).embeddings
-            return {"embedding": found.embedding.tolist()}
 
     else:
         sys.path.insert(0, folder)

@@ -6,20 +6,17 @@ Every implementation runs in its own process. They compute a step in turn, for
 several rounds; medians are printed as a Markdown table for each shape. A step
 is forward, backward, clipping to norm 1 and update, on one batch without
 padding and without dropout, with the masked-word head on the predicted
-positions only. All processes exist at the same time: the ten of the default
+positions only. All processes exist at the same time: the eight of the default
 need about 18 GiB at base size, so select fewer on a small machine.
 
 albert_tf: its train_step.TrainStep, with accuracies and the check for
 non-finite numbers. LAMB, as model_garden.
 model_garden: AlbertEncoder in BertPretrainerV2.
 hugging_face: its modules, with the positions gathered before its head; AdamW.
-_bfloat16: mixed precision. _compiled: XLA, or torch.compile. _recompute: with
---recompute.
+_bfloat16: mixed precision. _compiled: XLA, or torch.compile.
 
-Model FLOPs are those of the forward matrix products, times three. The peak is
-that of TensorFlow's product of two square matrices in the same precision and
-the same rounds. On a busy machine the ratio of CPU seconds, the last column,
-varies less than that of seconds, but ignores idle CPU time.
+On a busy machine the ratio of CPU seconds, the last column, varies less than
+that of seconds, but ignores idle CPU time.
 
 This file is both the parent and the worker processes. Hugging Face's may run in
 another interpreter without this project's packages, so none of them is imported
@@ -27,18 +24,13 @@ here, and argparse reads the options.
 """
 
 import argparse
-import functools
 import math
-import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from lab.benchmarks import side_by_side
 from lab.benchmarks.side_by_side import Config, Shape
 
-PEAK = "matmul_peak"
-PEAK_SIZE = 2048
-PEAK_PRODUCTS = 5  # In one step.
 WARM_UP_STEPS = 2  # The first one compiles.
 LEARNING_RATE = 1e-4
 # Of the other implementations; ours are in model/optimizers/optimization.py.
@@ -51,28 +43,6 @@ Step = Callable[[], float]  # Trains one step and returns the loss before it.
 def count_predictions(length: int) -> int:
     """Return the predicted positions of a sequence: 20 at 128, 77 at 512."""
     return math.ceil(0.15 * length)
-
-
-def count_flops(config: Config, shape: Shape) -> int:
-    """Return the FLOPs of a step's matrix products, 2 for a multiply-add.
-
-    The last layer counts as a whole, as the other implementations compute it;
-    albert_tf computes it only where a head reads it.
-
-    The gradient costs twice the forward pass. Look-ups, element-wise
-    operations and the optimizer do not count.
-    """
-    width, inner = config["hidden_size"], config["intermediate_size"]
-    narrow = config["embedding_size"]
-    tokens = shape.length * shape.batch
-    layer = 2 * tokens * width * (4 * width + 2 * inner)
-    layer += 4 * tokens * shape.length * width  # Scores and their values.
-    blocks = config["num_hidden_layers"] * config["inner_group_num"]
-    mapping = 2 * tokens * narrow * width
-    pooled = 2 * shape.batch * width * (width + 2)
-    predicted = shape.batch * count_predictions(shape.length)
-    head = 2 * predicted * narrow * (width + config["vocab_size"])
-    return 3 * (blocks * layer + mapping + pooled + head)
 
 
 # Implementations. Each imports what it needs in its own process. --------------
@@ -106,11 +76,7 @@ def make_batch(config: Config, shape: Shape) -> dict[str, Any]:
 
 
 def build_albert_tf(
-    config: Config,
-    shape: Shape,
-    precision: str,
-    compiled: bool,
-    recompute: bool = False,
+    config: Config, shape: Shape, precision: str, compiled: bool
 ) -> Step:
     """Make the step of this project."""
     import tensorflow as tf
@@ -119,8 +85,7 @@ def build_albert_tf(
     from albert_tf.model.network.encoder import AlbertModel
 
     batch = {k: tf.constant(v) for k, v in make_batch(config, shape).items()}
-    given = {} if precision == "float32" else {"precision": precision}
-    encoder = AlbertModel(AlbertConfig(**config), recompute=recompute, **given)
+    encoder = AlbertModel(AlbertConfig(**config), precision=precision)
     update, num_losses = side_by_side.make_pretraining_update(
         encoder, precision
     )
@@ -265,48 +230,23 @@ def build_hugging_face(
     return step
 
 
-def build_peak(
-    config: Config, shape: Shape, precision: str, compiled: bool
-) -> Step:
-    """Make a chain of square matrix products; its result has no meaning."""
-    import tensorflow as tf
-
-    size = (PEAK_SIZE, PEAK_SIZE)
-    # With this deviation the scale of the values stays the same.
-    matrix = tf.random.stateless_normal(size, [1, 2], stddev=PEAK_SIZE**-0.5)
-    matrix = tf.cast(matrix, precision)
-
-    @tf.function(jit_compile=compiled)
-    def step(x: tf.Tensor) -> tf.Tensor:
-        product = x
-        for _ in range(PEAK_PRODUCTS):
-            product = tf.matmul(product, x)
-        return product
-
-    return lambda: float(step(matrix)[0, 0])
-
-
 BUILDERS: dict[str, Callable[[Config, Shape, str, bool], Step]] = {
     "albert_tf": build_albert_tf,
-    "albert_tf_recompute": functools.partial(build_albert_tf, recompute=True),
     "model_garden": build_model_garden,
     "hugging_face": build_hugging_face,
-    PEAK: build_peak,
 }
 NAMES = [
     f"{builder}_{precision}{compiled}"
     for builder in BUILDERS
-    if builder != PEAK
     for compiled in ("", "_compiled")
     for precision in side_by_side.PRECISIONS
 ]
-# On a CPU, XLA over the whole step gains nothing. Such steps, and those that
-# save memory, are measured only if named.
+# On a CPU, XLA over the whole step gains nothing; such steps are measured only
+# if named.
 DEFAULT_NAMES = [
     name
     for name in NAMES
-    if name.startswith("hugging_face")
-    or not ("compiled" in name or "recompute" in name)
+    if name.startswith("hugging_face") or "compiled" not in name
 ]
 
 
@@ -323,34 +263,6 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
         return shape.batch
 
     return turn, " ".join(["first losses", *(f"{x:.2f}" for x in losses)])
-
-
-def columns(
-    workers: Sequence[side_by_side.Worker], flops: int, shape: Shape
-) -> side_by_side.Cells:
-    """Return the columns of FLOPs, and print the peaks."""
-
-    def rate(worker: side_by_side.Worker) -> float:
-        return statistics.median(worker.rates("seconds")) / shape.batch
-
-    peaks = {
-        worker.name.removeprefix(f"{PEAK}_"): PEAK_PRODUCTS
-        * (2 * PEAK_SIZE**3)
-        * rate(worker)
-        for worker in workers
-        if worker.name.startswith(PEAK)
-    }
-    for precision, peak in peaks.items():
-        print(f"- peak of {precision}: {peak / 1e9:.0f} GFLOP/s")
-
-    def share(worker: side_by_side.Worker) -> str:
-        _, precision, _ = side_by_side.parse_name(worker.name)
-        return f"{flops * rate(worker) / peaks[precision]:.0%}"
-
-    return {
-        "GFLOP/s": lambda worker: f"{flops * rate(worker) / 1e9:.0f}",
-        "of peak": share,
-    }
 
 
 def main() -> None:
@@ -377,21 +289,16 @@ def main() -> None:
     if settings.serve:
         side_by_side.serve(lambda: build(settings))
         return
-    used = {side_by_side.parse_name(n)[1] for n in settings.implementations}
     for shape in settings.shapes:
-        flops = count_flops(config, shape)
         print(
             f"Length {shape.length}, batch {shape.batch}, "
-            f"{count_predictions(shape.length)} predictions, "
-            f"{flops / 1e9:,.0f} GFLOP a step"
+            f"{count_predictions(shape.length)} predictions"
         )
         side_by_side.compare(
             "lab.benchmarks.pretraining_step",
             settings,
             "sequences",
             f"--shapes={shape}",
-            yardsticks=[f"{PEAK}_{precision}" for precision in sorted(used)],
-            more=functools.partial(columns, flops=flops, shape=shape),
         )
 
 

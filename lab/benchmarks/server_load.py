@@ -5,28 +5,24 @@ r"""Time albert_tf.serve with many clients, beside a plain loop of calls.
 The model takes a `text`. Every client sends one of 256 texts of 3 to 120 words
 at a time, over a connection that it keeps, and compares the answer with that of
 the loop. The loop calls the signature in a process without a server, with one
-text at a time. At last the server is ended by SIGTERM and started again while
-clients ask, as many as last: a request that was refused is sent again, one that
-got no answer is lost.
+text at a time.
 """
 
 import argparse
 import concurrent.futures
 import contextlib
-import dataclasses
 import http.client
+import itertools
 import json
 import math
 import multiprocessing
 import os
 import random
 import re
-import signal
 import socket
 import statistics
 import subprocess
 import sys
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -40,16 +36,6 @@ TEXTS, SHORTEST, LONGEST = 256, 3, 120  # Words.
 TOLERANCE = 1e-4  # Other texts in a batch change the order of sums.
 SIGNATURE = "serving_default"
 PATH = f"/models/m/{SIGNATURE}"
-
-
-@dataclasses.dataclass
-class Tally:
-    """What clients saw; seconds of each answer."""
-
-    seconds: list[float] = dataclasses.field(default_factory=list)
-    refused: int = 0
-    lost: int = 0
-    wrong: int = 0
 
 
 def make_texts() -> list[str]:
@@ -88,44 +74,33 @@ def call_in_a_loop(path: str, seconds: float) -> tuple[list[Any], float]:
 
 def ask_for(
     port: int, clients: int, seconds: float, answers: Sequence[Any]
-) -> Tally:
-    """Have clients ask for some time, each in a thread."""
+) -> list[float]:
+    """Have clients ask for some time, each in a thread.
+
+    Returns:
+        Seconds of each answer.
+
+    Raises:
+        ValueError: An answer was not the one in `answers`.
+    """
     bodies = [json.dumps({"text": text}) for text in make_texts()]
-    end, tally, lock = time.perf_counter() + seconds, Tally(), threading.Lock()
+    end = time.perf_counter() + seconds
 
-    def ask(number: int) -> None:
+    def ask(number: int) -> list[float]:
+        generator, found = random.Random(number), []
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-        generator = random.Random(number)
-        while time.perf_counter() < end:
-            chosen, begun = generator.randrange(TEXTS), time.perf_counter()
-            try:
-                connection.connect() if not connection.sock else None
-            except ConnectionError:
-                with lock:
-                    tally.refused += 1
-                time.sleep(0.05)
-                continue
-            try:
+        with contextlib.closing(connection):
+            while time.perf_counter() < end:
+                chosen, begun = generator.randrange(TEXTS), time.perf_counter()
                 connection.request("POST", PATH, bodies[chosen])
-                response = connection.getresponse()
-                content = json.loads(response.read())
-            except (http.client.HTTPException, ConnectionError):
-                connection.close()
-                with lock:
-                    tally.lost += 1
-                continue
-            is_right = is_same(content, answers[chosen])
-            with lock:
-                tally.seconds.append(time.perf_counter() - begun)
-                tally.wrong += not is_right
-        connection.close()
+                content = json.loads(connection.getresponse().read())
+                if not is_same(content, answers[chosen]):
+                    raise ValueError(f"{bodies[chosen]} got {content}")
+                found.append(time.perf_counter() - begun)
+        return found
 
-    threads = [threading.Thread(target=ask, args=[n]) for n in range(clients)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return tally
+    with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+        return list(itertools.chain(*pool.map(ask, range(clients))))
 
 
 def start(path: str, port: int, flags: Sequence[str]) -> subprocess.Popen:
@@ -138,12 +113,6 @@ def start(path: str, port: int, flags: Sequence[str]) -> subprocess.Popen:
             return server
         time.sleep(0.1)
     raise SystemExit(f"The server ended with status {server.returncode}.")
-
-
-def stop(server: subprocess.Popen) -> None:
-    server.send_signal(signal.SIGTERM)
-    if server.wait():
-        raise SystemExit(f"The server ended with status {server.returncode}.")
 
 
 def batches(port: int) -> tuple[float, float]:
@@ -189,13 +158,12 @@ def measure(settings: argparse.Namespace) -> None:
     with beside() as pool:
         for clients in map(int, settings.clients.split(",")):
             rows, count = batches(port)
-            tally = pool.submit(
+            times = pool.submit(
                 ask_for, port, clients, seconds, answers
             ).result()
             more_rows, more_count = batches(port)
-            assert tally.refused == tally.lost == tally.wrong == 0, tally
-            found = len(tally.seconds) / seconds
-            hundredths = statistics.quantiles(tally.seconds, n=100)
+            found = len(times) / seconds
+            hundredths = statistics.quantiles(times, n=100)
             size = (more_rows - rows) / (more_count - count)
             print(
                 f"| {clients} clients | {found:.0f} | {found / rate:.2f}x | "
@@ -203,19 +171,9 @@ def measure(settings: argparse.Namespace) -> None:
                 f"{size:.1f} |",
                 flush=True,
             )
-        asked = pool.submit(ask_for, port, clients, 6 * seconds, answers)
-        for _ in range(settings.restarts):
-            time.sleep(seconds / 2)
-            stop(server)
-            server = start(path, port, settings.flags)
-        tally = asked.result()
-    stop(server)
-    print(
-        f"\n{settings.restarts} restarts, {clients} clients: "
-        f"{len(tally.seconds)} answered, {tally.wrong} wrong, "
-        f"{tally.refused} refused and sent again, {tally.lost} lost; "
-        f"load {os.getloadavg()[0]:.1f} after."
-    )
+    server.terminate()
+    server.wait()
+    print(f"\nLoad {os.getloadavg()[0]:.1f} after.")
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -227,7 +185,6 @@ def make_parser() -> argparse.ArgumentParser:
     add("--saved_model", required=True, help="An export that takes `text`.")
     add("--clients", default="1,8,64", help="At the same time, with commas.")
     add("--seconds", type=float, default=10.0, help="Of each measurement.")
-    add("--restarts", type=int, default=3)
     add("flags", nargs="*", help="Options of albert_tf.serve, behind --.")
     return parser
 

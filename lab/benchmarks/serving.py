@@ -25,11 +25,12 @@ threads.
 """
 
 import argparse
+import concurrent.futures
 import functools
 import json
+import multiprocessing
 import pathlib
 import random
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -309,23 +310,14 @@ def build(settings: argparse.Namespace) -> tuple[side_by_side.Turn, str]:
 def write_models(settings: argparse.Namespace) -> None:
     """Write all models, each in a process that ends."""
     names = [written_name(name) for name in settings.implementations]
+    context = multiprocessing.get_context("spawn")
     for name in dict.fromkeys(filter(None, names)):
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "lab.benchmarks.serving",
-                *sys.argv[1:],
-                f"--write={name}",
-                f"--folder={settings.folder}",
-            ],
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
-        if done.returncode:
-            raise SystemExit(f"{name}: {side_by_side.last_error(done.stderr)}")
-        files = pathlib.Path(settings.folder, name).rglob("*")
+        implementation, precision, _ = side_by_side.parse_name(name)
+        path = f"{settings.folder}/{name}"
+        with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
+            write = WRITERS[implementation]
+            pool.submit(write, settings, precision, path).result()
+        files = pathlib.Path(path).rglob("*")
         mib = sum(f.stat().st_size for f in files if f.is_file()) / 2**20
         print(f"- {name}: written, {mib:.1f} MiB on disk", flush=True)
 
@@ -358,8 +350,7 @@ def make_parser() -> argparse.ArgumentParser:
         default=sys.executable,
         help="Python that has openvino; it needs nothing else.",
     )
-    for hidden in ("--write", "--folder"):
-        add(hidden, help=argparse.SUPPRESS)
+    add("--folder", help=argparse.SUPPRESS)
     return parser
 
 
@@ -368,11 +359,6 @@ def main() -> None:
     settings = side_by_side.parse(make_parser(), NAMES)
     if settings.serve:
         side_by_side.serve(lambda: build(settings))
-        return
-    if settings.write:
-        implementation, precision, _ = side_by_side.parse_name(settings.write)
-        path = f"{settings.folder}/{settings.write}"
-        WRITERS[implementation](settings, precision, path)
         return
     with tempfile.TemporaryDirectory() as settings.folder:
         write_models(settings)

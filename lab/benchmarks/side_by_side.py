@@ -248,16 +248,11 @@ def start(name: str, command: Sequence[str]) -> Worker | None:
     return worker
 
 
-Cells = Mapping[str, Callable[[Worker], str]]
-
-
 def compare(
     module: str,
     settings: argparse.Namespace,
     unit: str,
     *arguments: str,
-    yardsticks: Sequence[str] = (),
-    more: Callable[[Sequence[Worker]], Cells] = lambda _: {},
 ) -> None:
     """Start processes, have them work in turn, and print a Markdown table.
 
@@ -265,12 +260,12 @@ def compare(
     each other, threads and caches are cold.
 
     Args:
-        yardsticks: Started beside the implementations, not in the table.
+        arguments: Further options of the processes.
     """
     base = settings.base
     with contextlib.ExitStack() as stack:
         workers = []
-        for name in [*yardsticks, *settings.implementations]:
+        for name in settings.implementations:
             python = getattr(settings, PYTHONS.get(name.split("_")[0], ""), "")
             command = [python or sys.executable, "-m", module, *sys.argv[1:]]
             worker = start(name, [*command, f"--serve={name}", *arguments])
@@ -285,28 +280,25 @@ def compare(
                 worker.take_turn()
         for worker in workers:
             del worker.results[0]
-        shown = [w for w in workers if w.name not in yardsticks]
         print(
             f"\nMedians of {settings.rounds} rounds in turn; {os.cpu_count()} "
             f"processors, load {before:.1f} before, {os.getloadavg()[0]:.1f} "
             "after.\n",
-            *table(shown, base, unit, more(workers)),
+            *table(workers, base, unit),
             "",
             sep="\n",
             flush=True,
         )
 
 
-def table(
-    workers: Sequence[Worker], base: str, unit: str, more: Cells
-) -> list[str]:
+def table(workers: Sequence[Worker], base: str, unit: str) -> list[str]:
     """Return the lines of a Markdown table, see `compare`."""
 
     def rate(worker: Worker, key: str = "seconds") -> float:
         return statistics.median(worker.rates(key))
 
     (first,) = (worker for worker in workers if worker.name == base)
-    columns: Cells = {
+    columns: Mapping[str, Callable[[Worker], str]] = {
         "implementation": lambda worker: worker.name,
         "s": lambda worker: "{:.3f}".format(
             statistics.median(r["seconds"] for r in worker.results)
@@ -321,7 +313,6 @@ def table(
         "by CPU s": lambda worker: "{:.2f}x".format(
             rate(worker, "processor_seconds") / rate(first, "processor_seconds")
         ),
-        **more,
     }
     rows = [[cell(worker) for cell in columns.values()] for worker in workers]
     return [

@@ -24,6 +24,8 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 
+from albert_tf.data import tfrecord
+
 # In a generated text one of so many words is another one.
 _EXCHANGED = 8
 # An intermediate process, so that the peak is only that of this run.
@@ -85,19 +87,8 @@ def run_once(
         if done.returncode:
             raise SystemExit(f"{module} failed:\n{done.stderr[-2000:]}")
         seconds, peak = map(float, done.stdout.split())
-        return seconds, peak, count_records(pathlib.Path(folder))
-
-
-def count_records(folder: pathlib.Path) -> int:
-    """Count the records of the files in a folder, without TensorFlow."""
-    count = 0
-    for path in folder.glob("x*"):
-        if path.suffix not in (".json", ".md", ".png"):
-            with path.open("rb") as stream:
-                while head := stream.read(12):
-                    stream.seek(int.from_bytes(head[:8], "little") + 4, 1)
-                    count += 1
-    return count
+        records = tfrecord.count_records(f"{folder}/x")
+        return seconds, peak, records
 
 
 def write_text(source: str, target: str, size: int) -> None:

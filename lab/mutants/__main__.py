@@ -3,35 +3,31 @@ r"""Mutation tests: make one change to a file and see if a test fails.
     make mutants FILES="albert_tf/data/masking.py data_prep/writer/assemble.py"
     make mutants ARGS="--sample=200 --seed=1"
 
-The changes are those of cosmic-ray: numbers plus and minus one, operators and
-comparisons exchanged, conditions negated, loop bodies skipped, decorators and
-statements removed. Strings, `raise` statements and annotations are not changed;
-messages have their own tests. Neither is `lru_cache`, which affects only speed.
-A change that no test notices is a survivor.
+Numbers get plus and minus one, operators and comparisons are exchanged,
+conditions negated, loops skipped, decorators and statements removed. Strings,
+`raise` statements and annotations are not changed; messages have their own
+tests. Neither are caches, which affect only speed. A change that no test
+notices is a survivor.
 
-Without files, the changes are drawn from all files of `CENTRAL`. To compare two
-commits, run the same sample on both, in a worktree of the earlier one by
+Without files, the changes are drawn from all files that have tests. To compare
+two commits, run the same sample on both, in a worktree of the earlier one by
 `/path/to/.venv/bin/python /path/to/lab/mutants --sample=200 --seed=1`.
 
 Each file is changed in a copy of the project, .mutants/copy. The tests are the
-files tests/FOLDER/test_FILE*.py: first the tests that reach the changed line,
-fastest first, then the others except slow ones. The first failure ends the
-trial. Every trial runs in a process forked from one that has imported
-TensorFlow but not used it.
-
-Results are lines of .mutants/results.jsonl: an interrupted run continues.
+files tests/FOLDER/test_FILE*.py; the first failure ends the trial. Changes that
+were noticed are lines of .mutants/noticed.txt and are not tried again, so an
+interrupted run continues; survivors are tried again.
 """
 
 import argparse
+import ast
 import collections
 import contextlib
+import copy
 import dataclasses
 import difflib
-import functools
-import gc
 import hashlib
-import importlib
-import json
+import itertools
 import os
 import pathlib
 import random
@@ -40,127 +36,97 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
-import traceback
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
-
-import coverage
-import pytest
-from cosmic_ray import mutating, plugins
-from cosmic_ray.ast import ast_nodes, get_ast
-from cosmic_ray.operators import operator as operators
-from parso.python import tree
 
 ROOT = pathlib.Path.cwd()
 STORE = ROOT / ".mutants"
 COPY = STORE / "copy"
 
-CENTRAL = (
-    "albert_tf/data",
-    "albert_tf/finetuning",
-    "albert_tf/model",
-    "albert_tf/text",
-    "albert_tf/training",
-    "data_prep/writer",
+# What is exchanged, in both directions.
+PAIRS = (
+    (ast.Add, ast.Sub),
+    (ast.Mult, ast.Div),
+    (ast.FloorDiv, ast.Mod),
+    (ast.LShift, ast.RShift),
+    (ast.BitOr, ast.BitAnd),
+    (ast.And, ast.Or),
+    (ast.Eq, ast.NotEq),
+    (ast.Lt, ast.LtE),
+    (ast.Lt, ast.GtE),
+    (ast.Gt, ast.GtE),
+    (ast.Gt, ast.LtE),
+    (ast.Is, ast.IsNot),
+    (ast.In, ast.NotIn),
 )
-
-# One or two of cosmic-ray's exchanges of each operator, not all of them.
-EXCHANGES = {
-    "Binary": "Add_Sub Sub_Add Mul_Div Div_Mul FloorDiv_Mul Mod_Mul Pow_Mul "
-    "LShift_RShift RShift_LShift BitOr_BitAnd BitAnd_BitOr BitXor_BitAnd",
-    "Comparison": "Eq_NotEq NotEq_Eq Lt_LtE Lt_GtE LtE_Lt LtE_Gt Gt_GtE Gt_LtE "
-    "GtE_Gt GtE_Lt Is_IsNot IsNot_Is",
-    "Unary": "USub_UAdd Delete_USub Delete_Not Delete_Invert",
-}
-OTHERS = (
-    "AddNot",
-    "NumberReplacer",
-    "RemoveDecorator",
-    "ZeroIterationForLoop",
-    "ReplaceAndWithOr",
-    "ReplaceOrWithAnd",
-    "ReplaceBreakWithContinue",
-    "ReplaceContinueWithBreak",
-    "ReplaceTrueWithFalse",
-    "ReplaceFalseWithTrue",
-)
-
-# Imported first in a process of tests, if at all.
-HEAVY = ("numpy", "tensorflow", "tf_keras", "tensorflow_text")
-# Limit of a process of tests: their usual CPU time times a factor, plus seconds
-# for shared fixtures that other tests have built.
-TIME_FACTOR, TIME_MORE = 2, 10
-# A test is slow from this many seconds.
-SLOW = 3
-# Ratio of wall time to CPU time, to stop tests that wait forever.
-WAITING = 6
+# A trial may take the time of the tests without a change times a factor, plus
+# seconds.
+TIME_FACTOR, TIME_MORE = 2, 20
 MEMORY = 8 << 30
-TIME_IS_UP = signal.SIGXCPU, signal.SIGKILL
 
 
-class DeleteStatement(operators.Operator):
-    """Remove a call, or a reassignment."""
-
-    def mutation_positions(self, node: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield the positions of statements that can be removed."""
-        if isinstance(node, tree.ExprStmt) and self._changes(node):
-            yield node.start_pos, node.end_pos
-        is_call = node.type == "atom_expr" and node.children[-1].type == (
-            "trailer"
-        )
-        if is_call and node.parent.type == "simple_stmt":
-            yield node.start_pos, node.end_pos
-
-    @staticmethod
-    def _changes(node: tree.ExprStmt) -> bool:
-        defined = node.get_defined_names(True)
-        names = {n.value for n in defined if n.type == "name"}
-        right = {n.value for n in ast_nodes(node.get_rhs()) if n.type == "name"}
-        augmented = node.children[1].type == "operator" and (
-            node.children[1].value != "="
-        )
-        return augmented or bool(names & right)
-
-    def mutate(self, node: Any, index: int) -> Any:
-        """Replace it by `pass`."""
-        prefix = node.get_first_leaf().prefix
-        return tree.Keyword("pass", node.start_pos, prefix)
-
-    @classmethod
-    def examples(cls) -> Iterable[operators.Example]:
-        """cosmic-ray's own tests would run them."""
-        return ()
+def exchanges(node: Any) -> Iterator[str]:
+    """Yield an operation with another operator."""
+    operator, *more = getattr(node, "ops", None) or [node.op]
+    for one, other in [*PAIRS, *(pair[::-1] for pair in PAIRS)]:
+        if isinstance(operator, one):
+            changed = copy.copy(node)
+            changed.op, changed.ops = other(), [other(), *more]
+            yield f"({ast.unparse(changed)})"
 
 
-@functools.cache
-def make_operators() -> dict[str, operators.Operator]:
-    """Return all operators by name."""
-    names = [
-        f"core/Replace{kind}Operator_{exchange}"
-        for kind, exchanges in EXCHANGES.items()
-        for exchange in exchanges.split()
-    ]
-    names += [f"core/{name}" for name in OTHERS]
-    found = {name: plugins.get_operator(name)() for name in names}
-    return {**found, "own/DeleteStatement": DeleteStatement()}
+def changes(node: ast.AST, field: str) -> Iterator[str]:
+    """Yield what may stand in place of a node, the `field` of another one."""
+    if field == "test":
+        yield f"(not ({ast.unparse(node)}))"
+    if field == "iter":
+        yield "()"
+    if field == "decorator_list":
+        yield "(lambda x: x)"
+    match node:
+        case ast.Constant(value=bool(value)):
+            yield str(not value)
+        case ast.Constant(value=int(value) | float(value)):
+            yield f"({value + 1})"
+            yield f"({value - 1})"
+        case ast.BinOp() | ast.BoolOp() | ast.Compare():
+            yield from exchanges(node)
+        case ast.UnaryOp(operand=operand):
+            yield f"({ast.unparse(operand)})"
+        case _ if can_go(node):
+            yield "pass"
 
 
-def is_passed_over(node: Any) -> bool:
-    """Tell whether a node is (in) an annotation, a `raise` or a cache."""
-    while node.parent is not None:
-        parent = node.parent
-        if parent.type == "raise_stmt":
-            return True
-        if node.type == "decorator" and "cache" in node.get_code():
-            return True
-        if parent.type in ("param", "funcdef") and parent.annotation is node:
-            return True
-        if parent.type == "annassign" and parent.children[1] is node:
-            return True
-        node = parent
-    return False
+def can_go(node: ast.AST) -> bool:
+    """Tell whether it is a statement that its block can do without."""
+    if isinstance(node, ast.Assign):  # A second one to the same name.
+        return bool(names(node.value) & names(*node.targets))
+    is_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+    return is_call or isinstance(node, ast.AugAssign | ast.Break | ast.Continue)
+
+
+def names(*trees: ast.AST) -> set[str]:
+    """Return the names in expressions."""
+    nodes = itertools.chain.from_iterable(map(ast.walk, trees))
+    return {node.id for node in nodes if isinstance(node, ast.Name)}
+
+
+def changeable(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the nodes below one that may be changed, and their fields."""
+    for field, value in ast.iter_fields(tree):
+        for node in value if isinstance(value, list) else [value]:
+            if (
+                isinstance(node, ast.AST)
+                and field not in ("annotation", "returns")
+                # Python 3.11 does not know the places in an f-string.
+                and not isinstance(node, ast.Raise | ast.JoinedStr)
+                and not (
+                    field == "decorator_list" and "cache" in ast.dump(node)
+                )
+            ):
+                yield node, field
+                yield from changeable(node)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -168,31 +134,26 @@ class Mutant:
     """A change of a file."""
 
     path: str
-    operator: str
-    occurrence: int
-    lines: tuple[int, int]
+    source: bytes = dataclasses.field(repr=False)
+    begin: int
+    end: int
+    text: str
+
+    def changed(self) -> bytes:
+        """Return the file, changed."""
+        new = self.text.encode()
+        return self.source[: self.begin] + new + self.source[self.end :]
 
     def key(self) -> str:
         """Name it, and the version of its file."""
-        digest = hashlib.sha256(self.source().encode()).hexdigest()
-        return f"{self.path} {digest[:16]} {self.operator} {self.occurrence}"
-
-    def source(self) -> str:
-        """Return the file, unchanged."""
-        return (ROOT / self.path).read_text()
-
-    def apply(self) -> str:
-        """Return the file, changed."""
-        operator = make_operators()[self.operator]
-        changed = mutating.mutate_code(self.source(), operator, self.occurrence)
-        assert changed is not None, f"There is no {self}."
-        return changed
+        digest = hashlib.sha256(self.changed()).hexdigest()
+        return f"{self.path} {digest[:16]}"
 
     def difference(self) -> str:
         """Return the change as a patch."""
         lines = difflib.unified_diff(
-            self.source().splitlines(),
-            self.apply().splitlines(),
+            self.source.decode().splitlines(),
+            self.changed().decode().splitlines(),
             *(self.path, self.path, "", "", 1, ""),
         )
         return "\n".join(lines)
@@ -200,16 +161,14 @@ class Mutant:
 
 def find_mutants(path: str) -> Iterator[Mutant]:
     """Yield all possible changes of a file."""
-    nodes = list(ast_nodes(get_ast((ROOT / path).read_text())))
-    for name, operator in make_operators().items():
-        places = (
-            (node, *place)
-            for node in nodes
-            for place in operator.mutation_positions(node)
-        )
-        for number, (node, start, end) in enumerate(places):
-            if not is_passed_over(node):
-                yield Mutant(path, name, number, (start[0], end[0]))
+    source = (ROOT / path).read_bytes()
+    lengths = map(len, source.splitlines(keepends=True))
+    lines = [0, *itertools.accumulate(lengths)]
+    for node, field in changeable(ast.parse(source)):
+        for text in changes(node, field):
+            begin = lines[node.lineno - 1] + node.col_offset
+            end = lines[node.end_lineno - 1] + node.end_col_offset
+            yield Mutant(path, source, begin, end, text)
 
 
 def draw(files: Sequence[str], sample: int | None, seed: int) -> list[Mutant]:
@@ -220,129 +179,6 @@ def draw(files: Sequence[str], sample: int | None, seed: int) -> list[Mutant]:
     mutants = [mutant for path in files for mutant in find_mutants(path)]
     random.Random(seed).shuffle(mutants)
     return sorted(mutants[:sample], key=lambda mutant: files.index(mutant.path))
-
-
-# Processes.
-
-
-def run_child(
-    work: Callable[[], int], log: pathlib.Path, seconds: int
-) -> int | None:
-    """Run a function in a forked process, in the copy of the project.
-
-    Args:
-        seconds: Limit of its CPU time.
-
-    Returns:
-        The status; None if the time was up.
-    """
-    child = os.fork()
-    if not child:
-        status = 70
-        try:
-            _begin_child(log, seconds)
-            status = work()
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(status)
-    timer = threading.Timer(seconds * WAITING, os.killpg, (child, 9))
-    timer.start()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    timer.cancel()
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child, signal.SIGKILL)
-    return None if -status in TIME_IS_UP else status
-
-
-def _begin_child(log: pathlib.Path, seconds: int) -> None:
-    os.setsid()
-    stream = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-    for number in (1, 2):
-        os.dup2(stream, number)
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY, MEMORY))
-    os.chdir(COPY)
-    sys.path[0] = str(COPY)
-    sys.dont_write_bytecode = True
-    os.environ |= {"PYTHONDONTWRITEBYTECODE": "1", "TF_CPP_MIN_LOG_LEVEL": "3"}
-
-
-def run_pytest(arguments: Sequence[str], *plugins_: object) -> int:
-    """Run tests in this process; return pytest's status."""
-    plain = ["-p", "no:cacheprovider", "-p", "no:xdist", "--assert=plain"]
-    shown = ["-q", "-x", "--tb=line"]
-    return int(pytest.main([*plain, *shown, *arguments], list(plugins_)))
-
-
-class Watch:
-    """A pytest plugin that records coverage and time of each test."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._coverage = coverage.Coverage(
-            data_file=None, include=[str(COPY / path)], config_file=False
-        )
-        self._seconds: dict[str, float] = {}
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        """Record one test."""
-        self._coverage.switch_context(item.nodeid)
-        begin = time.process_time()
-        result = yield
-        self._seconds[item.nodeid] = time.process_time() - begin
-        return result
-
-    def run(self, tests: Sequence[str], result: pathlib.Path) -> int:
-        """Run tests, and write the recorded data."""
-        self._coverage.start()
-        status = run_pytest(tests, self)
-        self._coverage.stop()
-        lines = self._coverage.get_data().contexts_by_lineno(
-            str(COPY / self._path)
-        )
-        heavy = [name for name in HEAVY if name in sys.modules]
-        notes = {"seconds": self._seconds, "lines": lines, "heavy": heavy}
-        result.write_text(json.dumps(notes))
-        return status
-
-
-# A run.
-
-
-@dataclasses.dataclass(frozen=True)
-class Notes:
-    """The tests of a file, without changes."""
-
-    seconds: dict[str, float]
-    lines: dict[str, list[str]]
-    heavy: list[str]
-
-    def rounds(self, first: int, last: int) -> list[list[str]]:
-        """Return the tests to run, in order, for a change of some lines."""
-        reached = {
-            test
-            for line in range(first, last + 1)
-            for test in self.lines.get(str(line), [])
-        }
-        everything = sorted(self.seconds, key=self.seconds.__getitem__)
-        near = [test for test in everything if test in reached]
-        # Only the first test covers what is shared between tests (a module
-        # fixture, a compiled function).
-        rest = [
-            test
-            for test in everything
-            if test not in reached and self.seconds[test] < SLOW
-        ]
-        return [tests for tests in (near, rest) if tests]
-
-    def limit(self, tests: Sequence[str]) -> int:
-        """Return the CPU time for some tests, in whole seconds."""
-        usual = sum(self.seconds[test] for test in tests)
-        return int(TIME_FACTOR * usual) + TIME_MORE
 
 
 def tests_of(path: str) -> list[str]:
@@ -356,13 +192,8 @@ def tests_of(path: str) -> list[str]:
 def make_copy() -> None:
     """Copy the project to the folder for changes."""
     shutil.rmtree(COPY, ignore_errors=True)
-    listed = subprocess.run(
-        ["git", "ls-files", "-z", "-co", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        check=True,
-    )
-    for name in filter(None, listed.stdout.decode().split("\0")):
+    command = ["git", "ls-files", "-z", "-co", "--exclude-standard"]
+    for name in subprocess.check_output(command, text=True).split("\0"):
         if (ROOT / name).is_file():
             (COPY / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, COPY / name)
@@ -372,84 +203,74 @@ def make_copy() -> None:
         shared.symlink_to(ROOT.parent / "shared")
 
 
-def observe(path: str) -> Notes:
-    """Run the tests of an unchanged file."""
-    result, log = STORE / "notes.json", STORE / "tests.log"
-    status = run_child(
-        lambda: Watch(path).run(tests_of(path), result), log, 3600
+def failure(tests: Sequence[str], seconds: float) -> str:
+    """Run tests in the copy; return what failed first, or ""."""
+    options = ["-q", "-x", "--tb=line", "-p", "no:cacheprovider"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "pytest", *options, *tests],
+        cwd=COPY,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        preexec_fn=lambda: resource.setrlimit(
+            resource.RLIMIT_DATA, (MEMORY, MEMORY)
+        ),
     )
-    if status != 0:
-        sys.exit(f"The tests of {path} fail as they are; see {log}.")
-    return Notes(**json.loads(result.read_text()))
-
-
-def try_mutant(mutant: Mutant, notes: Notes) -> str:
-    """Run the tests on a changed file; return what noticed it, or ""."""
-    target, log = COPY / mutant.path, STORE / "mutant.log"
     try:
-        target.write_text(mutant.apply())
-        for tests in notes.rounds(*mutant.lines):
-            status = run_child(
-                functools.partial(run_pytest, tests),
-                log,
-                notes.limit(tests),
-            )
-            if status != 0:
-                return _killer(status, log)
-    finally:
-        target.write_text(mutant.source())
-    return ""
-
-
-def _killer(status: int | None, log: pathlib.Path) -> str:
-    if status is None:
+        said, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
         return "time"
-    lines = log.read_text(errors="replace").splitlines()
-    marks = ("FAILED ", "ERROR ")
-    return next((x for x in lines if x.startswith(marks)), f"status {status}")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        status = process.wait()
+    marked = [x for x in said.splitlines() if x.startswith(("FAILED", "ERROR"))]
+    return [*marked, f"status {status}"][0] if status else ""
 
 
-def run(chosen: Sequence[Mutant], *, survivors: bool) -> dict[str, str]:
-    """Try changes; return what noticed each by key, "" for survivors."""
-    path = STORE / "results.jsonl"
-    lines = path.read_text().splitlines() if path.exists() else []
-    results: dict[str, str] = dict(map(json.loads, lines))
-    left = [
-        mutant
-        for mutant in chosen
-        if mutant.key() not in results
-        or (survivors and not results[mutant.key()])
-    ]
+def run(chosen: Sequence[Mutant]) -> list[Mutant]:
+    """Try changes; return the survivors."""
+    store = STORE / "noticed.txt"
+    noticed = store.read_text().splitlines() if store.exists() else []
+    left = [mutant for mutant in chosen if mutant.key() not in noticed]
+    limits: dict[str, float] = {}
+    survivors = []
     make_copy()
-    for number, mutant in enumerate(left):
-        if not number or mutant.path != left[number - 1].path:
-            notes = observe(mutant.path)
-            for name in notes.heavy:
-                importlib.import_module(name)
-            gc.freeze()  # Or each process would go through it, and copy it.
-        killer = results[mutant.key()] = try_mutant(mutant, notes)
-        with path.open("a") as stream:
-            stream.write(json.dumps([mutant.key(), killer]) + "\n")
-        survived = "" if killer else f"survived\n{mutant.difference()}"
-        print(
-            f"{number + 1}/{len(left)} {mutant.key()}: {killer}{survived}",
-            flush=True,
-        )
-    return {mutant.key(): results[mutant.key()] for mutant in chosen}
+    for number, mutant in enumerate(left, 1):
+        path, tests = mutant.path, tests_of(mutant.path)
+        if path not in limits:
+            begun = time.monotonic()
+            if failed := failure(tests, 3600):
+                sys.exit(f"The tests of {path} fail as they are: {failed}")
+            seconds = time.monotonic() - begun
+            limits[path] = TIME_FACTOR * seconds + TIME_MORE
+        (COPY / path).write_bytes(mutant.changed())
+        killer = failure(tests, limits[path])
+        (COPY / path).write_bytes(mutant.source)
+        if killer:
+            with store.open("a") as stream:
+                stream.write(f"{mutant.key()}\n")
+        else:
+            survivors.append(mutant)
+        told = killer or f"survived\n{mutant.difference()}"
+        print(f"{number}/{len(left)} {path}: {told}", flush=True)
+    return survivors
 
 
-def report(chosen: Sequence[Mutant], results: dict[str, str]) -> str:
+def report(chosen: Sequence[Mutant], survivors: Sequence[Mutant]) -> str:
     """Return the numbers of each file and the survivors, as Markdown."""
-    lost = [mutant for mutant in chosen if not results[mutant.key()]]
     tried = collections.Counter(mutant.path for mutant in chosen)
-    survived = collections.Counter(mutant.path for mutant in lost)
+    survived = collections.Counter(mutant.path for mutant in survivors)
     return "\n".join(
         [
             "| File | Tried | Survived |",
             "| --- | ---: | ---: |",
             *(f"| `{p}` | {n} | {survived[p]} |" for p, n in tried.items()),
-            f"| together | {len(chosen)} | {len(lost)} |",
-            *(f"\n```diff\n{mutant.difference()}\n```" for mutant in lost),
+            f"| together | {len(chosen)} | {len(survivors)} |",
+            *(f"\n```diff\n{mutant.difference()}\n```" for mutant in survivors),
         ]
     )
 
@@ -457,24 +278,19 @@ def report(chosen: Sequence[Mutant], results: dict[str, str]) -> str:
 def main() -> None:
     """Run as a script."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="*", help="Default: those of CENTRAL.")
+    parser.add_argument("files", nargs="*", help="Default: all with tests.")
     parser.add_argument("--sample", type=int, help="Try so many changes.")
     parser.add_argument("--seed", type=int, default=1, help="Of the sample.")
-    parser.add_argument(
-        "--survivors",
-        action="store_true",
-        help="Try the survivors of earlier runs again.",
-    )
     settings = parser.parse_args()
-    found = [path for folder in CENTRAL for path in ROOT.glob(f"{folder}/**/*")]
-    central = sorted(str(path.relative_to(ROOT)) for path in found)
-    files = settings.files or [path for path in central if tests_of(path)]
+    found = [*ROOT.glob("albert_tf/**/*.py"), *ROOT.glob("data_prep/**/*.py")]
+    known = sorted(str(path.relative_to(ROOT)) for path in found)
+    files = settings.files or [path for path in known if tests_of(path)]
     for path in files:
         if not (ROOT / path).is_file() or not tests_of(path):
             parser.error(f"{path} is no file of this project with tests.")
     chosen = draw(files, settings.sample, settings.seed)
     STORE.mkdir(exist_ok=True)
-    text = report(chosen, run(chosen, survivors=settings.survivors))
+    text = report(chosen, run(chosen))
     (STORE / "report.md").write_text(text + "\n")
     print(text)
 

@@ -6,8 +6,7 @@ Every job runs undisturbed twice. Then it runs many times and is killed (`kill
 -9`) at random moments, one to six times, with or without its process group, and
 restarted with the same command until it ends by itself. Its folder must then
 equal that of the undisturbed run: every file, every tensor of every checkpoint,
-every number of the logs, except times (see compare.py). Other faults follow
-(see faults.py).
+every number of the logs, except times (see compare.py).
 
 The moments are drawn from --seed as fractions of the undisturbed run's time:
 one in four from all of it, the others after the first output. Results are kept
@@ -25,20 +24,20 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 from albert_tf.common import errors, options
 from albert_tf.common.options import option
-from lab.soak import bench, compare, faults, jobs
+from lab.soak import bench, compare, jobs
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-RESULTS_NAME = "results.jsonl"
 # Most kills of one run.
 _MOST_KILLS = 6
 # Share of the kills that may come before the first output.
 _EARLY = 0.25
+
+Trials = Sequence[Mapping[str, Any]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,131 +49,113 @@ class SoakOptions:
     jobs: str = option(
         ",".join(job.name for job in jobs.JOBS), "Jobs, separated by commas."
     )
-    faults: str = option(
-        ",".join(fault.name for fault in faults.FAULTS),
-        "Other faults for these jobs, separated by commas; empty for none.",
-    )
-    fault_rounds: int = option(3, "Rounds of each fault.")
     num_stories: int = option(
         3600, "Stories that the writer reads; 3,600 are 2.9 MB."
     )
-    seed: int = option(12345, "Seed of the random moments and places.")
+    seed: int = option(12345, "Seed of the random moments.")
 
 
 def run(settings: SoakOptions) -> None:
-    """Run all jobs, and print the tables."""
+    """Run all jobs, and print the table."""
     code = _code()
-    place = pathlib.Path(settings.output_dir).resolve() / code[:12]
-    place.mkdir(parents=True, exist_ok=True)
-    results = Results(place / RESULTS_NAME)
-    machine = bench.Bench(place)
-    chosen = _chosen(jobs.JOBS, settings.jobs)
-    machine.make_inputs(
+    place = pathlib.Path(settings.output_dir).resolve() / code
+    by_name = {job.name: job for job in jobs.JOBS}
+    chosen = [by_name[name] for name in settings.jobs.split(",")]
+    bench.make_inputs(
+        place / "inputs",
         settings.num_stories,
-        models=any("albert_tf." in job.command.module for job in chosen),
+        models=any("albert_tf." in job.command for job in chosen),
     )
-    for job in chosen if settings.kills else ():
-        _soak(machine, job, settings, results)
-    for fault in _chosen(faults.FAULTS, settings.faults):
-        for job in chosen:
-            if job.name in fault.jobs:
-                _try_fault(machine, fault, job, settings, results)
-    text = to_markdown(results, settings)
+    trials = {job.name: soak(place / job.name, job, settings) for job in chosen}
+    rows = [
+        f"{datetime.date.today()}, {os.cpu_count()} cores, TensorFlow "
+        f"{metadata.version('tensorflow')}, seed {settings.seed}, code {code}",
+        "",
+        "| job | kills while it ran | runs | equal | seconds |",
+        "| --- | ---: | ---: | ---: | ---: |",
+        *(to_row(name, found) for name, found in trials.items()),
+    ]
+    text = "\n".join(rows) + "\n"
     (place / "table.md").write_text(text)
     print(text, flush=True)
-    if not all(line.get("equal", True) for line in results.lines):
+    if any(trial["wrong"] for found in trials.values() for trial in found):
         sys.exit(1)
-
-
-def _chosen(known: Sequence[Any], names: str) -> list[Any]:
-    by_name = {one.name: one for one in known}
-    return [by_name[name] for name in filter(None, names.split(","))]
 
 
 def _code() -> str:
     """Return a digest of all code, to separate results of other code."""
     digest = hashlib.sha256()
     for folder in ("albert_tf", "data_prep", "lab/soak"):
-        for path in sorted((ROOT / folder).rglob("*.py")):
-            digest.update(str(path.relative_to(ROOT)).encode())
+        for path in sorted((bench.ROOT / folder).rglob("*.py")):
+            digest.update(str(path.relative_to(bench.ROOT)).encode())
             digest.update(path.read_bytes())
-    return digest.hexdigest()
+    return digest.hexdigest()[:12]
 
 
-class Results:
-    """The results so far, one JSON object per line."""
+def soak(
+    place: pathlib.Path, job: jobs.Job, settings: SoakOptions
+) -> list[dict[str, Any]]:
+    """Kill a job until enough kills have hit it; return its trials."""
+    expected = undisturbed(place, job)
+    trials: list[dict[str, Any]] = []
+    while (left := settings.kills - count_hits(trials)) > 0:
+        name = f"trial-{len(trials)}"
+        path = place / f"{name}.json"
+        if not path.exists():
+            rng = random.Random(f"{settings.seed}/{job.name}/{len(trials)}")
+            trial = _trial(place / name, job, expected, rng, left)
+            path.write_text(json.dumps(trial))
+        trials.append(json.loads(path.read_text()))
+        wrong = trials[-1]["wrong"]
+        told = f", NOT EQUAL: {wrong}" if wrong else ""
+        _say(f"{job.name}: {count_hits(trials)} kills{told}")
+    return trials
 
-    def __init__(self, path: pathlib.Path):
-        """Read what an earlier start left."""
-        self._path = path
-        self.lines: list[dict[str, Any]] = []
-        if path.exists():
-            self.lines += map(json.loads, path.read_text().splitlines())
 
-    def add(self, **values: Any) -> None:
-        """Keep a line."""
-        self.lines.append(values)
-        with self._path.open("a") as stream:
-            stream.write(json.dumps(values) + "\n")
+def count_hits(trials: Trials) -> int:
+    return sum(kill["hit"] for trial in trials for kill in trial["kills"])
 
-    def of(self, kind: str, name: str) -> list[dict[str, Any]]:
-        """Return the lines of a kind that belong to a job or fault."""
-        return [line for line in self.lines if line.get(kind) == name]
+
+def to_row(name: str, trials: Trials) -> str:
+    """Return the row of a job in the table."""
+    equal = sum(not trial["wrong"] for trial in trials)
+    seconds = round(sum(trial["seconds"] for trial in trials))
+    cells = name, count_hits(trials), len(trials), equal, seconds
+    return f"| {' | '.join(map(str, cells))} |"
 
 
 def _say(text: str) -> None:
     print(f"[{datetime.datetime.now():%H:%M:%S}] {text}", flush=True)
 
 
-# Kills.
+def undisturbed(place: pathlib.Path, job: jobs.Job) -> dict[str, Any]:
+    """Return the result of an undisturbed run.
 
-
-@dataclasses.dataclass(frozen=True)
-class Undisturbed:
-    """The result and time of an undisturbed run.
-
-    Attributes:
-        begins: Share of the time until the first output.
+    Returns:
+        `content` of its folder, its `seconds`, and `begins`, the share of the
+        time until the first output.
     """
-
-    content: dict[str, str]
-    begins: float
-    seconds: float
-
-    def draw(self, rng: random.Random) -> float:
-        """Return a moment, as a share of the time."""
-        low = 0.0 if rng.random() < _EARLY else self.begins
-        return rng.uniform(low, 1.0)
-
-
-def undisturbed(
-    machine: bench.Bench, job: jobs.Job, results: Results
-) -> Undisturbed:
-    """Return the result of an undisturbed run."""
-    known = results.of("undisturbed", job.name)
-    if known:
-        line = known[-1]
-        return Undisturbed(line["content"], line["begins"], line["seconds"])
-    first, second = (
-        _run_undisturbed(machine, job, name)
-        for name in ("undisturbed", "again")
-    )
-    unequal = compare.differences(first.content, second.content)
-    if unequal:
-        raise errors.UserError(
-            f"Two undisturbed runs of {job.name} differ in {unequal[:20]}"
+    path = place / "undisturbed.json"
+    if not path.exists():
+        first, second = (
+            _run_undisturbed(place / name, job)
+            for name in ("undisturbed", "again")
         )
-    _say(f"{job.name}: {second.seconds:.1f} s undisturbed")
-    results.add(undisturbed=job.name, **vars(second))
-    return second
+        unequal = compare.differences(first["content"], second["content"])
+        if unequal:
+            raise errors.UserError(
+                f"Two undisturbed runs of {job.name} differ in {unequal[:20]}"
+            )
+        path.write_text(json.dumps(second))
+    found = json.loads(path.read_text())
+    _say(f"{job.name}: {found['seconds']:.1f} s undisturbed")
+    return found
 
 
-def _run_undisturbed(
-    machine: bench.Bench, job: jobs.Job, name: str
-) -> Undisturbed:
-    folder = machine.make_folder(job, name)
+def _run_undisturbed(folder: pathlib.Path, job: jobs.Job) -> dict[str, Any]:
+    bench.make_folder(folder)
     begun = time.monotonic()
-    process = machine.start(job.command, folder)
+    process = bench.start(job.command, folder, job.workers)
     process.wait(is_time=lambda: any(folder.glob(job.begins)))
     begins = time.monotonic() - begun
     status = process.wait()
@@ -183,146 +164,46 @@ def _run_undisturbed(
         raise errors.UserError(
             f"{job.name} ends with {status}; see {folder / 'log'}"
         )
-    content = machine.content(job, folder)
-    return Undisturbed(content, begins / seconds, seconds)
-
-
-def _soak(
-    machine: bench.Bench,
-    job: jobs.Job,
-    settings: SoakOptions,
-    results: Results,
-) -> None:
-    """Kill a job until enough kills have hit it."""
-    expected = undisturbed(machine, job, results)
-    while (hits := _hits(results, job)) < settings.kills:
-        number = len(results.of("job", job.name))
-        rng = random.Random(f"{settings.seed}/{job.name}/{number}")
-        folder = machine.make_folder(job, f"trial-{number}")
-        most = min(rng.randint(1, _MOST_KILLS), settings.kills - hits)
-        line = _trial(machine, job, folder, expected, (rng, most))
-        unequal = compare.differences(expected.content, line.pop("content"))
-        equal = not unequal and not line["failed"]
-        results.add(**line, equal=equal, differs_in=unequal[:20])
-        if equal:  # Otherwise keep it for inspection.
-            shutil.rmtree(folder)
-        wrong = "" if equal else f", NOT EQUAL: {line['failed']} {unequal[:5]}"
-        _say(f"{job.name}: {_hits(results, job)}/{settings.kills} kills{wrong}")
-
-
-def _hits(results: Results, job: jobs.Job) -> int:
-    lines = results.of("job", job.name)
-    return sum(kill["hit"] for line in lines for kill in line["kills"])
+    content = bench.content(job, folder)
+    return {"content": content, "begins": begins / seconds, "seconds": seconds}
 
 
 def _trial(
-    machine: bench.Bench,
-    job: jobs.Job,
     folder: pathlib.Path,
-    expected: Undisturbed,
-    draws: tuple[random.Random, int],
+    job: jobs.Job,
+    expected: Mapping[str, Any],
+    rng: random.Random,
+    most: int,
 ) -> dict[str, Any]:
     """Kill a run several times, let it finish; return the result.
 
     Args:
-        draws: Where the moments come from, and the most kills.
+        most: The most kills.
     """
-    rng, most = draws
+    bench.make_folder(folder)
     begun = time.monotonic()
     kills: list[dict[str, Any]] = []
     status: list[int | None] = []
-    for _ in range(most):
-        share, how = expected.draw(rng), rng.choice(bench.KINDS_OF_KILL)
-        process = machine.start(job.command, folder)
-        time.sleep(share * expected.seconds)
+    for _ in range(min(rng.randint(1, _MOST_KILLS), most)):
+        low = 0.0 if rng.random() < _EARLY else expected["begins"]
+        share, how = rng.uniform(low, 1.0), rng.choice(bench.KINDS_OF_KILL)
+        process = bench.start(job.command, folder, job.workers)
+        time.sleep(share * expected["seconds"])
         status = process.kill(how)
         hit = any(one == -9 for one in status)
         kills.append({"share": round(share, 4), "how": how, "hit": hit})
         if not hit:
             break
     if kills[-1]["hit"]:
-        status = machine.start(job.command, folder).wait()
-    failed = f"status {status}" if any(status) else ""
-    return {
-        "job": job.name,
-        "kills": kills,
-        "seconds": round(time.monotonic() - begun, 1),
-        "failed": failed,
-        "content": {} if failed else machine.content(job, folder),
-    }
-
-
-# Other faults.
-
-
-def _try_fault(
-    machine: bench.Bench,
-    fault: faults.Fault,
-    job: jobs.Job,
-    settings: SoakOptions,
-    results: Results,
-) -> None:
-    """Apply a fault to a job for several rounds."""
-    expected = undisturbed(machine, job, results)
-    done = [x for x in results.of("fault", fault.name) if x["on"] == job.name]
-    for number in range(len(done), settings.fault_rounds):
-        rng = random.Random(f"{settings.seed}/{fault.name}/{job.name}/{number}")
-        begun = time.monotonic()
-        seen = None
-        while seen is None:  # The run may end before the fault.
-            folder = machine.make_folder(job, f"{fault.name}-{number}")
-            scene = faults.Scene(
-                machine, job, folder, rng, expected.content, expected.seconds
-            )
-            seen = fault.happen(scene)
-        outcome, equal = seen
-        results.add(
-            fault=fault.name,
-            on=job.name,
-            outcome=outcome,
-            equal=equal,
-            seconds=round(time.monotonic() - begun, 1),
-        )
-        if equal:
-            shutil.rmtree(folder)
-        _say(f"{fault.name}, {job.name}: {outcome}{'' if equal else ' (BAD)'}")
-
-
-# The tables.
-
-
-def to_markdown(results: Results, settings: SoakOptions) -> str:
-    """Return the tables, with date and versions."""
-    rows = [
-        f"{datetime.date.today()}, {os.cpu_count()} cores, TensorFlow "
-        f"{metadata.version('tensorflow')}, seed {settings.seed}, code "
-        f"{_code()[:12]}",
-        "",
-        "| job | kills while it ran | runs | equal | seconds |",
-        "| --- | ---: | ---: | ---: | ---: |",
-    ]
-    for job in jobs.JOBS:
-        lines = results.of("job", job.name)
-        if lines:
-            equal = sum(line["equal"] for line in lines)
-            seconds = round(sum(line["seconds"] for line in lines))
-            hits = _hits(results, job)
-            rows.append(_row(job.name, hits, len(lines), equal, seconds))
-    rows += ["", "| fault | job | times | as it should be | what happens |"]
-    rows += ["| --- | --- | ---: | ---: | --- |"]
-    for fault in faults.FAULTS:
-        for name in fault.jobs:
-            lines = results.of("fault", fault.name)
-            lines = [line for line in lines if line["on"] == name]
-            good = sum(line["equal"] for line in lines)
-            seen = "; ".join(dict.fromkeys(line["outcome"] for line in lines))
-            if lines:
-                rows.append(_row(fault.name, name, len(lines), good, seen))
-    return "\n".join(rows) + "\n"
-
-
-def _row(*cells: object) -> str:
-    return f"| {' | '.join(map(str, cells))} |"
+        status = bench.start(job.command, folder, job.workers).wait()
+    wrong = [f"status {status}"]
+    if not any(status):
+        found = bench.content(job, folder)
+        wrong = compare.differences(expected["content"], found)
+    if not wrong:  # Otherwise keep it for inspection.
+        shutil.rmtree(folder)
+    seconds = round(time.monotonic() - begun, 1)
+    return {"kills": kills, "seconds": seconds, "wrong": wrong[:20]}
 
 
 if __name__ == "__main__":

@@ -11,8 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from lab.soak import compare, jobs
 
@@ -26,98 +25,48 @@ _LONGEST_SECONDS = 600.0
 _GRACE_SECONDS = 20.0
 
 
-class Bench:
-    """Starts commands in folders below one place.
+def make_inputs(
+    inputs: pathlib.Path, num_stories: int, *, models: bool
+) -> None:
+    """Create the inputs of the jobs, unless they exist."""
+    if not (inputs / "texts").exists():
+        shutil.rmtree(inputs, ignore_errors=True)
+        inputs.mkdir(parents=True)
+        (inputs / "config.json").write_text(json.dumps(jobs.CONFIG))
+        stories = f"{jobs.STORIES} --num_stories={num_stories}"
+        _make([stories, *jobs.TEXTS], inputs.parent)
+        _add_inputs(inputs)
+        (inputs / "texts").touch()
+    if models and not (inputs / "models").exists():
+        _make(jobs.MODELS, inputs.parent)
+        (inputs / "models").touch()
 
-    The hash seed changes with every start, so that sets have another order
-    after a restart.
-    """
 
-    def __init__(self, place: pathlib.Path):
-        """Set the folder for all files."""
-        self.place = place
-        self._starts = 0
+def _make(commands: Sequence[str], folder: pathlib.Path) -> None:
+    for command in commands:
+        (status,) = start(command, folder).wait()
+        if status:
+            raise RuntimeError(f"{command}: {status}, see {folder}/log")
 
-    def make_inputs(self, num_stories: int, *, models: bool) -> None:
-        """Create the inputs of the jobs, unless they exist."""
-        inputs = self.place / "inputs"
-        if not (inputs / "texts").exists():
-            shutil.rmtree(inputs, ignore_errors=True)
-            inputs.mkdir()
-            (inputs / "config.json").write_text(json.dumps(jobs.CONFIG))
-            first, *others = jobs.TEXTS
-            self._make([first], num_stories=num_stories)
-            self._make(others)
-            _add_inputs(inputs)
-            (inputs / "texts").touch()
-        if models and not (inputs / "models").exists():
-            self._make(jobs.MODELS)
-            (inputs / "models").touch()
 
-    def _make(self, commands: Sequence[jobs.Command], **options: Any) -> None:
-        for command in commands:
-            (status,) = self.start(command, self.place, options).wait()
-            if status:
-                raise RuntimeError(f"{command}: {status}, see {self.place}/log")
+def _add_inputs(inputs: pathlib.Path) -> None:
+    """Write the inputs that no command of the project makes."""
+    text = (inputs / "data/corpus/train.txt").read_bytes()
+    packed = gzip.compress(text, mtime=0)
+    (inputs / "data/corpus/train.txt.gz").write_bytes(packed)
+    rows = (inputs / "data/glue/CoLA/train.tsv").read_text().splitlines()
+    lines = []
+    for number in range(400):
+        text = rows[number % len(rows)].split("\t")[-1]
+        lines.append(json.dumps({"id": str(number), "text": text}) + "\n")
+    (inputs / "sentences.jsonl").write_text("".join(lines))
 
-    def make_folder(self, job: jobs.Job, name: str) -> pathlib.Path:
-        """Make a new folder for one run of a job, replacing an earlier one."""
-        folder = self.place / job.name / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        (folder / "inputs").symlink_to(self.place / "inputs")
-        return folder
 
-    def start(
-        self,
-        command: jobs.Command,
-        folder: pathlib.Path,
-        options: Mapping[str, Any] | None = None,
-    ) -> "Run":
-        """Start a command in a folder."""
-        self._starts += 1
-        environment = {
-            **os.environ,
-            "PYTHONPATH": str(ROOT),
-            "PYTHONHASHSEED": str(self._starts),
-            "PYTHONDONTWRITEBYTECODE": "1",
-            "TF_CPP_MIN_LOG_LEVEL": "2",
-        }
-        more = dict(options or {})
-        hosts = ",".join(f"127.0.0.1:{p}" for p in _free_ports(command.workers))
-        processes = []
-        for index in range(command.workers):
-            if command.workers > 1:
-                more |= {
-                    "distribution_strategy": "multi_worker_mirrored",
-                    "worker_hosts": hosts,
-                    "task_index": index,
-                }
-            with (folder / "log").open("a") as log:
-                process = subprocess.Popen(
-                    [
-                        sys.executable,
-                        "-m",
-                        command.module,
-                        *command.arguments(**more),
-                    ],
-                    cwd=folder,
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-            processes.append(process)
-        return Run(processes)
-
-    def content(self, job: jobs.Job, folder: pathlib.Path) -> dict[str, str]:
-        """Return the content of a finished run's folder; see compare.py."""
-        if job.question:
-            (status,) = self.start(job.question, folder).wait()
-            if status:
-                return {"question": f"status {status}"}
-        return compare.describe(folder)
+def make_folder(folder: pathlib.Path) -> None:
+    """Make a new folder for one run of a job, replacing an earlier one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    (folder / "inputs").symlink_to(folder.parents[1] / "inputs")
 
 
 class Run:
@@ -160,6 +109,43 @@ class Run:
         return [process.wait() for process in self._processes]
 
 
+def start(command: str, folder: pathlib.Path, workers: int = 1) -> Run:
+    """Start a command in a folder, in one or several processes.
+
+    The hash seed is another one with every start, so that sets have another
+    order after a restart.
+    """
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),
+        "PYTHONHASHSEED": "random",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+    hosts = ",".join(f"127.0.0.1:{port}" for port in _free_ports(workers))
+    processes = []
+    for index in range(workers):
+        words = command.split()
+        if workers > 1:
+            words += [
+                "--distribution_strategy=multi_worker_mirrored",
+                f"--worker_hosts={hosts}",
+                f"--task_index={index}",
+            ]
+        with (folder / "log").open("a") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", *words],
+                cwd=folder,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        processes.append(process)
+    return Run(processes)
+
+
 def _free_ports(count: int) -> list[int]:
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
@@ -168,14 +154,10 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def _add_inputs(inputs: pathlib.Path) -> None:
-    """Write the inputs that no command of the project makes."""
-    text = (inputs / "data/corpus/train.txt").read_bytes()
-    packed = gzip.compress(text, mtime=0)
-    (inputs / "data/corpus/train.txt.gz").write_bytes(packed)
-    rows = (inputs / "data/glue/CoLA/train.tsv").read_text().splitlines()
-    lines = []
-    for number in range(400):
-        text = rows[number % len(rows)].split("\t")[-1]
-        lines.append(json.dumps({"id": str(number), "text": text}) + "\n")
-    (inputs / "sentences.jsonl").write_text("".join(lines))
+def content(job: jobs.Job, folder: pathlib.Path) -> dict[str, str]:
+    """Return the content of a finished run's folder; see compare.py."""
+    if job.question:
+        (status,) = start(job.question, folder).wait()
+        if status:
+            return {"question": f"status {status}"}
+    return compare.describe(folder)

@@ -7,7 +7,6 @@ files (whose names contain times).
 
 import hashlib
 import json
-import os
 import pathlib
 import re
 from collections.abc import Iterator
@@ -34,7 +33,18 @@ _METRIC_TIMES = {
 
 def describe(folder: pathlib.Path) -> dict[str, str]:
     """Return name and content (text or SHA-256) of everything in it."""
-    return dict(_entries(folder))
+    found = {}
+    for path in folder.rglob("*"):
+        name = path.relative_to(folder)
+        if name.parts[0] in NOT_RESULTS:
+            continue
+        if path.is_dir():
+            if not any(path.iterdir()):
+                found[f"{name}/"] = "empty"
+            continue
+        for key, value in _content(path):
+            found[f"{name}{key}"] = value
+    return found
 
 
 def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
@@ -44,21 +54,6 @@ def differences(one: dict[str, str], other: dict[str, str]) -> list[str]:
         for name in one.keys() | other.keys()
         if one.get(name) != other.get(name)
     )
-
-
-def _entries(folder: pathlib.Path) -> Iterator[tuple[str, str]]:
-    for place, folders, names in os.walk(folder):
-        folders.sort()
-        folders[:] = [f for f in folders if f not in NOT_RESULTS]
-        if not (folders or names):
-            yield f"{os.path.relpath(place, folder)}/", "empty"
-        for name in sorted(names):
-            if name in NOT_RESULTS:
-                continue
-            path = pathlib.Path(place, name)
-            shown = str(path.relative_to(folder))
-            for key, value in _content(path):
-                yield f"{shown}{key}", value
 
 
 def _content(path: pathlib.Path) -> Iterator[tuple[str, str]]:

@@ -1,8 +1,10 @@
-"""The commands that the soak test kills, and their small inputs."""
+"""The commands that the soak test kills, and their small inputs.
+
+Commands are a module and its options. Paths are relative to a job's folder. Of
+an option that stands there twice, the last value counts.
+"""
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 CONFIG = {
     "vocab_size": 400,
@@ -18,220 +20,94 @@ CONFIG = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
-    """A script and its options; paths are relative to the job's folder."""
-
-    module: str
-    options: Mapping[str, Any]
-    workers: int = 1
-
-    def arguments(self, **more: Any) -> list[str]:
-        """Return its command line."""
-        values = {**self.options, **more}
-        return [f"--{name}={value}" for name, value in values.items()]
-
-
-@dataclasses.dataclass(frozen=True)
 class Job:
-    """A command that is killed and started again."""
+    """A command that is killed and started again.
+
+    Attributes:
+        begins: Pattern of its first output.
+        workers: Processes that work together.
+        question: A command that uses its result.
+    """
 
     name: str
-    command: Command
+    command: str
     begins: str = "out/*"
-    question: Command | None = None
+    workers: int = 1
+    question: str = ""
 
 
-_VOCABULARY = {"spm_model_file": "inputs/tiny.model"}
-_WRITER = {
-    "input_file": "inputs/data/corpus/train.txt",
-    "output_file": "out/records.tfrecord",
-    **_VOCABULARY,
-    "max_seq_length": 48,
-    "max_predictions_per_seq": 7,
-    "dupe_factor": 5,
-}
-_PRETRAINING = {
-    "albert_config_file": "inputs/config.json",
-    "input_file": "inputs/records/train.tfrecord",
-    "eval_input_file": "inputs/records/dev.tfrecord",
-    **_VOCABULARY,
-    "output_dir": "out",
-    "max_seq_length": 48,
-    "max_predictions_per_seq": 7,
-    "train_batch_size": 8,
-    "eval_batch_size": 8,
-    "max_eval_steps": 2,
-    "do_eval": True,
-    "num_train_steps": 10,
-    "num_warmup_steps": 4,
-    "learning_rate": 0.001,
-    "iterations_per_loop": 1,
-    "save_checkpoints_steps": 2,
-    "keep_checkpoint_max": 3,
-}
-_FINETUNING = {
-    "task_name": "cola",
-    "data_dir": "inputs/data/glue",
-    "albert_config_file": "inputs/config.json",
-    **_VOCABULARY,
-    "init_checkpoint": "inputs/pretrained",
-    "output_dir": "out",
-    "max_seq_length": 48,
-    "train_batch_size": 8,
-    "train_step": 10,
-    "warmup_step": 4,
-    "learning_rate": 0.001,
-    "iterations_per_loop": 1,
-    "save_checkpoints_steps": 2,
-    "keep_checkpoint_max": 3,
-    "do_train": True,
-    "do_eval": True,
-    "do_predict": True,
-}
+_WRITER = """data_prep.create_pretraining_data
+  --input_file=inputs/data/corpus/train.txt --output_file=out/records.tfrecord
+  --spm_model_file=inputs/tiny.model --max_seq_length=48
+  --max_predictions_per_seq=7 --dupe_factor=5"""
+_TRAINING = """--albert_config_file=inputs/config.json
+  --spm_model_file=inputs/tiny.model --output_dir=out --max_seq_length=48
+  --train_batch_size=8 --learning_rate=0.001 --iterations_per_loop=1
+  --save_checkpoints_steps=2 --keep_checkpoint_max=3 --do_eval"""
+_PRETRAINING = f"""albert_tf.run_pretraining {_TRAINING}
+  --input_file=inputs/records/train.tfrecord
+  --eval_input_file=inputs/records/dev.tfrecord --max_predictions_per_seq=7
+  --eval_batch_size=8 --max_eval_steps=2 --num_train_steps=10
+  --num_warmup_steps=4"""
+_FINETUNING = f"""albert_tf.run_classifier {_TRAINING} --task_name=cola
+  --data_dir=inputs/data/glue --init_checkpoint=inputs/pretrained
+  --train_step=10 --warmup_step=4 --do_train --do_predict"""
+_PREDICTION = """albert_tf.predict --input_file=inputs/sentences.jsonl
+  --output_file=out/answers.jsonl --batch_size=4 --overwrite"""
 
 # The inputs of all jobs, made once in this order; MODELS only for jobs with
 # TensorFlow.
+STORIES = """data_prep.make_demo_data --output_dir=inputs/data
+  --num_task_examples=120"""
+_RECORDS = f"""{_WRITER} --input_file=inputs/data/corpus/dev.txt
+  --dupe_factor=1"""
 TEXTS = (
-    Command(
-        "data_prep.make_demo_data",
-        {
-            "output_dir": "inputs/data",
-            "num_task_examples": 120,
-        },
-    ),
-    Command(
-        "data_prep.train_sentencepiece",
-        {
-            "input_file": "inputs/data/corpus/train.txt,"
-            "inputs/data/corpus/glossary.txt",
-            "output_prefix": "inputs/tiny",
-            "vocab_size": 400,
-            "overwrite": True,
-        },
-    ),
-    Command(
-        "data_prep.train_sentencepiece",
-        {
-            "input_file": "inputs/data/corpus/*.txt",
-            "output_prefix": "inputs/other",
-            "vocab_size": 400,
-            "overwrite": True,
-        },
-    ),
-    *(
-        Command(
-            "data_prep.create_pretraining_data",
-            {
-                **_WRITER,
-                "input_file": "inputs/data/corpus/dev.txt",
-                "output_file": f"inputs/{name}.tfrecord",
-                "dupe_factor": 1,
-                **options,
-            },
-        )
-        for name, options in {
-            "records/train": {},
-            "records/dev": {"random_seed": 7},
-            "records/unmasked": {"masking_time": "training"},
-            "others/unmasked": {"masking_time": "training", "random_seed": 7},
-        }.items()
-    ),
+    """data_prep.train_sentencepiece --output_prefix=inputs/tiny --overwrite
+      --input_file=inputs/data/corpus/train.txt,inputs/data/corpus/glossary.txt
+      --vocab_size=400""",
+    f"{_RECORDS} --output_file=inputs/records/train.tfrecord",
+    f"{_RECORDS} --output_file=inputs/records/dev.tfrecord --random_seed=7",
+    f"""{_RECORDS} --output_file=inputs/records/unmasked.tfrecord
+      --masking_time=training""",
 )
 MODELS = (
-    Command(
-        "albert_tf.run_pretraining",
-        {
-            **_PRETRAINING,
-            "output_dir": "inputs/pretrained",
-            "save_checkpoints_steps": 10,
-        },
-    ),
-    Command(
-        "albert_tf.run_classifier",
-        {
-            **_FINETUNING,
-            "output_dir": "inputs/finetuned",
-            "save_checkpoints_steps": 10,
-        },
-    ),
-    Command(
-        "albert_tf.export",
-        {"run_dir": "inputs/finetuned", "export_dir": "inputs/exported"},
-    ),
+    f"{_PRETRAINING} --output_dir=inputs/pretrained",
+    f"{_FINETUNING} --output_dir=inputs/finetuned",
+    """albert_tf.export --run_dir=inputs/finetuned
+      --export_dir=inputs/exported""",
 )
 
-
-def _writer(name: str, **options: Any) -> Job:
-    module = "data_prep.create_pretraining_data"
-    return Job(name, Command(module, {**_WRITER, **options}))
-
-
-def _asking(**options: Any) -> Command:
-    return Command(
-        "albert_tf.predict",
-        {
-            "input_file": "inputs/sentences.jsonl",
-            "batch_size": 4,
-            "overwrite": True,
-            **options,
-        },
-    )
-
-
 JOBS = (
-    _writer("writer", num_workers=1),
-    _writer("writer_workers", num_workers=2),
-    _writer("writer_shards", num_workers=2, num_shards=6, drop_duplicates=True),
-    _writer(
-        "writer_gz",
-        num_workers=2,
-        input_file="inputs/data/corpus/train.txt.gz",
-        output_file=",".join(f"out/{i}.tfrecord.gz" for i in "abc"),
+    Job("writer", f"{_WRITER} --num_workers=1"),
+    Job("writer_workers", f"{_WRITER} --num_workers=2"),
+    Job(
+        "writer_shards",
+        f"{_WRITER} --num_workers=2 --num_shards=6 --drop_duplicates",
     ),
-    _writer("writer_unmasked", num_workers=2, masking_time="training"),
+    Job(
+        "writer_gz",
+        f"""{_WRITER} --num_workers=2
+          --input_file=inputs/data/corpus/train.txt.gz
+          --output_file=out/a.tfrecord.gz,out/b.tfrecord.gz,out/c.tfrecord.gz""",
+    ),
+    Job(
+        "writer_unmasked", f"{_WRITER} --num_workers=2 --masking_time=training"
+    ),
     Job(
         "trainer",
-        Command(
-            "albert_tf.run_pretraining",
-            {
-                **_PRETRAINING,
-                "input_file": "inputs/records/unmasked.tfrecord",
-                "eval_input_file": "inputs/records/unmasked.tfrecord",
-                "masked_lm_budget": 7,
-            },
-        ),
+        f"""{_PRETRAINING} --input_file=inputs/records/unmasked.tfrecord
+          --eval_input_file=inputs/records/unmasked.tfrecord
+          --masked_lm_budget=7""",
         "out/checkpoint",
     ),
-    Job(
-        "workers",
-        Command("albert_tf.run_pretraining", _PRETRAINING, workers=2),
-        "out/checkpoint",
-    ),
-    Job(
-        "finetuning",
-        Command("albert_tf.run_classifier", _FINETUNING),
-        "out/checkpoint",
-    ),
+    Job("workers", _PRETRAINING, "out/checkpoint", workers=2),
+    Job("finetuning", _FINETUNING, "out/checkpoint"),
     Job(
         "export",
-        Command(
-            "albert_tf.export",
-            {
-                "run_dir": "inputs/finetuned",
-                "export_dir": "out/exported",
-                "overwrite": True,
-            },
-        ),
-        question=_asking(
-            saved_model="out/exported", output_file="out/answers.jsonl"
-        ),
+        """albert_tf.export --run_dir=inputs/finetuned
+          --export_dir=out/exported --overwrite""",
+        question=f"{_PREDICTION} --saved_model=out/exported",
     ),
-    Job(
-        "predict",
-        _asking(run_dir="inputs/finetuned", output_file="out/answers.jsonl"),
-    ),
-    Job(
-        "predict_saved_model",
-        _asking(saved_model="inputs/exported", output_file="out/answers.jsonl"),
-    ),
+    Job("predict", f"{_PREDICTION} --run_dir=inputs/finetuned"),
+    Job("predict_saved_model", f"{_PREDICTION} --saved_model=inputs/exported"),
 )

@@ -1,6 +1,4 @@
-"""What clients of the load test count."""
-
-import socket
+"""What clients of the load test measure."""
 
 import numpy as np
 import pytest
@@ -34,16 +32,11 @@ def test_answers_are_compared(shift):
         http_server.make_model(serving_default=signature)
     )
     with http_server.running(whole) as (_, port):
-        tally = server_load.ask_for(port, 3, 0.5, answers)
+        if shift:
+            with pytest.raises(ValueError, match='{"text": ".*"} got '):
+                server_load.ask_for(port, 3, 0.5, answers)
+            return
+        times = server_load.ask_for(port, 3, 0.5, answers)
         rows, count = server_load.batches(port)
-    assert (tally.refused, tally.lost) == (0, 0)
-    assert tally.wrong == shift * len(tally.seconds)
-    assert rows == len(tally.seconds) >= count > 0
-
-
-def test_where_there_is_no_server_requests_are_refused():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    tally = server_load.ask_for(port, 1, 0.2, [])
-    assert tally.refused > 0
-    assert (tally.seconds, tally.lost) == ([], 0)
+    assert rows == len(times) >= count > 0
+    assert 0 < min(times) and max(times) < 60

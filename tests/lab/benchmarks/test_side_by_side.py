@@ -26,19 +26,18 @@ def test_processes_work_in_turn_and_the_first_turn_does_not_count(
         side_by_side.ENVIRONMENT, "PYTHONPATH", f"{tmp_path}:{ROOT}"
     )
     monkeypatch.setattr(sys, "argv", ["script"])
-    seen = []
 
-    def more(workers):
-        seen.extend(workers)
-        return {"amounts": lambda w: str([r["amount"] for r in w.results])}
+    def table(workers, base, unit):
+        amounts = [[r["amount"] for r in w.results] for w in workers]
+        return [f"{base}, {unit}: {amounts}"]
 
+    monkeypatch.setattr(side_by_side, "table", table)
     settings = types.SimpleNamespace(
         implementations=["worker"], base="worker", rounds=2
     )
-    side_by_side.compare("worker", settings, "things", more=more)
-    (row,) = [x for x in capsys.readouterr().out.splitlines() if "x |" in x]
-    assert row.startswith("| worker | ")
-    assert row.endswith(" | 1.00x | 1.00x | [4.0, 8.0] |")
+    side_by_side.compare("worker", settings, "things")
+    said = capsys.readouterr().out
+    assert "worker, things: [[4.0, 8.0]]" in said.splitlines()
     with pytest.raises(SystemExit, match="nothing to compare without worker"):
         side_by_side.compare("failing", settings, "things")
     assert "status 1: ValueError: not today" in capsys.readouterr().out
@@ -51,6 +50,6 @@ def test_rates_and_speeds_of_the_table():
     fast.results = [{"amount": 8.0, "seconds": 2.0, **cost}]
     slow.stop()
     fast.stop()
-    *_, first, second = side_by_side.table([slow, fast], "a", "x", {})
+    *_, first, second = side_by_side.table([slow, fast], "a", "x")
     assert first == ("| a | 3.000 | 2.00 | 3.00 | 6.00 | 5 | 1.00x | 1.00x |")
     assert second == ("| b | 2.000 | 4.00 | 4.00 | 8.00 | 5 | 2.00x | 1.33x |")
