@@ -92,7 +92,7 @@ VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"
 TENSOR = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
 
 CORPUS, FEATURES = "create_pretraining_data", "create_finetuning_data"
-RECORDS, CLASSIFIER, SQUAD = "run_pretraining", "run_classifier", "run_squad"
+RECORDS, CLASSIFIER = "run_pretraining", "run_classifier"
 PREDICT, EXPORT, CONVERT = "predict", "export", "convert_checkpoint"
 RUN_READERS = (PREDICT, EXPORT, "ensemble")
 
