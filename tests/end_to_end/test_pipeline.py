@@ -11,6 +11,7 @@ import types
 import pytest
 import tensorflow as tf
 
+from albert_tf.training import run_log
 from tests.conftest import tiny_config
 from tests.end_to_end import processes
 
@@ -83,8 +84,7 @@ def pretrained(inputs):
 
 
 def numbers(folder, split):
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [line for line in map(json.loads, lines) if line["split"] == split]
+    return [x for x in run_log.read(str(folder)) if x["split"] == split]
 
 
 def weights(prefix):
