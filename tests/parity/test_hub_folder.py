@@ -1,6 +1,5 @@
 """Exported folders in transformers, against our models: `make test-torch`."""
 
-
 import pytest
 import tensorflow as tf
 
