@@ -182,20 +182,6 @@ def test_predict_from_standard_input(here):
     assert [len(answer["pieces"]) for answer in answers] == [1, 0]
 
 
-def test_unusual_texts(load):
-    rte = load("rte").signatures["serving_default"]
-
-    def ask(*texts, pair=b""):
-        pairs = tf.constant([pair] * len(texts), tf.string)
-        return rte(text=tf.constant(list(texts), tf.string), text_pair=pairs)
-
-    found = ask("", "rain " * 40, b"a\xff", "a\ufffd")
-    assert found["truncated"].numpy().tolist() == [False, True, False, False]
-    wrong, right = found["probabilities"].numpy()[2:]
-    np.testing.assert_array_equal(wrong, right)
-    assert ask()["probabilities"].shape == [0, 2]
-
-
 def test_masks_that_are_cut_off(load):
     fill = load("pretrained").signatures["fill_mask"]
     cut = fill(text=tf.constant(["rain " * 40 + "[MASK]"]))

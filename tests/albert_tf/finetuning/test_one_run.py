@@ -164,32 +164,6 @@ def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_transfer_from_mnli_replaces_the_head(world, mnli, tmp_path):
-    settings = small_runs.classifier(
-        world,
-        tmp_path / "run",
-        "sts-b",
-        do_predict=False,
-        init_checkpoint=str(mnli),
-        train_step=1,
-        warmup_step=1,  # So the only update has the rate 0.
-    )
-    with pytest.raises(errors.UserError, match="(?s)does not fit.*output_bias"):
-        run_classifier.run(settings)
-    run_classifier.run(changed(settings, new_head=True))
-    before = tf.train.load_checkpoint(str(mnli / "model.ckpt-best"))
-    after = tf.train.load_checkpoint(str(tmp_path / "run/model.ckpt-1"))
-    shapes = after.get_variable_to_shape_map()
-    encoder = [key for key in shapes if key.startswith("model/encoder/")]
-    assert len(encoder) > 10
-    for key in encoder:
-        np.testing.assert_array_equal(
-            after.get_tensor(key), before.get_tensor(key)
-        )
-    assert shapes["model/output_bias/.ATTRIBUTES/VARIABLE_VALUE"] == [1]
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("new_head", [False, True])
 def test_head_that_would_fit_starts_anew_on_demand(
     world, two_runs, tmp_path, new_head
