@@ -9,10 +9,8 @@ message must contain; a case without it must succeed.
 
 import functools
 import gzip
-import io
 import json
 import struct
-import tarfile
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -37,20 +35,6 @@ def config(**changes) -> bytes:
     """An architecture with other values."""
     values = {**json.loads(tiny_config().to_json()), **changes}
     return json.dumps(values).encode()
-
-
-def tar(*members: tarfile.TarInfo) -> bytes:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for member in members:
-            archive.addfile(member)
-    return packed.getvalue()
-
-
-def member(name: str, kind: bytes, to: str = "") -> tarfile.TarInfo:
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, to
-    return info
 
 
 def questions(**changes) -> bytes:
@@ -235,28 +219,6 @@ CASES = {
     ),
     "JSON as corpus": text_file(b'\n {"text": "a"', "{here}/t", "=jsonl"),
     "archive as corpus": given(CORPUS, "input_file", "a.zip", b"PK", "a.zip"),
-    "tar with a link to nothing": Case(
-        "split_sentences",
-        {"input_file": "{here}/a.tar.gz"},
-        ("a.tar.gz",),
-        {"a.tar.gz": tar(member("a", tarfile.SYMTYPE, "nowhere"))},
-    ),
-    "tar with a link outside": Case(
-        "split_sentences",
-        {"input_file": "{here}/a.tar.gz"},
-        ("a.tar.gz",),
-        {"a.tar.gz": tar(member("a", tarfile.LNKTYPE, "../../etc/passwd"))},
-    ),
-    "tar with a pipe and a device": Case(
-        "split_sentences",
-        {"input_file": "{here}/a.tar.gz"},
-        ("--input_file",),
-        {
-            "a.tar.gz": tar(
-                member("a", tarfile.FIFOTYPE), member("b", tarfile.CHRTYPE)
-            )
-        },
-    ),
     "no text to learn pieces from": given(
         "train_sentencepiece", "input_file", "t", b"\n \n", "--input_file"
     ),

@@ -1,6 +1,5 @@
 """Strict reading of GLUE's files and of a user's own."""
 
-
 import numpy as np
 import pytest
 
