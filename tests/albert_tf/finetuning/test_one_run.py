@@ -287,39 +287,6 @@ def test_replicas_and_batches_change_neither_losses_nor_scores(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["rte", "squad", "squad1", "race"])
-def test_outputs_are_those_of_full_padding(world, tmp_path, kind):
-    run, make = small_runs.KINDS[kind.rstrip("1")]
-    extra = {"version_2_with_negative": False} if kind == "squad1" else {}
-    whole = make(world, tmp_path / "whole", do_predict=False, **extra)
-    run(changed(whole, pad_to_max=True, max_seq_length=64))
-    found = {}
-    for name, pad_to_max in (("padded", True), ("short", False)):
-        folder = tmp_path / name
-        settings = make(
-            world,
-            folder,
-            do_train=False,
-            do_predict=False,
-            eval_batch_size=2,
-            init_checkpoint=str(tmp_path / "whole"),
-            **extra,
-        )
-        run(changed(settings, pad_to_max=pad_to_max, max_seq_length=64))
-        found[name] = saved_outputs.load(str(folder), "dev").outputs
-    assert found["short"].keys() == found["padded"].keys()
-    for name, padded in found["padded"].items():
-        short = found["short"][name]
-        assert short.shape == padded.shape
-        if name.endswith("_index") or name.endswith("_log_probs"):
-            continue  # The places of padding among the best differ.
-        used = (short != 0) if kind == "squad1" else np.full(short.shape, True)
-        np.testing.assert_allclose(short[used], padded[used], atol=2e-5)
-    one, two = (scores.read(str(tmp_path / name)) for name in found)
-    assert one.best.scores == pytest.approx(two.best.scores, abs=1e-4)
-
-
-@pytest.mark.slow
 def test_a_run_that_goes_on_repeats_batches_of_similar_length(world, tmp_path):
     save = run_checkpoints.RunCheckpoints.save
 
