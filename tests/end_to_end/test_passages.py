@@ -245,16 +245,6 @@ def markers(tmp_path):
     return lambda text: writing.markers(tmp_path, text, "reordering,discourse")
 
 
-@pytest.mark.slow
-def test_discourse_markers_are_learned(make, markers):
-    settings = make(**markers("it\tbooks\nwe stay\nand\nhome\n"))
-    assert 0 < evaluation(settings)["discourse_loss"] < 3
-    with open(f"{settings.output_dir}/run_card.md") as stream:
-        assert "discourse_accuracy" in stream.read()
-    found = checkpoint_reader.read(f"{settings.output_dir}/model.ckpt-4")
-    assert found.shapes["cls/tasks/discourse/output_bias"] == [4]
-
-
 def test_records_that_lack_what_is_drawn_are_refused(make, markers):
     for changes, message in (
         (markers("however\nwhereas\n"), "matches nothing in the first 1,0"),
