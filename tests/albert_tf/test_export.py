@@ -37,7 +37,6 @@ from tests.export_options import (
     make_pretrained,
     make_run,
     read_report,
-    with_vocabulary,
 )
 
 
@@ -173,7 +172,7 @@ def bare_options(folder, config, vocabulary, model, task, changes=()):
         init_checkpoint=str(folder / "model.ckpt"),
         albert_config_file=str(path),
         task=task,
-        **with_vocabulary(vocabulary),
+        spm_model_file=vocabulary,
         **dict(changes),
     )
 
@@ -434,7 +433,7 @@ def biased(request, tmp_path, config, tiny_vocab):
     prefix = str(tmp_path / "run" / "model.ckpt-1")
     tf.train.Checkpoint(model=model).write(prefix)
     (tmp_path / "run" / "albert_config.json").write_text(config.to_json())
-    return {"init_checkpoint": prefix, **with_vocabulary(tiny_vocab)}
+    return {"init_checkpoint": prefix, "spm_model_file": tiny_vocab}
 
 
 ENCODER = {"sequence_output", "pooled_output"}
