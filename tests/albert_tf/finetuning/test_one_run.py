@@ -1,4 +1,4 @@
-"""One run: early stopping, starting weights, precision, depths."""
+"""One run: early stopping, starting weights, precision, replicas."""
 
 import numpy as np
 import pytest
@@ -6,14 +6,14 @@ import tensorflow as tf
 
 from albert_tf import run_classifier
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import one_run, predictions
+from albert_tf.finetuning import one_run, predictions, saved_outputs
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, from_checkpoint
-from albert_tf.training import run_checkpoints
+from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import changed
+from tests.conftest import LOSS_RTOL, changed, make_replicas
 
 
 @pytest.mark.slow
@@ -248,6 +248,42 @@ def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
     )
     assert one == second
     assert len(one) > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["rte", "squad", "race"])
+def test_replicas_and_batches_change_neither_losses_nor_scores(
+    world, tmp_path, monkeypatch, kind
+):
+    """12, 70 and 20 dev records: both sizes leave a partial last batch."""
+    # Each replica draws its own dropout, and that of GLUE has no option.
+    small_runs.drop_no_outputs(monkeypatch)
+    run, make = small_runs.KINDS[kind]
+    found = []
+    for number, (replicas, size) in enumerate(((1, 9), (2, 8))):
+        if replicas > 1:
+            monkeypatch.setattr(
+                distribution, "make_strategy", lambda _: make_replicas()
+            )
+        folder = tmp_path / str(number)
+        settings = make(
+            world,
+            folder,
+            train_step=3,
+            do_predict=False,
+            eval_batch_size=size,
+        )
+        run(settings)
+        outputs = saved_outputs.load(str(folder), "dev").outputs
+        count = len(next(iter(outputs.values())))
+        assert count > 10
+        assert count % size
+        losses = [line["loss"] for line in small_runs.metrics(folder, "train")]
+        assert len(losses) == 3
+        found.append((losses, scores.read(str(folder)).best.scores))
+    (losses, numbers), (other_losses, other_numbers) = found
+    assert other_losses == pytest.approx(losses, rel=LOSS_RTOL)
+    assert other_numbers == pytest.approx(numbers, rel=LOSS_RTOL)
 
 
 @pytest.mark.slow
