@@ -99,9 +99,5 @@ def ask(source, output, **values):
     return row_files.read(output)
 
 
-def with_vocabulary(path):
-    return {"spm_model_file": path}
-
-
 def read_report(run_dir):
     return json.loads((run_dir.parent / "exported" / "export.json").read_text())

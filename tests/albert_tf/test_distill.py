@@ -65,9 +65,7 @@ def options(world, encoder, texts):
 
 
 def losses(folder, name="vector_loss"):
-    lines = small_runs.open_lines(pathlib.Path(folder) / "metrics.jsonl")
-    rows = [r for r in map(json.loads, lines) if r["split"] == "train"]
-    return [row[name] for row in rows]
+    return [row[name] for row in small_runs.metrics(folder, "train")]
 
 
 @pytest.mark.slow
@@ -244,9 +242,7 @@ def test_spans_of_a_teacher(world, tmp_path, version):
     run_squad.run(settings)
     settings = changed(settings, output_dir=str(other))
     run_squad.run(taught(settings, one))
-    lines = small_runs.open_lines(other / "metrics.jsonl")
-    rows = [r for r in map(json.loads, lines) if r["split"] == "train"]
-    assert all(np.isfinite(row["teacher_loss"]) for row in rows)
+    assert np.isfinite(losses(other, "teacher_loss")).all()
     with pytest.raises(errors.UserError, match="single tokens"):
         run_squad.run(taught(changed(settings, max_query_length=8), one))
 

@@ -9,10 +9,7 @@ import tensorflow as tf
 
 from albert_tf import export
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import (
-    checkpoint_reader,
-    restoring,
-)
+from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import (
     classification,
     embedding,
@@ -30,7 +27,7 @@ from albert_tf.serving.services import (
     text_service,
 )
 from albert_tf.text import tokenization
-from tests import brightmart_files, hugging_face_files
+from tests import brightmart_files
 from tests.albert_tf.model import passes
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL
@@ -40,7 +37,6 @@ from tests.export_options import (
     make_pretrained,
     make_run,
     read_report,
-    with_vocabulary,
 )
 
 
@@ -176,7 +172,7 @@ def bare_options(folder, config, vocabulary, model, task, changes=()):
         init_checkpoint=str(folder / "model.ckpt"),
         albert_config_file=str(path),
         task=task,
-        **with_vocabulary(vocabulary),
+        spm_model_file=vocabulary,
         **dict(changes),
     )
 
@@ -203,20 +199,6 @@ def assert_restored(service, model):
     restored = service.model.variables
     for one, other in zip(variables, restored, strict=True):
         np.testing.assert_array_equal(one, other)
-
-
-@pytest.mark.parametrize(
-    "task, texts", [("RTE", ("text", "text_pair")), ("sst-2", ("text",))]
-)
-def test_classifier_gets_the_signature_of_its_task(
-    tmp_path, config, tiny_vocab, no_saving, task, texts
-):
-    make_run(tmp_path / "run", config, tiny_vocab, task, max_seq_length=16)
-    export.run(options(tmp_path / "run"))
-    ((_, _, service, _),) = no_saving
-    assert isinstance(service, text_service.ClassifierService)
-    assert service.texts == texts
-    assert service.max_seq_length == 16
 
 
 def test_a_run_gives_vectors_of_its_encoder_as_an_option_says(
@@ -379,12 +361,6 @@ def test_what_users_call_is_scored(score, monkeypatch):
     assert ours["accuracy"] == pytest.approx(1 - theirs["accuracy"])
 
 
-def test_missing_vocabulary_can_be_given(run_dir, tiny_vocab, no_saving):
-    (run_dir / "spm.model").unlink()
-    export.run(options(run_dir, **with_vocabulary(tiny_vocab)))
-    assert len(no_saving) == 1
-
-
 def test_only_an_export_is_replaced_and_with_overwrite_alone(run_dir):
     target = run_dir.parent / "exported"
     target.mkdir()
@@ -437,25 +413,6 @@ def test_existing_folder_is_replaced_whole_or_not_at_all(
     assert len(no_saving) == 2
 
 
-def test_vocabulary_beside_a_checkpoint_is_used_as_its_run_did(run_dir):
-    path = run_dir / "run_options.json"
-    content = json.loads(path.read_text())
-    content["options"]["do_lower_case"] = False
-    path.write_text(json.dumps(content))
-    # Runs of earlier versions have no such file.
-    (run_dir / "spm.normalization.json").unlink()
-    given = {
-        "export_dir": "x",
-        "init_checkpoint": str(run_dir / "model.ckpt-best"),
-        "task": "pretraining",
-    }
-    found = source.find(make_options(**given).source)
-    assert found.vocabulary.path == str(run_dir / "spm.model")
-    assert not found.vocabulary.do_lower_case
-    with pytest.raises(errors.UserError, match="`keep_accents=true`, but"):
-        source.find(make_options(**given, keep_accents=True).source)
-
-
 # Other layouts, in every format.
 
 
@@ -476,7 +433,7 @@ def biased(request, tmp_path, config, tiny_vocab):
     prefix = str(tmp_path / "run" / "model.ckpt-1")
     tf.train.Checkpoint(model=model).write(prefix)
     (tmp_path / "run" / "albert_config.json").write_text(config.to_json())
-    return {"init_checkpoint": prefix, **with_vocabulary(tiny_vocab)}
+    return {"init_checkpoint": prefix, "spm_model_file": tiny_vocab}
 
 
 ENCODER = {"sequence_output", "pooled_output"}
@@ -537,42 +494,3 @@ def test_trained_biases_are_exported(tmp_path, biased, form):
     given = {**biased, "task": "classifier", "format": form}
     far = exported(tmp_path / "exported", **given)["largest_difference"]
     assert max(max(values.values()) for values in far.values()) < 1e-4, far
-
-
-@pytest.mark.parametrize(
-    ("names", "labels", "wanted"),
-    [
-        (["no, never", "so", "ja"], None, ["no, never", "so", "ja"]),
-        (["no, 1", "so", "ja"], "a,b,c", ["a", "b", "c"]),
-        (None, None, ["0", "1", "2"]),
-        (["no", "yes"], None, "3 classes and 2 names"),
-    ],
-)
-def test_a_folder_of_hugging_face_gives_the_names_of_its_classes(
-    tmp_path, config, tiny_vocab, names, labels, wanted
-):
-    model = classification.AlbertClassifier(AlbertModel(config), 3)
-    weights = {checkpoint_reader.name_of(v): v.numpy() for v in model.variables}
-    folder = tmp_path / "hf"
-    hugging_face_files.write(folder, config, weights)
-    if names:
-        path = folder / "config.json"
-        values = json.loads(path.read_text())
-        values["id2label"] = dict(enumerate(names))
-        path.write_text(json.dumps(values))
-    settings = make_options(
-        export_dir="x",
-        init_checkpoint=str(folder),
-        task="classifier",
-        **({"labels": labels} if labels else {}),
-        **with_vocabulary(tiny_vocab),
-    )
-    found = source.find(settings.source)
-    if isinstance(wanted, str):
-        with pytest.raises(errors.UserError, match=wanted):
-            source.make_service(found, None)
-        return
-    service = source.make_service(found, None)
-    restoring.restore(service.model, found.checkpoint)
-    assert list(service.labels) == wanted
-    assert_restored(service, model)

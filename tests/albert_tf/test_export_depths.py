@@ -41,12 +41,6 @@ DIFFERENT = {"share": "none"}
 @pytest.mark.parametrize(
     ("task", "config_of", "changes", "message"),
     [
-        (
-            "sst-2",
-            DIFFERENT,
-            {"depth": 1},
-            "2 and 3 layers, not after 1,.*`dep",
-        ),
         ("sst-2", DIFFERENT, {"depth": 4}, "2 and 3 layers, not after 4,"),
         ("sts-b", {}, {"adaptive": True, "patience": 1}, "`adaptive` is for"),
         (

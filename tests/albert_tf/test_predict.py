@@ -9,7 +9,6 @@ import shutil
 import numpy as np
 import pytest
 import tensorflow as tf
-from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf import predict
 from albert_tf.common import errors, scores
@@ -83,37 +82,6 @@ def test_questions_of_the_user(squad_runs, tmp_path, version):
         assert answer["prediction"] in CONTEXT
         assert answer["prediction"] == answer["n_best"][0]["text"]
         assert ("null_score" in answer) == (version == "2.0")
-
-
-def test_vocabulary_of_a_run_is_the_one_that_it_was_trained_with(
-    squad_run, tmp_path
-):
-    """Also where both have as many pieces."""
-    folder = tmp_path / "run"
-    shutil.copytree(squad_run, folder)
-    path = folder / "spm.model"
-    model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
-    one, other = model.pieces[-2:]
-    one.piece, other.piece = other.piece, one.piece
-    path.write_bytes(model.SerializeToString())
-    row = {"question": QUESTIONS[0], "context": CONTEXT}
-    questions = write(tmp_path / "in.jsonl", json_lines([row]))
-    message = "spm.model` has another vocabulary|has another .*spm.model"
-    with pytest.raises(errors.UserError, match=message):
-        ask(str(folder), questions, tmp_path / "out.jsonl")
-
-
-def test_windows_do_not_depend_on_the_batch(squad_run, tmp_path):
-    rows = [{"question": q, "context": CONTEXT} for q in QUESTIONS]
-    path = write(tmp_path / "in.jsonl", json_lines(rows))
-    one = ask(squad_run, path, tmp_path / "a.jsonl", batch_size=2)
-    other = ask(squad_run, path, tmp_path / "b.jsonl", batch_size=50)
-    assert [answer["line"] for answer in one] == [1, 2, 3]
-    for a, b in zip(one, other, strict=True):
-        assert a["prediction"] == b["prediction"]
-        assert a["n_best"][0]["probability"] == pytest.approx(
-            b["n_best"][0]["probability"], abs=LAYER_ATOL
-        )
 
 
 def test_bad_questions_have_errors_in_their_places(squad_run, tmp_path):

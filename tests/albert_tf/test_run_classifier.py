@@ -7,7 +7,7 @@ from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import registry, saved_outputs, tables
 from albert_tf.finetuning.glue import glue, glue_tasks
-from tests import export_options, row_files
+from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
@@ -152,25 +152,3 @@ def test_another_training_file_holds_out_no_learnt_rows(world, table_run):
     path.write_text(f'{before}x,"T","B",glad\n')
     with pytest.raises(errors.UserError, match="more.csv` has changed since"):
         run_classifier.run(changed(settings, train_file=str(path)))
-
-
-@pytest.mark.slow
-def test_a_table_s_export_answers_as_its_run(table_run, tmp_path):
-    served = tmp_path / "served"
-    dev = table_run.parent / "train.csv"
-    export_options.exported(served, run_dir=table_run, eval_file=dev)
-    hard = [
-        {"text": "", "text_pair": ""},
-        {"text": "Letter", "text_pair": "sun " * 99},
-        {"text": "\ud7ff\u0000 fog", "text_pair": "\n"},
-        {"text": "rain", "text_pair": "", "id": 5},
-    ]
-    texts = row_files.write(tmp_path / "texts.jsonl", hard)
-    one, other = (
-        export_options.ask(texts, tmp_path / f"{name}.jsonl", **{name: model})
-        for name, model in (("run_dir", table_run), ("saved_model", served))
-    )
-    for ours, theirs in zip(one, other, strict=True):
-        assert ours["prediction"] == theirs["label"]
-        odds = list(ours["probabilities"].values())
-        np.testing.assert_allclose(theirs["probabilities"], odds, atol=1e-6)

@@ -90,23 +90,6 @@ def spans(texts, out, **model):
 
 
 @pytest.mark.slow
-def test_an_export_finds_what_the_run_finds(trained, tmp_path):
-    served = tmp_path / "served"
-    dev = trained.parent / "columns.txt"
-    report = export_options.exported(served, run_dir=trained, eval_file=dev)
-    texts = tmp_path / "texts.jsonl"
-    texts.write_text("".join(map(tagged.line, tagged.HARD)))
-    ours = spans(texts, tmp_path / "ours.jsonl", run_dir=trained)
-    theirs = spans(texts, tmp_path / "theirs.jsonl", saved_model=served)
-    assert ours == theirs
-    assert sum(map(len, ours)) > 20
-    best = scores.read(str(trained)).best.scores
-    for name in ("scores", "scores_in_float32"):
-        for metric in ("f1", "accuracy"):
-            assert report[name][metric] == pytest.approx(best[metric], abs=1e-6)
-
-
-@pytest.mark.slow
 def test_a_folder_for_transformers_is_the_same_model(world, trained, tmp_path):
     folder = tmp_path / "hub"
     convert_checkpoint.run(

@@ -257,69 +257,25 @@ def not_again(finished, save):
     return wrapped
 
 
-# The writer, which a worker disturbs when it has saved something.
+# The writer. A worker that has saved a block sends its parent a signal.
 DISTURBED = """
-import os, pathlib, runpy, signal, sys
-from data_prep.writer import instances, token_blocks
+import os, pathlib, runpy
+from data_prep.writer import token_blocks
 
-def disturb():
-    parent = os.getppid()
+save = token_blocks.save
+
+def save_and_signal(*given):
+    written, parent = save(*given), os.getppid()
     task = pathlib.Path(f"/proc/{parent}/task/{parent}/children")
     print(task.read_text(), flush=True)
-    %s
+    os.kill(parent, %d)
+    return written
 
-def disturbed(save):
-    def wrapped(*given):
-        written = save(*given)
-        disturb()
-        return written
-    return wrapped
-
-%s.save = disturbed(%s.save)
+token_blocks.save = save_and_signal
 runpy.run_module(
     "data_prep.create_pretraining_data", run_name="__main__", alter_sys=True
 )
 """
-
-
-def start_disturbed(step, what, flags, **how):
-    """Start it; a worker that has saved a thing of the `step` does `what`."""
-    return subprocess.Popen(
-        [sys.executable, "-c", DISTURBED % (what, step, step), *flags],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        text=True,
-        **how,
-    )
-
-
-def test_kill_9_of_the_whole_process(base, tmp_path):
-    """A real signal, with worker processes, some way into the work."""
-    writing.write_corpus(tmp_path / "a.txt", 1, 3000)
-    flags = [
-        f"--input_file={base.text.input_file}",
-        f"--spm_model_file={base.vocabulary.path}",
-        *("--max_seq_length=32", "--dupe_factor=4", "--num_workers=2"),
-        "--num_shards=4",
-    ]
-    command = ["-m", "data_prep.create_pretraining_data"]
-    whole, killed = tmp_path / "whole", tmp_path / "killed"
-    python(*command, *flags, f"--output_file={whole}/x")
-    flags.append(f"--output_file={killed}/x")
-    process = start_disturbed(
-        "instances",
-        "os.killpg(0, signal.SIGKILL)",
-        flags,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    process.communicate()
-    assert process.returncode == -signal.SIGKILL
-    assert list(killed.glob("*.work/unit-*"))
-    assert "Going on with the work" in python(*command, *flags).stderr
-    for path in whole.glob("x-0*-of-00004"):
-        assert (killed / path.name).read_bytes() == path.read_bytes()
-    assert not list(killed.glob("*.work"))
 
 
 @pytest.mark.parametrize(
@@ -333,8 +289,12 @@ def test_workers_end_with_their_parent(base, tmp_path, number, status):
     given = options.to_dict(ended).items()
     flags = [f"--{name}={value}" for name, value in given if value is not None]
     with open(tmp_path / "log", "w") as log:
-        process = start_disturbed(
-            "token_blocks", f"os.kill(parent, {number:d})", flags, stderr=log
+        process = subprocess.Popen(
+            [sys.executable, "-c", DISTURBED % number, *flags],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
         )
     # Workers share its output, which ends with the last of them.
     output, _ = process.communicate(timeout=300)

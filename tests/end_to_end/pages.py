@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import json
 import re
 import shlex
 import shutil
@@ -42,11 +41,6 @@ def call(command):
     settings = options.parse(getattr(module, name), words[3:])
     module.run(settings)
     return settings
-
-
-def rows(path):
-    """What the lines of a JSON file hold."""
-    return list(map(json.loads, path.read_text().splitlines()))
 
 
 def place(tmp_path, small_config, tiny_vocab, monkeypatch):

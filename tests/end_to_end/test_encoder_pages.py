@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests import row_files
 from tests.conftest import ROOT
 from tests.end_to_end.pages import (
     OWN_TEXT,
@@ -13,7 +14,6 @@ from tests.end_to_end.pages import (
     commands,
     place,
     read,
-    rows,
     run,
 )
 
@@ -26,7 +26,7 @@ def test_embeddings(place, capsys):
     run(train, train_step=2)
     run(export)
     run(ask)
-    assert len(rows(place / "vectors.jsonl")[0]["embedding"]) > 1
+    assert len(row_files.read(place / "vectors.jsonl")[0]["embedding"]) > 1
     code = read("embeddings.md").split("```python\n")[1].split("```")[0]
     capsys.readouterr()
     exec(code, {})

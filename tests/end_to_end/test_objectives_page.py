@@ -7,10 +7,10 @@ import shutil
 import numpy as np
 import pytest
 
-from tests import own_tasks
+from tests import own_tasks, row_files
 from tests.conftest import ROOT, tiny_config
 from tests.data_prep import writing
-from tests.end_to_end.pages import call, commands, rows
+from tests.end_to_end.pages import call, commands
 
 pytestmark = pytest.mark.slow
 TINY = (
@@ -99,7 +99,7 @@ def test_its_encoder_is_finetuned_and_exported(place, monkeypatch, name):
             f"python -m albert_tf.predict pairs.jsonl --{source}={folder}/"
             f"{name} --output_file={folder}-{name}.jsonl"
         )
-        (row,) = rows(place / f"{folder}-{name}.jsonl")
+        (row,) = row_files.read(place / f"{folder}-{name}.jsonl")
         found.append(row["probabilities"])
     of_run, saved = found
     np.testing.assert_allclose([*of_run.values()], saved, atol=1e-6)

@@ -12,7 +12,8 @@ from albert_tf.common import errors, scores
 from albert_tf.finetuning import registry
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model.network.encoder import AlbertModel
-from tests.end_to_end.pages import call, commands, read, rows
+from tests import row_files
+from tests.end_to_end.pages import call, commands, read
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +96,7 @@ def test_page(place, monkeypatch):
     assert header == ["index", "prediction"]
     assert len(predicted) == 5
     assert {mood for _, mood in predicted} <= set(MOODS)
-    answers = rows(place / "predictions.jsonl")
+    answers = row_files.read(place / "predictions.jsonl")
     assert [a["line"] for a in answers] == [1, 2]
     assert list(answers[0]["probabilities"]) == list(MOODS)
     assert answers[0]["probabilities"] == answers[1]["probabilities"]

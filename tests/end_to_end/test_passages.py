@@ -1,15 +1,12 @@
 """Passages from text to a pretrained encoder, with tasks about sentences."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf import run_pretraining
 from albert_tf.common import errors, options
-from albert_tf.data import inputs
-from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint
 from albert_tf.text import tokenization
@@ -39,15 +36,12 @@ def records(tmp_path_factory, tiny_vocab):
     writing.write_corpus(folder / "a.txt", 1, 24)
     phrases = folder / "phrases.lst"
     phrases.write_text("at home\nby the fire\n")
-    for kind in ("passages", "instances"):
-        with_phrases = {"phrase_file": str(phrases)}
-        write_records(
-            folder / "a.txt",
-            folder / kind,
-            tiny_vocab,
-            records=kind,
-            **(with_phrases if kind == "passages" else {}),
-        )
+    write_records(
+        folder / "a.txt",
+        folder / "passages",
+        tiny_vocab,
+        phrase_file=str(phrases),
+    )
     return folder
 
 
@@ -57,18 +51,13 @@ def write_records(text, output, vocabulary, input_format="lines", **values):
             text=corpus.CorpusOptions(str(text), input_format),
             output_file=str(output),
             num_workers=1,
+            records="passages",
             vocabulary=tokenization.VocabularyOptions(vocabulary),
             pairs=segment_pairs.PairOptions(max_seq_length=48),
             **values,
         )
     )
     return str(output)
-
-
-def refused(settings, message):
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
-    with pytest.raises(errors.UserError, match=message):
-        run_pretraining._find_data(settings, config)
 
 
 @pytest.fixture
@@ -178,6 +167,7 @@ def test_the_encoder_is_left_of_every_system(make, share, objective):
     assert head in checkpoint.shapes
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     model = from_checkpoint.make_model(config, checkpoint)
+    restoring.restore(model, checkpoint)
     left = from_checkpoint.only_for_training(checkpoint)
     names = {checkpoint_reader.name_of(v) for v in model.variables}
     assert names == checkpoint.shapes.keys() - left
@@ -235,58 +225,6 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
     assert one == other
 
 
-INSTANCES = {"records": "instances", "token_objective": "none"}
-# Phrases are hidden from the batch on after which the test looks.
-LEVELS = {"mask_levels": "basic:37,phrase", "ngram": 1, "num_train_steps": 40}
-
-
-@pytest.mark.parametrize("changes", [{}, LEVELS])
-def test_a_restarted_run_goes_on_with_the_same_examples(make, records, changes):
-    settings = make(**changes)
-    config = AlbertConfig.from_json_file(settings.albert_config_file)
-    path = str(records / "passages")
-    drawer = settings.make_drawer(config)
-
-    def batches(first_step, count):
-        dataset = inputs.training_dataset(
-            [path],
-            settings.layout,
-            8,
-            seed=3,
-            first_step=first_step,
-            drawer=drawer,
-        )
-        return list(itertools.islice(dataset.as_numpy_iterator(), count))
-
-    later = batches(0, 40)[35:]
-    assert inputs.count_examples([path]) < 35 * 8  # The second pass.
-    np.testing.assert_equal(batches(35, 5), later)
-    assert not {"tokens", "document"} & set(later[0])
-
-
-@pytest.mark.parametrize("with_manifest", [True, False])
-@pytest.mark.parametrize("kind", ["passages", "instances"])
-def test_records_of_the_other_kind_are_refused(
-    make, records, tmp_path, kind, with_manifest
-):
-    path = records / kind
-    if not with_manifest:
-        path = tmp_path / kind
-        path.write_bytes((records / kind).read_bytes())
-    other = "instances" if kind == "passages" else "passages"
-    settings = make(
-        input_file=str(path),
-        records=other,
-        sentence_objective="none",
-        token_objective="none",
-    )
-    refused(
-        settings,
-        f"holds {kind}, but `records={other}` is asked for. Give "
-        f"`records={kind}`",
-    )
-
-
 @pytest.fixture
 def dialogues(tmp_path, tiny_vocab):
     """Passages of 30 dialogues of three to six turns."""
@@ -299,9 +237,7 @@ def dialogues(tmp_path, tiny_vocab):
                 print("QR"[turn % 2], " ".join(words), sep="\t", file=stream)
             print(file=stream)
     output = tmp_path / "talk.tfrecord"
-    return write_records(
-        talk, output, tiny_vocab, "dialogues", records="passages"
-    )
+    return write_records(talk, output, tiny_vocab, "dialogues")
 
 
 @pytest.fixture
@@ -309,38 +245,12 @@ def markers(tmp_path):
     return lambda text: writing.markers(tmp_path, text, "reordering,discourse")
 
 
-@pytest.mark.slow
-def test_discourse_markers_are_learned(make, markers):
-    settings = make(**markers("it\tbooks\nwe stay\nand\nhome\n"))
-    assert 0 < evaluation(settings)["discourse_loss"] < 3
-    with open(f"{settings.output_dir}/run_card.md") as stream:
-        assert "discourse_accuracy" in stream.read()
-    found = checkpoint_reader.read(f"{settings.output_dir}/model.ckpt-4")
-    assert found.shapes["cls/tasks/discourse/output_bias"] == [4]
-
-
-def test_markers_of_another_text_are_refused(make, markers):
-    refused(
-        make(**markers("however\nwhereas\n")),
-        "markers.txt` matches nothing in the first 1,0",
-    )
-
-
-def test_dialogues_need_their_records(make):
-    refused(
-        make(sentence_objective="sop,dialogue"),
-        "has dialogue, but the records .* `input_format=dialogues`, or",
-    )
-
-
-def test_levels_need_records_with_their_marks(make, records, tmp_path):
-    copy = tmp_path / "passages"
-    copy.write_bytes((records / "passages").read_bytes())
-    for path, levels, message in (
-        (records / "passages", "phrase:2,entity", "with `entity_file`, or"),
-        (copy, "phrase", "with `phrase_file` or `word_segmenter`, or have no"),
+def test_records_that_lack_what_is_drawn_are_refused(make, markers):
+    for changes, message in (
+        (markers("however\nwhereas\n"), "matches nothing in the first 1,0"),
+        ({"sentence_objective": "sop,dialogue"}, "has dialogue, but the reco"),
     ):
-        refused(
-            make(input_file=str(path), mask_levels=levels, ngram=1),
-            f"`mask_levels={levels}` has .*, but the records {path}.*{message}",
-        )
+        settings = make(**changes)
+        config = AlbertConfig.from_json_file(settings.albert_config_file)
+        with pytest.raises(errors.UserError, match=message):
+            run_pretraining._find_data(settings, config)

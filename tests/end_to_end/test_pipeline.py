@@ -1,10 +1,9 @@
-"""The whole pipeline in separate processes: from text to SavedModels.
+"""From text to a pretrained model, in separate processes.
 
 The module's fixtures run the commands once. The tests look at their files.
 """
 
 import json
-import os
 import pathlib
 import signal
 import types
@@ -12,34 +11,20 @@ import types
 import pytest
 import tensorflow as tf
 
-from tests import own_tasks
-from tests.conftest import python, tiny_config
+from albert_tf.training import run_log
+from tests.conftest import tiny_config
 from tests.end_to_end import processes
 
 STEPS = 6
 EVERY = 2
 CONFIG = tiny_config(hidden_dropout_prob=0.1)
-# Answers of a SavedModel, in a process that has only TensorFlow and TF Text.
-QUESTION = """
-import json, sys
-import numpy as np
-import tensorflow as tf
-import tensorflow_text
-signature = tf.saved_model.load(sys.argv[1]).signatures[sys.argv[2]]
-texts = {k: tf.constant(v) for k, v in json.loads(sys.argv[3]).items()}
-answer = {k: v.numpy() for k, v in signature(**texts).items()}
-for key, value in answer.items():
-    if value.dtype == object:
-        answer[key] = np.char.decode(value.astype("S"), "utf-8")
-print(json.dumps({key: value.tolist() for key, value in answer.items()}))
-"""
 
 
 def run_script(module, **options):
     processes.finish(processes.start(module, **options))
 
 
-def pretraining(inputs, output_dir, **changes):
+def pretraining(inputs, output_dir):
     return {
         "albert_config_file": inputs.config,
         "input_file": inputs.records,
@@ -57,28 +42,6 @@ def pretraining(inputs, output_dir, **changes):
         "iterations_per_loop": EVERY,
         "save_checkpoints_steps": EVERY,
         "do_eval": True,
-        **changes,
-    }
-
-
-def finetuning(inputs, **changes):
-    return {
-        "data_dir": inputs.folder / "glue",
-        "task_name": "RTE",
-        "spm_model_file": inputs.vocabulary,
-        "albert_config_file": inputs.config,
-        "init_checkpoint": inputs.pretrained,
-        "output_dir": inputs.finetuned,
-        "max_seq_length": 64,
-        "do_train": True,
-        "do_eval": True,
-        "do_predict": True,
-        "train_batch_size": 8,
-        "train_step": 4,
-        "warmup_step": 1,
-        "iterations_per_loop": 2,
-        "save_checkpoints_steps": 2,
-        **changes,
     }
 
 
@@ -103,14 +66,12 @@ def inputs(tmp_path_factory, story_text):
         dupe_factor=1,
     )
     (folder / "config.json").write_text(CONFIG.to_json())
-    own_tasks.write_rte(folder / "glue" / "RTE", train=40, dev=12, test=10)
     return types.SimpleNamespace(
         folder=folder,
         config=folder / "config.json",
         vocabulary=folder / "words.model",
         records=folder / "train.tfrecord",
         pretrained=folder / "pretrained",
-        finetuned=folder / "finetuned",
     )
 
 
@@ -122,15 +83,8 @@ def pretrained(inputs):
     return inputs.pretrained
 
 
-@pytest.fixture(scope="module")
-def finetuned(inputs, pretrained):
-    run_script("albert_tf.run_classifier", **finetuning(inputs))
-    return inputs.finetuned
-
-
 def numbers(folder, split):
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [line for line in map(json.loads, lines) if line["split"] == split]
+    return [x for x in run_log.read(str(folder)) if x["split"] == split]
 
 
 def weights(prefix):
@@ -142,13 +96,6 @@ def weights(prefix):
         # Time is not the same twice.
         if not name.startswith(("_CHECKPOINTABLE", "save_counter", "elapsed"))
     }
-
-
-def ask(path, signature, **texts):
-    environment = {k: v for k, v in os.environ.items() if "KERAS" not in k}
-    given = path, signature, json.dumps(texts)
-    done = python("-c", QUESTION, *given, cwd=path.parent, env=environment)
-    return json.loads(done.stdout)
 
 
 def test_pretraining_writes_its_files(inputs, pretrained):
@@ -178,14 +125,6 @@ def test_pretraining_writes_its_files(inputs, pretrained):
 
 
 @pytest.mark.slow
-def test_finished_pretraining_does_nothing_more(inputs, pretrained):
-    before = weights(pretrained / f"model.ckpt-{STEPS}")
-    run_script("albert_tf.run_pretraining", **pretraining(inputs, pretrained))
-    assert weights(pretrained / f"model.ckpt-{STEPS}") == before
-    assert [n["step"] for n in numbers(pretrained, "train")] == [2, 4, 6]
-
-
-@pytest.mark.slow
 def test_killed_pretraining_ends_like_an_undisturbed_one(
     inputs, pretrained, tmp_path
 ):
@@ -211,54 +150,3 @@ def test_killed_pretraining_ends_like_an_undisturbed_one(
     for split in ("train", "eval"):
         ours, theirs = numbers(killed, split), numbers(pretrained, split)
         assert [n["loss"] for n in ours] == [n["loss"] for n in theirs]
-
-
-@pytest.mark.slow
-def test_encoder_of_replaced_token_detection_goes_on_alone(inputs, tmp_path):
-    """It is finetuned, exported and converted; the generator is left out."""
-    run = tmp_path / "rtd"
-    run_script(
-        "albert_tf.run_pretraining", **pretraining(inputs, run, objective="rtd")
-    )
-    (last,) = numbers(run, "eval")[-1:]
-    assert 0 < last["replaced_token_share"] < 1
-    assert f"model.ckpt-{STEPS}" in str(sorted(run.iterdir()))
-    changes = {"init_checkpoint": run, "output_dir": tmp_path / "rte"}
-    run_script("albert_tf.run_classifier", **finetuning(inputs, **changes))
-    run_script(
-        "albert_tf.export", run_dir=run, export_dir=tmp_path / "exported"
-    )
-    answer = ask(tmp_path / "exported", "serving_default", text=["It rains."])
-    assert {"pooled_output", "mean_output"} < answer.keys()
-    converted = tmp_path / "tf1" / "model.ckpt-best"
-    run_script(
-        "albert_tf.convert_checkpoint",
-        **{"from": run, "to": converted, "format": "tf1"},
-    )
-    names = [name for name, _ in tf.train.list_variables(str(converted))]
-    assert any(name.startswith("bert/pooler") for name in names)
-    assert all(name.startswith(("bert/", "global_step")) for name in names)
-
-
-@pytest.mark.slow
-def test_exported_classifier_gives_the_predictions_of_the_run(
-    inputs, finetuned, tmp_path
-):
-    run_script(
-        "albert_tf.export", run_dir=finetuned, export_dir=tmp_path / "model"
-    )
-    text = (inputs.folder / "glue" / "RTE" / "test.tsv").read_text()
-    lines = text.removesuffix("\n").split("\n")
-    rows = [line.split("\t") for line in lines[1:]]
-    answer = ask(
-        tmp_path / "model",
-        "serving_default",
-        text=[row[1] for row in rows],
-        text_pair=[row[2] for row in rows],
-    )
-    lines = (finetuned / "submit_results.tsv").read_text().splitlines()[1:]
-    assert answer["label"] == [line.split("\t")[1] for line in lines]
-    written = (finetuned / "test_results.tsv").read_text().splitlines()
-    for odds, line in zip(answer["probabilities"], written, strict=True):
-        expected = [float(number) for number in line.split("\t")]
-        assert odds == pytest.approx(expected, abs=1e-6)

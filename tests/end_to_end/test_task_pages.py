@@ -6,6 +6,7 @@ import shutil
 
 import pytest
 
+from tests import row_files
 from tests.end_to_end.pages import (
     OWN_TEXT,
     TEXTS,
@@ -13,7 +14,6 @@ from tests.end_to_end.pages import (
     commands,
     place,
     read,
-    rows,
     run,
 )
 
@@ -25,7 +25,7 @@ def spans(place, command, name):
     run(command, output_file=name)
     return [
         [(s["start"], s["end"], s["label"]) for s in row["spans"]]
-        for row in rows(place / name)
+        for row in row_files.read(place / name)
     ]
 
 
@@ -44,7 +44,7 @@ def test_tagging(place):
 
 def answers(place, command):
     run(command, output_file="answers.jsonl", overwrite="true")
-    return rows(place / "answers.jsonl")
+    return row_files.read(place / "answers.jsonl")
 
 
 def test_glue(place):

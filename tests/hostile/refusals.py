@@ -45,8 +45,6 @@ predict -run_dir --saved_model=nowhere --input_file={here}/missing.txt
     --input_file= ... is not a file. C
 predict --run_dir=nowhere --input_file={here}/folder
     --input_file= ... is not a file but a folder
-predict --run_dir=nowhere --input_file={here}/empty --output_file={here}/empty
-    is one of the input files
 
 export --precision=int8
     --precision=int8 does not go with --format=saved_model ... float32, bfloat16
@@ -119,10 +117,6 @@ serve --saved_model={inputs}/served --host=1.2.3.4
 serve --saved_model={inputs}/served --host=no.such.host.invalid
     of --host=no.such.host.invalid cannot be
 
-create_pretraining_data --input_file=-,x
-    --input_file
-create_pretraining_data --input_file=- --input_format=parquet
-    --input_file=-
 create_pretraining_data --input_file={here}/pipe
     pipe
 create_pretraining_data --input_file={here}/zero
@@ -131,18 +125,6 @@ create_pretraining_data --max_seq_length=4
     --max_seq_length=4
 create_pretraining_data --random_next_sentence=true --sentence_objective=sop
     contradict each other
-create_pretraining_data --do_permutation=true --masking_time=training
-    --do_permutation needs --masking_time
-create_pretraining_data --num_workers=2 --dask_scheduler=host:8786
-    --num_workers=2
-create_pretraining_data --dask_scheduler= -num_workers
-    --dask_scheduler
-create_pretraining_data --word_start_rule=marker --word_segmenter=jieba
-    --word_start_rule=marker
-train_sentencepiece --input_sentence_size=100
-    --input_sentence_size=100
-train_sentencepiece --vocab_size=269 --byte_fallback=true
-    --vocab_size=269
 
 run_pretraining --train_batch_size=0
     --train_batch_size=0
@@ -196,8 +178,6 @@ run_pretraining --sentence_objective=reordering
     =reordering need
 passages --sentence_objective=order
     --sentence_objective=order is not
-passages --token_objective=
-    --token_objective= is not none, or some of
 passages --mask_levels=phrase
     --mask_levels=phrase hides single units
 passages --mask_levels=phrase --ngram=1 --do_whole_word_mask=false
@@ -225,10 +205,6 @@ table --text_columns=a
     --label_column is not given
 table
     --task_name is required
-table --text_columns=a,b --label_column=b
-    none of them --label_column
-table --text_columns=a,b,c --label_column=d
-    --text_columns=a,b,c must name one
 table --text_columns=a --label_column=d --labels=one
     --labels=one must be two labels
 run_squad -train_file

@@ -1,6 +1,5 @@
 """Commands with unusable files and options, in this process."""
 
-import errno
 import itertools
 import os
 import resource
@@ -188,23 +187,6 @@ def test_a_place_that_another_process_writes_to(
         left = [p for p in workspace.out.rglob("*") if p.is_file()]
     assert done.status == 2 and " is in use by " in done.said, done.said
     assert left == [path]
-
-
-def test_full_disk_leaves_the_records_as_they_were(try_it, monkeypatch, capfd):
-    workspace = try_it.workspace
-    workspace.place(["records"], {})
-    path = workspace.here / "records/train.tfrecord"
-    whole = path.read_bytes()
-    changes = {"output_file": path, "random_seed": 1, "overwrite": True}
-    name = SHORT["create_pretraining_data"]
-
-    def no_space(*_):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", no_space)
-    done = commands.run_inside(name, workspace.flags(name, changes), capfd)
-    assert done.status == 1 and "No space left" in done.said
-    assert path.read_bytes() == whole
 
 
 @pytest.mark.slow

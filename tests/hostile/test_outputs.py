@@ -158,25 +158,6 @@ def test_predictions_replace_no_part_of_a_model(try_it, prepared, model, path):
     assert try_it("predict", changes, says).status == 2
 
 
-@pytest.mark.parametrize("name", ["my.flags", "inner.flags", "payload.py"])
-def test_flag_files_and_modules_are_inputs(try_it, prepared, monkeypatch, name):
-    contents = {
-        "my.flags": b"--flagfile=inner.flags\n",
-        "inner.flags": b"--batch_size=2\n",
-        "payload.py": b"x = 1\n",
-    }
-    prepared.place([], contents)
-    monkeypatch.syspath_prepend(prepared.here)
-    changes = {
-        "flagfile": "my.flags",
-        "task_module": "payload",
-        "output_file": "{here}/" + name,
-        "overwrite": True,
-    }
-    says = (f"--output_file={prepared.here}/{name}", "is one of the input")
-    assert try_it("predict", changes, says).status == 2
-
-
 def test_every_file_of_a_run_is_known_before(inputs):
     others = [
         *("run_options.json", "albert_config.json", "spm.*"),

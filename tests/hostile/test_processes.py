@@ -240,16 +240,6 @@ def test_standard_output_that_is_full(workspace):
     assert done.status == 1 and "No space left" in done.said
 
 
-def test_standard_output_that_nobody_reads(workspace):
-    before = workspace.surroundings()
-    process = start(workspace, "inspect_records", {}, stdout=subprocess.PIPE)
-    process.stdout.close()
-    process.stdout = None
-    done = finish(process)
-    assert done.status in (0, 1)
-    commands.check(done, workspace, before, leaves=("keras.json",))
-
-
 def test_interruption(workspace):
     before = workspace.surroundings()
     changes = {"input_file": "-"}

@@ -1,8 +1,5 @@
 """Exported folders in transformers, against our models: `make test-torch`."""
 
-import json
-import shutil
-
 import pytest
 import tensorflow as tf
 
@@ -156,33 +153,6 @@ def convert(source, target, name="huggingface", **changes):
 
 
 PAIRS = [("a rope", "a lamp"), ("Ivo slept at the mill.", "the boat")]
-
-
-def test_labels_of_a_run_reach_transformers(tmp_path, spm):
-    import transformers
-
-    tokenizer = tokenization.load(spm)
-    values = {
-        "task_name": "mnli",
-        "max_seq_length": LENGTH,
-        "spm_model_file": spm.path,
-    }
-    task = registry.make(values, tokenizer)
-    service = make.of_task(task, make_encoder(tokenizer))
-    run = tmp_path / "run"
-    run.mkdir()
-    tf.train.Checkpoint(model=service.model).write(str(run / "model.ckpt-best"))
-    config = service.encoder.config
-    (run / "albert_config.json").write_text(config.to_json())
-    content = {"program": "run_classifier", "options": values}
-    (run / "run_options.json").write_text(json.dumps(content))
-    shutil.copy(spm.path, run / "spm.model")
-
-    folder = convert(run, tmp_path / "hub")
-    loaded = transformers.AutoConfig.from_pretrained(folder)
-    assert loaded.id2label == dict(enumerate(task.labels))
-    assert loaded.label2id == {name: i for i, name in enumerate(task.labels)}
-    assert_same_answers(folder, PAIRS, service, task.labels)
 
 
 def test_labels_of_transformers_reach_predictions_and_exports(

@@ -120,33 +120,6 @@ def test_transformers_reads_ours(tmp_path, architecture, labels, changes):
 
 
 @pytest.mark.torch
-@pytest.mark.parametrize(
-    "architecture",
-    [
-        "AlbertModel",
-        "AlbertForPreTraining",
-        "AlbertForMaskedLM",
-        "AlbertForSequenceClassification",
-        "AlbertForQuestionAnswering",
-    ],
-)
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_what_transformers_saves_is_read_in_full(tmp_path, architecture, dtype):
-    import torch
-
-    theirs = their_models.make(architecture, make_config())
-    theirs.to(getattr(torch, dtype)).save_pretrained(str(tmp_path))
-    weights = huggingface.read_weights(str(tmp_path))
-    table = theirs.get_input_embeddings().weight.detach().float().numpy()
-    np.testing.assert_array_equal(
-        weights["bert/embeddings/word_embeddings"], table
-    )
-    assert sum(value.size for value in weights.values()) == sum(
-        value.numel() for value in theirs.parameters()
-    )
-
-
-@pytest.mark.torch
 @pytest.mark.parametrize("embedding_size", [8, 24])
 @pytest.mark.parametrize(
     ("architecture", "pooler"),

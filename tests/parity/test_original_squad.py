@@ -5,13 +5,11 @@ import lzma
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf.data import layouts
 from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.squad import squad_data, squad_features
 from albert_tf.text import cleaning, tokenization
-from data_prep import create_finetuning_data
 from tests.parity.conftest import TEXT_SETS
 
 # The text set, the recording, and its number of windows.
@@ -101,48 +99,6 @@ def test_features_equal_the_recorded_ones(text_set, name, count):
     for row, expected in enumerate(recorded):
         found = describe(row, values, windows, questions, is_training)
         assert found == {key: expected[key] for key in found}
-
-
-@on_all_cases
-def test_records_on_disk_hold_the_recorded_features(
-    text_set, name, count, tmp_path
-):
-    """Written by several processes, read by TensorFlow."""
-    length, stride, query = map(int, name.split("_")[-3:])
-    is_training = "training" in name
-    output = str(tmp_path / "squad.tfrecord")
-    create_finetuning_data.run(
-        create_finetuning_data.FinetuningDataOptions(
-            task_name="squad",
-            input_file=find_source(text_set, name),
-            output_file=output,
-            is_training=is_training,
-            max_seq_length=length,
-            num_workers=2,
-            squad_windows=squad_features.WindowOptions(stride, query),
-            vocabulary=text_set.vocabulary("sentencepiece"),
-        )
-    )
-    written = list(tf.data.TFRecordDataset(output))
-    recorded = read_recorded(text_set, name)
-    assert len(written) == len(recorded) == count
-    names = {"unique_ids": "unique_id"}
-    if is_training:
-        names |= {
-            "start_positions": "start_position",
-            "end_positions": "end_position",
-            "is_impossible": "is_impossible",
-        }
-    padding = {"input_ids": 0, "segment_ids": 0, "p_mask": 1}
-    for record, expected in zip(written, recorded, strict=True):
-        features = tf.train.Example.FromString(record.numpy()).features.feature
-        found = {k: list(v.int64_list.value) for k, v in features.items()}
-        used = len(expected["input_ids"])
-        rest = length - used
-        assert found.pop("input_mask") == [1] * used + [0] * rest
-        for key, filling in padding.items():
-            assert found.pop(key) == expected[key] + [filling] * rest
-        assert found == {key: [int(expected[k])] for key, k in names.items()}
 
 
 def describe(row, values, windows, questions, is_training):

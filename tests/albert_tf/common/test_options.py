@@ -111,6 +111,8 @@ def test_options_take_the_place_of_a_flag_file(words, folder, monkeypatch):
     (folder / "outer.flags").write_text("--flagfile=a.flags\n")
     found = parse("--rate=0", "--size=2", *words, "--size=4")
     assert found == Outer("x # y", 1, inner=Inner(4))
+    read = {path.rpartition("/")[2] for path in options.flag_files}
+    assert read - {"outer.flags"} == {"a.flags"}
 
 
 def test_recipes_are_found_from_any_folder(folder):

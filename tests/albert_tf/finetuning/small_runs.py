@@ -10,7 +10,7 @@ from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model.heads import classification
 from albert_tf.text import tokenization
-from albert_tf.training import training_options
+from albert_tf.training import run_log, training_options
 from tests import own_tasks
 from tests.conftest import changed, tiny_config
 
@@ -135,8 +135,8 @@ def drop_no_outputs(patch):
 
 
 def metrics(folder, split):
-    lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return [line for line in map(json.loads, lines) if line["split"] == split]
+    lines = run_log.read(str(folder))
+    return [line for line in lines if line["split"] == split]
 
 
 def open_lines(path):

@@ -6,20 +6,14 @@ import types
 import numpy as np
 import pytest
 
-from albert_tf import (
-    convert_checkpoint,
-    export,
-    predict,
-    run_classifier,
-)
+from albert_tf import convert_checkpoint, run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import tables, teacher
 from albert_tf.text import tokenization
-from tests import row_files
+from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.conftest import changed
-from tests.export_options import make_options
 
 pytestmark = pytest.mark.slow
 
@@ -61,20 +55,14 @@ def settings(world, folder, rows, columns, **values):
 def predictions(folder, texts, **model):
     """The answers of a run or an export."""
     out = folder / f"{next(iter(model))}.answers.jsonl"
-    given = {"input_file": texts, "output_file": str(out), "overwrite": True}
-    named = {name: str(path) for name, path in model.items()}
-    predict.run(predict.PredictOptions(**given, **named))
-    return [json.loads(line) for line in small_runs.open_lines(out)]
+    return export_options.ask(texts, out, overwrite=True, **model)
 
 
 def both_answers(run, folder, texts):
     """Those of a run, and of its SavedModel."""
     served = folder / "served"
-    train = str(run.parent / "train.jsonl")
-    export.run(
-        make_options(run_dir=str(run), export_dir=str(served), eval_file=train)
-    )
-    report = json.loads((served / "export.json").read_text())
+    train = run.parent / "train.jsonl"
+    report = export_options.exported(served, run_dir=run, eval_file=train)
     assert report["scores"] == pytest.approx(
         report["scores_in_float32"], abs=1e-4
     )
@@ -124,8 +112,7 @@ def test_several_labels_are_learnt(multi_label):
     assert "## Labels of held_out" in card
     assert "| label | examples | precision | recall | F1 |" in card
     assert not list(multi_label.glob("confusion_*.png"))
-    lines = small_runs.open_lines(multi_label / "test_predictions.jsonl")
-    first = json.loads(lines[0])
+    first, *_ = row_files.read(multi_label / "test_predictions.jsonl")
     assert first["id"] == "n0"
     assert set(first["prediction"]) <= {*WORDS}
     assert list(first["probabilities"]) == sorted(WORDS)
@@ -143,24 +130,16 @@ def test_several_labels_are_exported(multi_label, tmp_path):
     )
     with pytest.raises(errors.UserError, match="several labels, the task one"):
         teacher.open_teacher(str(tmp_path / "served"), one_label)
-    kept = json.loads(
-        small_runs.open_lines(multi_label / "test_predictions.jsonl")[0]
-    )
+    kept, *_ = row_files.read(multi_label / "test_predictions.jsonl")
     assert kept["prediction"] == answers[0][0]["prediction"]
     found = hugging_face(multi_label, tmp_path)
     assert found.config["problem_type"] == "multi_label_classification"
     assert found.config["id2label"] == dict(
         zip("012", sorted(WORDS), strict=True)
     )
-    served = str(tmp_path / "of_folder")
-    export.run(
-        make_options(
-            init_checkpoint=str(found.folder),
-            task="classifier",
-            max_seq_length=16,
-            export_dir=served,
-        )
-    )
+    served = tmp_path / "of_folder"
+    given = {"task": "classifier", "max_seq_length": 16}
+    export_options.exported(served, init_checkpoint=found.folder, **given)
     of_folder = predictions(tmp_path, texts, saved_model=served)
     for (_, theirs), answer in zip(answers, of_folder, strict=True):
         odds = answer["probabilities"]
@@ -294,8 +273,8 @@ def test_ranking_is_learnt(ranks):
     found = scores.read(str(ranks)).best.scores
     assert list(found) == ["ndcg", "mrr"]
     assert found["ndcg"] > 0.9, found
-    lines = small_runs.open_lines(ranks / "test_predictions.jsonl")
-    assert set(json.loads(lines[0])) == {"id", "prediction"}
+    first, *_ = row_files.read(ranks / "test_predictions.jsonl")
+    assert set(first) == {"id", "prediction"}
 
 
 def test_ranking_is_exported(ranks, tmp_path):
@@ -369,9 +348,9 @@ def test_all_of_a_long_text_is_read(world, of_windows, tmp_path):
         found.append(expected)
     assert np.abs(np.subtract(found[0], found[1])).max() > 1e-3
     np.testing.assert_allclose(found[0], found[2], rtol=1e-5, atol=1e-6)
-    lines = small_runs.open_lines(of_windows / "test_predictions.jsonl")
-    assert len(lines) == 40
-    kept = [json.loads(line)["prediction"] for line in lines[:6]]
+    rows = row_files.read(of_windows / "test_predictions.jsonl")
+    assert len(rows) == 40
+    kept = [row["prediction"] for row in rows[:6]]
     if isinstance(kept[0], float):
         kept = pytest.approx(kept, rel=1e-5)
     assert [ours["prediction"] for ours, _ in answers[4:]] == kept
@@ -383,19 +362,15 @@ def test_other_formats_with_windows(world, of_windows, tmp_path):
     kept = json.loads((of_windows / "run_options.json").read_text())["options"]
     if kept["windows"] == "max":
         return
-    served = str(tmp_path / "onnx")
-    export.run(
-        make_options(
-            run_dir=str(of_windows),
-            export_dir=served,
-            format="onnx",
-            eval_file=str(of_windows.parent / "train.jsonl"),
-        )
+    report = export_options.exported(
+        tmp_path / "onnx",
+        run_dir=of_windows,
+        format="onnx",
+        eval_file=of_windows.parent / "train.jsonl",
     )
     described = json.loads((tmp_path / "onnx/model.json").read_text())
     assert described["options"]["windows"] == "mean"
     assert described["options"]["window_stride"] == 11
-    report = json.loads((tmp_path / "onnx/export.json").read_text())
     assert report["scores"] == pytest.approx(
         report["scores_in_float32"], abs=1e-4
     )

@@ -34,7 +34,10 @@ def test_tables_are_served_as_they_were_learnt(
 ):
     kind, given = TABLES[name, how]
     long = windows.WindowOptions(how)
-    options = tables.TableOptions(text_columns="t", long=long, **given)
+    columns, texts = "t", ("text",)
+    if how == "first":
+        columns, texts = "t,u", ("text", "text_pair")
+    options = tables.TableOptions(text_columns=columns, long=long, **given)
     task = kind(tiny_tokenizer, 16, options)
     expected = {}
     if how != "first":
@@ -46,7 +49,7 @@ def test_tables_are_served_as_they_were_learnt(
     service = make.of_task(task, AlbertModel(small_config))
     assert type(service).__name__ == name
     assert service.labels == task.labels
-    assert service.texts == ("text",)
+    assert service.texts == texts
     assert service.text_options == expected
 
 

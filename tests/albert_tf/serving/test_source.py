@@ -173,10 +173,12 @@ def test_mistyped_checkpoint_is_named(tmp_path):
         source.find(settings)
 
 
-def test_missing_vocabulary_of_a_run_is_asked_for(run):
+def test_missing_vocabulary_of_a_run_is_asked_for(run, tiny_vocab):
     run.vocabulary = VOCABULARY()
     with pytest.raises(errors.UserError, match="`run_dir=r` has no copy of"):
         find()
+    found = find(vocabulary=VOCABULARY(tiny_vocab))
+    assert found.vocabulary.path == tiny_vocab
 
 
 def test_vocabulary_is_used_as_the_run_used_it(run, undescribed_vocab):
@@ -244,6 +246,7 @@ def test_only_vocabulary_beside_a_checkpoint_is_taken(
     ("count", "labels", "expected"),
     [
         (3, None, ["0", "1", "2"]),
+        (2, None, ["no, never", "yes"]),
         (2, "no, yes", ["no", "yes"]),
         (2, "a,a", "`labels=a,a` has a name twice"),
         (2, "a,", "or an empty one"),
@@ -253,6 +256,8 @@ def test_only_vocabulary_beside_a_checkpoint_is_taken(
 )
 def test_names_of_classes(count, labels, expected):
     values = {"num_labels": count} | ({"labels": labels} if labels else {})
+    if count == 2:  # Those of a folder for transformers.
+        values["known_labels"] = ["no, never", "yes"]
     if isinstance(expected, list):
         assert source._labels(values) == expected
         return

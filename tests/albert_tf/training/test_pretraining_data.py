@@ -84,6 +84,7 @@ def test_passages_serve_every_task_unless_they_cross_documents():
             {"input_format": "text"},
             "has dialogue, but the records b ",
         ),
+        (DIALOGUE, None, "the records b .* or have no manifest"),
         ({"mask_levels": "basic"}, {}, None),
     ],
 )
@@ -95,6 +96,7 @@ def test_records_need_the_marks_of_what_is_drawn(
     known = {
         name: tiny_manifests.make(options=options)
         for name, options in (("a", rich), ("b", written))
+        if options is not None
     }
     monkeypatch.setattr(manifests, "find", known.get)
     recipe = pretraining_options.RecipeOptions(**values)

@@ -168,6 +168,10 @@ def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
         run_folder.check_start("new", None, theirs, {"x": ["a"], "y": ["b"]})
     (tmp_path / "run" / "spm.model").write_bytes(b"replaced")
     assert run_folder.known_vocabularies(checkpoint) == {sha256}
+    if named:
+        run = run_folder.read(str(tmp_path / "run"))
+        with another:
+            print(run.vocabulary)
 
 
 @pytest.mark.parametrize("name", ["checkpoint", "model.ckpt-best.index"])
@@ -261,6 +265,11 @@ def test_a_run_of_an_earlier_version_goes_on(
     (tmp_path / "run" / "spm.normalization.json").unlink()
     (tmp_path / "run" / "model.ckpt-best.index").touch()
     assert claim(spm=undescribed_vocab).options["do_lower_case"] is True
+    (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(
+        options_with("do_lower_case", False)
+    )
+    run = run_folder.read(str(tmp_path / "run"))
+    assert run.vocabulary.do_lower_case is False
 
 
 def test_a_checkpoint_of_another_normalization_is_refused(

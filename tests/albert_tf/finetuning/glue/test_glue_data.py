@@ -1,12 +1,9 @@
 """Strict reading of GLUE's files and of a user's own."""
 
-import lzma
-import shutil
-
 import numpy as np
 import pytest
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors
 from albert_tf.finetuning.glue import glue_data, glue_tasks
 from tests import row_files
 from tests.albert_tf.finetuning.glue import small_tasks
@@ -254,48 +251,6 @@ def test_missing_file_names_the_option_and_the_path(tmp_path):
         errors.UserError, match=r"`data_dir=.*` has no RTE/train\.tsv"
     ):
         task.read(path, "train")
-
-
-@pytest.fixture(scope="module")
-def real_dir(shared_dir, tmp_path_factory):
-    """The real files, unpacked."""
-    folder = tmp_path_factory.mktemp("glue")
-    for path in (shared_dir / "data/glue").rglob("*.tsv*"):
-        target = folder / path.relative_to(shared_dir / "data/glue")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".xz":
-            with (
-                lzma.open(path) as packed,
-                open(target.with_suffix(""), "wb") as stream,
-            ):
-                shutil.copyfileobj(packed, stream)
-        else:
-            target.symlink_to(path)
-    return str(folder)
-
-
-def test_real_files_are_read_completely(real_dir):
-    found = set()
-    for name in glue_tasks.TASKS:
-        task = small_tasks.make(name)
-        for split, path in task.sources(real_dir).items():
-            if not files.exists(path):
-                continue
-            examples = task.read(path, split)
-            header = glue_tasks.TASKS[name].splits[split].header
-            found.add((name, split))
-            with open(path, encoding="utf-8", newline="\n") as stream:
-                assert len(examples) == len(stream.readlines()) - header
-            assert all(e.text_a for e in examples)
-            assert all(bool(e.text_b) == task.has_pairs for e in examples)
-            labels = {e.label for e in examples}
-            if split in task.test_splits:
-                assert labels == {None}
-            elif task.is_regression:
-                assert (min(labels), max(labels)) == (0, 5)
-            else:
-                assert labels == set(range(len(task.labels)))
-    assert len(found) == 25
 
 
 def test_own_texts(tmp_path):

@@ -1,6 +1,5 @@
 import copy
 import json
-import lzma
 
 import pytest
 
@@ -233,29 +232,6 @@ def test_file_is_json_with_or_without_a_byte_order_mark(tmp_path):
     path.write_text("{")
     with pytest.raises(errors.UserError, match="`predict_file=.* not JSON"):
         squad_data.read(str(path), "predict_file")
-
-
-@pytest.mark.parametrize(
-    "name, questions, paragraphs, impossible",
-    [
-        ("train-v1.1", 4370, 678, 0),
-        ("dev-v1.1", 5696, 1048, 0),
-        ("train-v2.0", 4719, 694, 348),
-        ("dev-v2.0", 5448, 547, 2788),
-    ],
-)
-def test_real_files(
-    name, questions, paragraphs, impossible, shared_dir, tmp_path
-):
-    packed = shared_dir / "data" / "squad" / f"{name}.json.xz"
-    path = tmp_path / "f.json"
-    path.write_bytes(lzma.decompress(packed.read_bytes()))
-    found, report = squad_data.read(str(path), "file")
-    assert len(found) == report.num_questions == questions
-    assert report.num_paragraphs == paragraphs
-    assert sum(question.is_impossible for question in found) == impossible
-    assert all(bool(q.answers) != q.is_impossible for q in found)
-    assert (report.repaired, report.not_found) == ((), ())
 
 
 def test_own_questions_as_json_lines(tmp_path):

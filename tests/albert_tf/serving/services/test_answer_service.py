@@ -1,13 +1,11 @@
 """Questions and answers in the graph, against `SquadTask` in Python."""
 
-import lzma
 import random
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import (
     squad,
@@ -290,34 +288,3 @@ def test_options_of_answers_and_a_wordpiece_vocabulary(
         options["original_threshold"] = False
     assert service.text_options == options
     check(found, questions, expected)
-
-
-def test_too_short_sequences_are_refused(tokenizer, config):
-    with pytest.raises(errors.UserError, match="`max_seq_length=11` leaves"):
-        make_service("1.1", tokenizer, config, length=11)
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_real_questions(version, shared_dir, tmp_path):
-    content = lzma.decompress(
-        (shared_dir / "data" / "squad" / f"dev-v{version}.json.xz").read_bytes()
-    )
-    path = tmp_path / "dev.json"
-    path.write_bytes(content)
-    questions, _ = squad_data.read(str(path), "predict_file")
-    questions = questions[:: len(questions) // 150]
-    vocabulary = shared_dir / "data" / "vocab" / "30k-clean.model"
-    tokenizer = tokenization.Tokenizer(str(vocabulary))
-    config = tiny_config(
-        vocab_size=tokenizer.vocab_size, max_position_embeddings=128
-    )
-    task, service = make_service(
-        version,
-        tokenizer,
-        config,
-        length=128,
-        windows=squad_features.WindowOptions(40, 24),
-    )
-    expected = python_answers(task, service, questions)
-    assert len({entry["prediction"] for entry in expected}) > 40
-    check(ask_texts(service.answer, questions), questions, expected)
