@@ -2,8 +2,8 @@
 
 The first step of a SQuAD run: a file of version 1.1 or 2.0, with or without
 answers, becomes a list of `Question`. If an answer is not at its
-`answer_start`, it is searched for in the paragraph; a `Report` counts what was
-repaired and what was not found. White space at the ends of an answer is no part
+`answer_start`, it is searched for in the paragraph; `report` counts what was
+moved and what was not found. White space at the ends of an answer is no part
 of it: there the next word would be learnt.
 
 Source: the layout is that of rajpurkar.github.io/SQuAD-explorer; in the
@@ -40,10 +40,12 @@ class Answer:
     Attributes:
         start: Number of its first character in the paragraph; -1 if the text
             does not stand in the paragraph at all.
+        is_moved: Whether the file names another place.
     """
 
     text: str
     start: int
+    is_moved: bool = False
 
     @property
     def end(self) -> int:
@@ -56,23 +58,24 @@ class Question:
     """One question about a paragraph; its neighbours share the paragraph.
 
     Attributes:
-        id: Names the question in prediction files, where keys are texts.
+        guid: See `text_files.key_of`; COVID-QA has whole numbers.
         context: The paragraph, the same string for all of its questions.
         answers: The annotators' answers, best first; empty for a question
             without an answer; None where the file does not say.
         is_impossible: Whether the paragraph holds no answer; only SQuAD 2.0
             has such questions.
-        has_number: Whether `id` is a whole number in the file, as those of
-            COVID-QA are.
     """
 
-    id: str
+    guid: Any
     text: str
     context: str
     answers: tuple[Answer, ...] | None
     is_impossible: bool = False
-    has_number: bool = False
-    place: text_files.Place | None = None  # Of one that has no id.
+
+    @property
+    def id(self) -> str:
+        """Names the question in prediction files, where keys are texts."""
+        return str(self.guid)
 
     @property
     def learnt(self) -> Answer | None:
@@ -89,59 +92,60 @@ class Question:
                 return Answer(text.strip(unseen), start)
         return None
 
-    @property
-    def given_id(self) -> str | int | text_files.Place:
-        """The id as it stands in the file; see `text_files.key_of`."""
-        return self.place or (int(self.id) if self.has_number else self.id)
-
 
 def _is_unseen(character: str) -> bool:
     kind = unicodedata.category(character)
     return character.isspace() or kind in ("Cc", "Cf")
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """Counts of a file, and ids of questions by what is told of them."""
-
-    num_paragraphs: int
-    num_questions: int
-    not_found: tuple[str, ...] = ()
-    partly_found: tuple[str, ...] = ()
-    repaired: tuple[str, ...] = ()
-
-    def lines(self, path: str) -> list[str]:
-        lines = [
-            f"{path}: {self.num_questions:,} questions about "
-            f"{self.num_paragraphs:,} paragraphs"
-        ]
-        if self.repaired:
-            lines.append(
-                f"{path}: {_count(self.repaired)} an answer that is not where "
-                "answer_start says; it was moved to the nearest place where "
-                "its text stands."
-            )
-        if self.partly_found:
-            lines.append(
-                f"{path}: {_count(self.partly_found)} an answer that does not "
-                "stand in the paragraph, and one that does, which is learnt."
-            )
-        if self.not_found:
-            lines.append(
-                f"{path}: {_count(self.not_found)} no answer that stands in "
-                "the paragraph. Training leaves these questions out; "
-                "evaluation compares texts and keeps them."
-            )
-        return lines
+# What is told of questions whose answers are not where the file says.
+_MOVED = (
+    "an answer that is not where answer_start says; it was moved to the "
+    "nearest place where its text stands."
+)
+_PARTLY_FOUND = (
+    "an answer that does not stand in the paragraph, and one that does, which "
+    "is learnt."
+)
+_NOT_FOUND = (
+    "no answer that stands in the paragraph. Training leaves these questions "
+    "out; evaluation compares texts and keeps them."
+)
 
 
-def _count(ids: tuple[str, ...]) -> str:
+def _fault(question: Question) -> str | None:
+    answers = question.answers or ()
+    if answers and not question.learnt:
+        return _NOT_FOUND
+    if any(answer.start < 0 for answer in answers):
+        return _PARTLY_FOUND
+    return _MOVED if any(answer.is_moved for answer in answers) else None
+
+
+def report(questions: Sequence[Question], path: str) -> list[str]:
+    """Return a line about a file, and one for each fault of its answers."""
+    ids: dict[str | None, list[str]] = collections.defaultdict(list)
+    for question in questions:
+        ids[_fault(question)].append(question.id)
+    paragraphs = {question.context for question in questions}
+    return [
+        f"{path}: {len(questions):,} questions about {len(paragraphs):,} "
+        "paragraphs",
+        *(
+            f"{path}: {_count(ids[fault])} {fault}"
+            for fault in (_MOVED, _PARTLY_FOUND, _NOT_FOUND)
+            if fault in ids
+        ),
+    ]
+
+
+def _count(ids: Sequence[str]) -> str:
     shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
     verb = "question has" if len(ids) == 1 else "questions have"
     return f"{len(ids):,} {verb} (id {shown})"
 
 
-def read(path: str, option: str) -> tuple[list[Question], Report]:
+def read(path: str, option: str) -> list[Question]:
     """Read a file of SQuAD 1.1 or 2.0.
 
     DIFFERS: the original does not compare `answer_start` with the text, so
@@ -156,8 +160,8 @@ def read(path: str, option: str) -> tuple[list[Question], Report]:
 
 
 def read_split(path: str, split: str, *, has_null: bool) -> list[Question]:
-    questions, report = read(path, _OPTION[split])
-    for line in report.lines(path):
+    questions = read(path, _OPTION[split])
+    for line in report(questions, path):
         logging.info("%s", line)
     if not has_null:
         _check_version(questions, path)
@@ -235,7 +239,7 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
         where: str, key: dict[str, Any], entry: Mapping[str, Any]
     ) -> Iterator[Question]:
         if "data" in entry and 1 in key.values():
-            yield from parse(entry, path)[0]
+            yield from parse(entry, path)
             return
         question = _own_question(where, key, entry)
         if question.id in seen:
@@ -262,32 +266,20 @@ def _own_question(
             "answered. Write the text, or remove the question."
         )
     text = _get(entry, "question", str, where)
-    if "id" not in entry:
-        place = text_files.Place(key)
-        return Question(where, text, context, None, place=place)
-    id_ = _get(entry, "id", (str, int), where)
-    has_number = isinstance(id_, int)
-    return Question(str(id_), text, context, None, has_number=has_number)
+    guid: Any = text_files.Place(key)
+    if "id" in entry:
+        guid = _get(entry, "id", (str, int), where)
+    return Question(guid, text, context, None)
 
 
-def parse(content: Any, path: str) -> tuple[list[Question], Report]:
-    questions: list[Question] = []
-    ids: dict[str, list[str]] = collections.defaultdict(list)
-    num_paragraphs = 0
-    for context, entries, where in _paragraphs(content, path):
-        num_paragraphs += 1
-        for number, entry in enumerate(entries, 1):
-            question, moves = _question(entry, context, f"{where} {number}")
-            questions.append(question)
-            if moves and not question.learnt:
-                ids["not_found"].append(question.id)
-            elif -1 in moves:
-                ids["partly_found"].append(question.id)
-            elif any(moves):
-                ids["repaired"].append(question.id)
+def parse(content: Any, path: str) -> list[Question]:
+    questions = [
+        _question(entry, context, f"{where} {number}")
+        for context, entries, where in _paragraphs(content, path)
+        for number, entry in enumerate(entries, 1)
+    ]
     _check_ids(questions, path)
-    told = {name: tuple(found) for name, found in ids.items()}
-    return questions, Report(num_paragraphs, len(questions), **told)
+    return questions
 
 
 def _paragraphs(
@@ -312,40 +304,28 @@ def _paragraphs(
             yield context, entries, f"{place}, question"
 
 
-def _question(
-    entry: Any, context: str, where: str
-) -> tuple[Question, list[int]]:
-    """Check one question; also say how far each answer was moved."""
-    given = _get(entry, "id", (str, int), where)
-    id_, has_number = str(given), isinstance(given, int)
-    where = f"{where} (id {id_})"
+def _question(entry: Any, context: str, where: str) -> Question:
+    guid = _get(entry, "id", (str, int), where)
+    where = f"{where} (id {guid})"
     text = _get(entry, "question", str, where)
     is_impossible = False
     if "is_impossible" in entry:
         is_impossible = _get(entry, "is_impossible", bool, where)
     if "answers" not in entry:
-        return (
-            Question(id_, text, context, None, is_impossible, has_number),
-            [],
-        )
-    answers, moves = [], []
+        return Question(guid, text, context, None, is_impossible)
+    answers = []
     for written in _get(entry, "answers", list, where):
-        given_text = _get(written, "text", str, where)
-        wanted = _get(written, "answer_start", int, where)
-        wanted += len(given_text) - len(given_text.lstrip())
-        answer = place_answer(context, given_text.strip(), wanted)
-        answers.append(answer)
-        moves.append(-1 if answer.start < 0 else abs(answer.start - wanted))
+        given = _get(written, "text", str, where)
+        start = _get(written, "answer_start", int, where)
+        start += len(given) - len(given.lstrip())
+        answers.append(place_answer(context, given.strip(), start))
     if is_impossible and answers:
         raise errors.UserError(
             f"{where}: is_impossible is true, but there are answers. Remove "
             "them (SQuAD 2.0 keeps them as plausible_answers), or set "
             "is_impossible to false."
         )
-    question = Question(
-        id_, text, context, tuple(answers), is_impossible, has_number
-    )
-    return question, moves
+    return Question(guid, text, context, tuple(answers), is_impossible)
 
 
 def place_answer(context: str, text: str, start: int) -> Answer:
@@ -353,8 +333,8 @@ def place_answer(context: str, text: str, start: int) -> Answer:
 
     Example:
         place_answer("to be or not to be", "be", 3) = Answer("be", 3)
-        place_answer("to be or not to be", "be", 14) = Answer("be", 16)
-        place_answer("to be or not to be", "bee", 3) = Answer("bee", -1)
+        place_answer("to be or not to be", "be", 14) = Answer("be", 16, True)
+        place_answer("to be or not to be", "bee", 3) = Answer("bee", -1, True)
 
     Returns:
         The answer at `start`, else at the nearest place where the text stands
@@ -371,7 +351,8 @@ def place_answer(context: str, text: str, start: int) -> Answer:
     after = context.find(text, max(0, start))
     if after >= 0:
         places.append(after)
-    return Answer(text, min(places, key=lambda p: abs(p - start), default=-1))
+    place = min(places, key=lambda p: abs(p - start), default=-1)
+    return Answer(text, place, is_moved=place != start)
 
 
 def _get(

@@ -110,7 +110,7 @@ class Results:
         for question in self.questions:
             id_ = question.id
             answer: dict[str, Any] = {
-                **text_files.key_of(question.given_id),
+                **text_files.key_of(question.guid),
                 "prediction": texts[id_],
                 "n_best": [one._asdict() for one in self.n_best[id_]],
             }

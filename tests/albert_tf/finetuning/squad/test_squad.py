@@ -20,7 +20,7 @@ from tests.albert_tf.finetuning.squad.question_files import (
 def questions():
     entries = entry("a", "the hill"), entry("b"), entry("c", "the river")
     content = content_of(*entries, entry("d"))
-    return squad_data.parse(content, "f.json")[0]
+    return squad_data.parse(content, "f.json")
 
 
 def without_answers(questions):

@@ -304,7 +304,7 @@ def test_real_questions(version, shared_dir, tmp_path):
     )
     path = tmp_path / "dev.json"
     path.write_bytes(content)
-    questions, _ = squad_data.read(str(path), "predict_file")
+    questions = squad_data.read(str(path), "predict_file")
     questions = questions[:: len(questions) // 150]
     vocabulary = shared_dir / "data" / "vocab" / "30k-clean.model"
     tokenizer = tokenization.Tokenizer(str(vocabulary))
