@@ -23,8 +23,6 @@ from albert_tf.training import confusion
 TRAIN, DEV, TEST = "train", "dev", "test"
 # A user's own file: the texts of a test split, without labels.
 PREDICT = "predict"
-# A remark about examples.
-EMPTY = "examples have an empty text, or one that cleaning empties."
 
 # Whatever `Task.read` returns; each task has a dataclass of its own.
 Example = Any

@@ -27,7 +27,7 @@ from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
 
 NAME = "embedding"
-# Examples that are featurized together, and texts that are ranked together.
+# Texts that are ranked together.
 _BATCH = 256
 
 
@@ -77,8 +77,8 @@ class EmbeddingOptions:
     )
 
 
-class EmbeddingTask(base.Task):
-    """A vector for each text."""
+class EmbeddingTask(packing.PackedTask):
+    """A vector for each text. Records have `[CLS] text [SEP]` for each."""
 
     name = NAME
     exit_options = ("exit_layers",)
@@ -154,47 +154,18 @@ class EmbeddingTask(base.Task):
             has_score=kind == embedding_data.SCORED,
         )
 
-    def featurize(
-        self, examples: Sequence[TextGroup], split: str
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield one record for each example: `[CLS] text [SEP]` for each text.
+    def pieces(
+        self, examples: Sequence[TextGroup]
+    ) -> list[tuple[TextGroup, Sequence[int], Sequence[int]]]:
+        texts = [(group, text) for group in examples for text in group.texts]
+        found = self.tokenizer.encode_batch([text for _, text in texts])
+        pairs = zip(texts, found, strict=True)
+        return [(group, ids, ()) for (group, _), ids in pairs]
 
-        `label_ids` are scores divided by `max_score`; 0 where there is none.
-        """
-        layout = self.layout(split)
-        limit = packing.max_pieces((), self.max_seq_length)
-        cut: list[str] = []
-        empty: list[str] = []
-        for start in range(0, len(examples), _BATCH):
-            part = examples[start : start + _BATCH]
-            texts = [text for example in part for text in example.texts]
-            pieces = self.tokenizer.encode_batch(texts)
-            sizes = np.reshape([len(ids) for ids in pieces], [len(part), -1])
-            for example, row in zip(part, sizes, strict=True):
-                if row.max() > limit:
-                    cut.append(example.guid)
-                if not row.min():
-                    empty.append(example.guid)
-            packed = packing.pack_all(
-                ((ids, ()) for ids in pieces),
-                self.tokenizer,
-                self.max_seq_length,
-            )
-            shape = (len(part), *layout[0].shape)
-            scores = [e.score or 0.0 for e in part]
-            values = {
-                **{k: rows.reshape(shape) for k, rows in packed.items()},
-                "label_ids": np.array(scores, np.float32)
-                / np.float32(self.options.max_score),
-                "is_real_example": np.ones(len(part), np.int64),
-            }
-            yield {feature.name: values[feature.name] for feature in layout}
-        self.remark(
-            "examples have a text longer than "
-            f"`max_seq_length={self.max_seq_length}`, which is cut.",
-            cut,
-        )
-        self.remark(base.EMPTY, empty)
+    def label_ids(self, examples: Sequence[TextGroup]) -> np.ndarray:
+        """Return scores divided by `max_score`; 0 where there is none."""
+        scores = np.array([one.score or 0.0 for one in examples], np.float32)
+        return scores / np.float32(self.options.max_score)
 
     @property
     def sequences_at_once(self) -> int:

@@ -139,13 +139,12 @@ class RaceTask(base.Task):
         padding.
         """
         limit, most = self.options.max_qa_length, self.max_seq_length - 3
-        given = self.tokenizer, self.max_seq_length
         cut_choices: list[str] = []
         cut_articles: list[str] = []
         for start in range(0, len(examples), _BATCH):
             part = examples[start : start + _BATCH]
-            shape = (3, len(part), *self.layout(base.TRAIN)[0].shape)
-            packed = np.zeros(shape, np.int64)
+            places: list[tuple[int, int]] = []
+            pairs: list[packing.Pair] = []
             for row, (article, choices) in enumerate(self._encode(part)):
                 options = part[row].options
                 real = [i for i, option in enumerate(options) if option]
@@ -156,12 +155,15 @@ class RaceTask(base.Task):
                     cut_articles.append(part[row].guid)
                 for column in real:
                     choice = choices[column][-limit:]
-                    rest = article[: most - len(choice)]
-                    packed[:, row, column] = list(
-                        packing.pack(rest, choice, *given).values()
-                    )
+                    places.append((row, column))
+                    pairs.append((article[: most - len(choice)], choice))
+            shape = len(part), *self.layout(split)[0].shape
+            values = {name: np.zeros(shape, np.int64) for name in packing.NAMES}
+            found = packing.pack(pairs, self.tokenizer, self.max_seq_length)
+            for name, sequences in found.items():
+                values[name][*np.transpose(places)] = sequences
             yield {
-                **dict(zip(packing.NAMES, packed, strict=True)),
+                **values,
                 "label_ids": np.array([e.label or 0 for e in part], np.int64),
                 "is_real_example": np.ones(len(part), np.int64),
             }

@@ -12,7 +12,7 @@ from absl import logging
 
 from albert_tf.common import errors
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, packing, regression, tables
+from albert_tf.finetuning import base, regression, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 _PAIRS_PER_TEXT = 4
@@ -86,15 +86,8 @@ class RankingTask(regression.RegressionTask):
             return
         texts = [text for pair in examples for text in pair]
         for values in super().featurize(texts, split):
-            count = len(values["label_ids"]) // 2
-            yield {
-                **{
-                    name: values[name].reshape(count, 2, -1)
-                    for name in packing.NAMES
-                },
-                "label_ids": np.zeros(count, np.int64),
-                "is_real_example": np.ones(count, np.int64),
-            }
+            right = np.zeros(len(values["input_ids"]), np.int64)
+            yield {**values, "label_ids": right}
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]

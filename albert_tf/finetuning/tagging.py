@@ -22,6 +22,7 @@ from albert_tf.data import layouts
 from albert_tf.finetuning import (
     base,
     overlaps,
+    packing,
     probabilities,
     tag_spans,
     tagging_data,
@@ -175,8 +176,8 @@ class TaggingTask(base.Task):
             input_ids = [2, 11, 12, 3, 0, 0], label_ids = [0, 5, 0, 0, 0, 0]
         """
         numbers = {label: i for i, label in enumerate(self.labels, 1)}
-        rows: list[np.ndarray] = []
-        lost = []
+        pairs: list[packing.Pair] = []
+        rows, lost = [], []
         for example in examples:
             laid = lay_out(example, self.tokenizer, self.max_seq_length)
             own = laid.first >= 0
@@ -186,37 +187,23 @@ class TaggingTask(base.Task):
             if example.tags is not None:
                 found = np.array([numbers.get(t, 0) for t in example.tags])
                 labels[laid.first[own]] = found[own]
-            rows += self._rows(laid, labels)
+            spans = zip(laid.windows, laid.counts, strict=True)
+            for (begin, length), counts in spans:
+                part = slice(begin, begin + length)
+                pairs.append((laid.ids[part], ()))
+                row = np.zeros(self.max_seq_length, np.int64)
+                row[1 : length + 1] = np.where(counts, labels[part], 0)
+                rows.append(row)
         self.remark(
             "examples have words of which cleaning leaves nothing.", lost
         )
-        ids, mask, labels = (
-            np.array(rows, np.int64)
-            .reshape(-1, 3, self.max_seq_length)
-            .transpose(1, 0, 2)
-        )
+        label_ids = np.array(rows, np.int64).reshape(-1, self.max_seq_length)
         values = {
-            "input_ids": ids,
-            "input_mask": mask,
-            "segment_ids": np.zeros_like(ids),
-            "label_ids": labels,
-            "is_real_example": np.ones(len(ids), np.int64),
+            **packing.pack(pairs, self.tokenizer, self.max_seq_length),
+            "label_ids": label_ids,
+            "is_real_example": np.ones(len(rows), np.int64),
         }
         yield {f.name: values[f.name] for f in self.layout(split)}
-
-    def _rows(self, laid: Layout, labels: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield ids, mask and labels of each window, int64 [3, S]."""
-        ends = self.tokenizer.cls_id, self.tokenizer.sep_id
-        for (begin, length), counts in zip(
-            laid.windows, laid.counts, strict=True
-        ):
-            row = np.zeros([3, self.max_seq_length], np.int64)
-            part = slice(begin, begin + length)
-            row[0, [0, length + 1]] = ends
-            row[0, 1 : length + 1] = laid.ids[part]
-            row[1, : length + overlaps.NUM_SPECIAL] = 1
-            row[2, 1 : length + 1] = np.where(counts, labels[part], 0)
-            yield row
 
     @property
     def output_widths(self) -> Mapping[str, int]:

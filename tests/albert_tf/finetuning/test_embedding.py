@@ -5,7 +5,13 @@ import pytest
 from scipy import stats
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, embedding, embedding_data, text_files
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    embedding_data,
+    packing,
+    text_files,
+)
 
 TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]
 
@@ -63,8 +69,8 @@ def test_texts_of_nothing_are_told(tiny_tokenizer):
     task.remarks = {}
     examples = [group("a", "b"), group("c", "\u200b"), group("d", "")]
     records(task, examples, base.DEV)
-    assert list(task.remarks) == [base.EMPTY]
-    assert len(task.remarks[base.EMPTY]) == 2
+    assert list(task.remarks) == [packing.EMPTY]
+    assert len(task.remarks[packing.EMPTY]) == 2
 
 
 def test_splits_may_have_other_examples(tiny_tokenizer):

@@ -7,8 +7,13 @@ from albert_tf.finetuning import packing
 from tests.albert_tf.finetuning.glue import small_tasks
 
 
+def pack(first, second, length):
+    packed = packing.pack([(first, second)], small_tasks.Markers(), length)
+    return {name: values[0] for name, values in packed.items()}
+
+
 def test_pack_worked_example():
-    packed = packing.pack([11, 12, 13], [21, 22, 23], small_tasks.Markers(), 8)
+    packed = pack([11, 12, 13], [21, 22, 23], 8)
     assert {name: value.tolist() for name, value in packed.items()} == {
         "input_ids": [2, 11, 12, 13, 3, 21, 22, 3],
         "input_mask": [1, 1, 1, 1, 1, 1, 1, 1],
@@ -31,12 +36,12 @@ def test_pack_worked_example():
 )
 def test_pack_cuts_the_longer_text(first, second, length, expected):
     before = [*first], [*second]
-    packed = packing.pack(first, second, small_tasks.Markers(), length)
+    packed = pack(first, second, length)
     assert (first, second) == before
     assert packed["input_ids"].tolist() == expected
 
 
 def test_pack_marks_padding():
-    packed = packing.pack([11], [21], small_tasks.Markers(), 7)
+    packed = pack([11], [21], 7)
     assert packed["input_mask"].tolist() == [1, 1, 1, 1, 1, 0, 0]
     assert packed["segment_ids"].tolist() == [0, 0, 0, 1, 1, 0, 0]

@@ -9,7 +9,13 @@ from sklearn.utils import class_weight
 
 from albert_tf.common import errors
 from albert_tf.common import options as options_of
-from albert_tf.finetuning import base, probabilities, tables, text_files
+from albert_tf.finetuning import (
+    base,
+    packing,
+    probabilities,
+    tables,
+    text_files,
+)
 from albert_tf.finetuning.glue.glue_data import TextExample
 from tests import row_files
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
@@ -180,7 +186,7 @@ def test_texts_of_nothing_are_told(tiny_tokenizer, caplog):
     examples = [TextExample(*row, label=0) for row in texts]
     task = tables.TableTask(tiny_tokenizer, 16, options(labels="a,b"))
     list(task.featurize(examples, base.TRAIN))
-    assert f"1 {base.EMPTY} (7)" in caplog.text
+    assert f"1 {packing.EMPTY} (7)" in caplog.text
 
 
 def test_columns_by_number(tmp_path):

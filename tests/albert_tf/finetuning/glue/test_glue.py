@@ -30,8 +30,8 @@ def test_features_fill_the_layout(tiny_tokenizer):
         feature.name: feature.shape for feature in task.layout("train")
     }
     texts = [*map(tiny_tokenizer.encode, ("It rains.", "It is wet."))]
-    packed = packing.pack(*texts, tiny_tokenizer, 32)
-    assert (batch["input_ids"][0] == packed["input_ids"]).all()
+    packed = packing.pack([texts], tiny_tokenizer, 32)
+    assert (batch["input_ids"][:1] == packed["input_ids"]).all()
     assert batch["label_ids"].tolist() == [1, 0]
     assert batch["is_real_example"].tolist() == [1, 1]
     assert batch["segment_ids"][1].sum() == 0
