@@ -94,8 +94,11 @@ class RankingTask(regression.RegressionTask):
     ) -> dict[str, float]:
         """Return nDCG and the mean reciprocal rank, means over the queries.
 
-        Queries whose texts all have one relevance do not count.
+        Queries whose texts all have one relevance do not count. In nDCG texts
+        with equal scores get the mean of their gains.
         """
+        from sklearn import metrics  # Takes a second.
+
         numbers = np.asarray(outputs["logits"], np.float64)[:, 0]
         if not np.isfinite(numbers).all():
             raise ValueError("Predictions are NaN or infinite.")
@@ -103,7 +106,9 @@ class RankingTask(regression.RegressionTask):
         places = self.options.ndcg_at or _PLACES
         found = [
             (
-                ndcg(relevance[rows], numbers[rows], places),
+                metrics.ndcg_score(
+                    [relevance[rows]], [numbers[rows]], k=places
+                ),
                 reciprocal_rank(relevance[rows], numbers[rows]),
             )
             for rows in _queries(examples)
@@ -141,31 +146,6 @@ def _report(examples: Sequence[TextExample], where: str) -> None:
         logging.warning(
             "%s: %d of %d queries do not count: %s.", where, out, total, counts
         )
-
-
-def ndcg(relevance: np.ndarray, scores: np.ndarray, places: int) -> float:
-    """Return the normalized discounted cumulative gain of one query.
-
-    Texts with equal scores get the mean of their gains, as in scikit-learn's
-    `ndcg_score`.
-
-    Source: Jaervelin and Kekaelaeinen, "Cumulated gain-based evaluation of IR
-    techniques" (2002), section 2.2, with the logarithm of place + 1.
-
-    Args:
-        relevance: float [texts], 0 or more, not all 0.
-        places: From the top that count.
-    """
-    discounts = 1 / np.log2(np.arange(len(scores)) + 2)
-    discounts[places:] = 0
-    _, group, counts = np.unique(
-        -scores, return_inverse=True, return_counts=True
-    )
-    gains = np.bincount(group, relevance) / counts
-    ends = counts.cumsum()
-    sums = np.diff(discounts.cumsum()[ends - 1], prepend=0)
-    ideal = np.sort(relevance)[::-1] @ discounts
-    return float(gains @ sums / ideal)
 
 
 def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from sklearn import metrics
 
 from albert_tf.common import errors
 from albert_tf.data import layouts
@@ -132,18 +131,6 @@ def test_records_of_pairs_have_the_better_text_first(tmp_path, tiny_vocab):
     assert [task.sequences_at_once, task.is_pairwise] == [2, True]
     alone = task_of(ranking_loss="pointwise")
     assert alone.layout(base.TRAIN) == alone.layout(base.DEV)
-
-
-@pytest.mark.parametrize("places", [1, 3, 10, 100])
-def test_ndcg_is_that_of_scikit_learn(places):
-    random = np.random.default_rng(places)
-    for count in (2, 3, 12, 30):
-        relevance = random.integers(0, 4, count).astype(float)
-        relevance[0] = 4
-        scores = random.normal(size=count).round(1)  # Some are equal.
-        expected = metrics.ndcg_score([relevance], [scores], k=places)
-        found = ranking.ndcg(relevance, scores, places)
-        assert found == pytest.approx(expected)
 
 
 def test_reciprocal_rank():
