@@ -103,26 +103,23 @@ class SquadTask(base.Task):
         options.windows.check_length(max_seq_length)
         self.options = options
         self._known_threshold = options.null_score_diff_threshold
-        self._has_warned = False
 
     @property
     def threshold(self) -> float:
         """The threshold for "no answer" of questions whose answers are unknown.
 
-        It is the option's; else the last that was found; else 0, with a
+        It is the option's; else the last that was remembered; else 0, with a
         warning.
         """
-        if self._known_threshold is not None:
-            return self._known_threshold
-        if not self._has_warned:
+        if self._known_threshold is None:
             logging.warning(
                 "Without `null_score_diff_threshold` and without answers to "
                 "find it on, questions whose score for no answer is above %g "
                 "have none.",
                 _EVEN,
             )
-        self._has_warned = True
-        return _EVEN
+            self._known_threshold = _EVEN
+        return self._known_threshold
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -229,14 +226,10 @@ class SquadTask(base.Task):
         """Return the official metrics in percent.
 
         For 1.1 `exact_match` and `f1`; for 2.0 those of
-        `squad_metrics.score_version_2` and `null_score_diff_threshold`, which
-        is remembered for questions whose answers are not known.
+        `squad_metrics.score_version_2` and `null_score_diff_threshold`.
         """
         results = self._results(outputs, examples)
-        threshold = self._threshold(results)
-        if self.has_null:
-            self._known_threshold = threshold
-        return results.score(threshold)
+        return results.score(self._threshold(results))
 
     def score_texts(
         self, texts: Sequence[str], examples: Sequence[squad_data.Question]
@@ -274,10 +267,7 @@ class SquadTask(base.Task):
         """
         del split  # The names are the original's.
         results = self._results(outputs, examples)
-        threshold = self._threshold(results)
-        if self.has_null and results.are_labelled:
-            self._known_threshold = threshold
-        results.write(threshold, output_dir)
+        results.write(self._threshold(results), output_dir)
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Average the scores of spans and of "no answer".
@@ -323,7 +313,7 @@ class SquadTask(base.Task):
         """Return the threshold for "no answer"; 1.1 needs none.
 
         It is the option's; else the best one, where the answers are known; else
-        the last that was found.
+        the last that was remembered.
         """
         if not self.has_null:
             return _EVEN
