@@ -8,7 +8,6 @@ import numpy as np
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base, held_out, tables
-from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 
@@ -43,7 +42,6 @@ class RegressionTask(tables.TableTask):
                 f"{numbers[0]:g} in the column {self.options.label_column!r}. "
                 "There is nothing to learn; name another column."
             )
-        self._counts, self._total = numbers, len(numbers)
 
     def _choose(
         self, examples: Sequence[TextExample], share: float
@@ -69,8 +67,3 @@ class RegressionTask(tables.TableTask):
             "output_bias": weights["output_bias"] * self.deviation + self.mean,
         }
         return {**weights, **changed}
-
-    def score(
-        self, outputs: base.Outputs, examples: Sequence[TextExample]
-    ) -> dict[str, float]:
-        return glue.TextTask.score(self, outputs, examples)

@@ -515,15 +515,14 @@ class TableTask(glue.TextTask):
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
-        expected = np.array([example.label for example in examples])
-        rows = probabilities.softmax(outputs["logits"])
+        scores = super().score(outputs, examples)
         found = self.confusion(outputs, examples)
-        assert found
-        return {
-            **super().score(outputs, examples),
-            "macro_f1": found.macro_f1,
-            "auc": probabilities.area_under_curve(rows, expected),
-        }
+        if found:
+            expected = np.array([example.label for example in examples])
+            rows = probabilities.softmax(outputs["logits"])
+            scores["macro_f1"] = found.macro_f1
+            scores["auc"] = probabilities.area_under_curve(rows, expected)
+        return scores
 
 
 def numbers_of(example: TextExample) -> tuple[int, ...]:
