@@ -217,17 +217,10 @@ class PretrainingOptions:
         return self.masked_lm_budget or self.masks.max_predictions_per_seq
 
     def _check_masking(self) -> None:
-        plain = masking.MaskingOptions(
-            max_predictions_per_seq=self.masks.max_predictions_per_seq
-        )
-        if not self.masked_lm_budget:
-            for name, value in options.to_dict(self.masks).items():
-                if value != getattr(plain, name):
-                    raise errors.UserError(
-                        f"--{name}={value} says how training masks, but the "
-                        "records hold masks. Drop it, or give "
-                        "--masked_lm_budget and records without masks."
-                    )
+        if not self.masked_lm_budget:  # The records hold masks.
+            names = options.names(masking.MaskingOptions)
+            names.remove("max_predictions_per_seq")
+            options.refuse_foreign(self.masks, names, "masked_lm_budget")
             return
         self.vocabulary.require()
         if self.masks.do_permutation:
@@ -235,12 +228,6 @@ class PretrainingOptions:
                 "--do_permutation is not done in training. Drop it, or write "
                 "records with masks."
             )
-
-    @property
-    def num_sentinels(self) -> int:
-        """Ids of the model that are no pieces."""
-        is_used = self.recipe.objective == "spans"
-        return span_corruption.SENTINELS if is_used else 0
 
     @property
     def layout(self) -> layouts.Layout:
@@ -548,13 +535,14 @@ def _find_data(
         evaluation = files.expand_patterns(
             settings.eval_input_file, "eval_input_file", files.BESIDE_RECORDS
         )
+    has_sentinels = settings.recipe.objective == "spans"
     expected = record_check.Expected(
         settings.max_seq_length,
         settings.masks.max_predictions_per_seq,
         config.vocab_size,
         has_masks=not settings.masked_lm_budget,
         kind=settings.records,
-        sentinels=settings.num_sentinels,
+        sentinels=span_corruption.SENTINELS if has_sentinels else 0,
     )
     found = record_check.check_records(training, expected)
     others = record_check.check_records(evaluation, expected, "eval_input_file")

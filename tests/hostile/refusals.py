@@ -157,7 +157,7 @@ run_pretraining --max_seq_length=31
 run_pretraining --max_seq_length=33
     but the records
 run_pretraining --ngram=2
-    --ngram=2 says how training masks
+    --ngram=2 is only used with --masked_lm_budget
 run_pretraining --masked_lm_budget=5 -spm_model_file
     --spm_model_file and --vocab_file are both missing
 run_pretraining --masked_lm_budget=5 --do_permutation=true
