@@ -358,8 +358,7 @@ class TableTask(glue.TextTask):
         one = self.options
         stride = one.long.stride(self.max_seq_length)
         return {
-            "task_name": self.name,
-            "max_seq_length": self.max_seq_length,
+            **super().settings,
             "labels": list(self.labels),
             "columns": [list(one.inputs), one.label_column],
             "header": one.header,
