@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 from albert_tf.common import errors
@@ -47,15 +46,12 @@ def read(
     texts = _TEXTS[kind]
     inputs = [*texts, *["score"] * (kind == SCORED and has_scores)]
 
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[TextGroup]:
-        text_files.require_names(values, inputs, where, "It needs")
-        yield TextGroup(
-            values.get("id", text_files.Place(place)),
-            text_files.texts(values, texts, where),
-            _number(values["score"], where) if "score" in inputs else None,
-        )
+    def parse(entry: text_files.Entry) -> list[TextGroup]:
+        entry.require(inputs)
+        score = None
+        if "score" in inputs:
+            score = _number(entry.values["score"], entry.where)
+        return [TextGroup(entry.guid, entry.texts(texts), score)]
 
     return list(text_files.read_own(path, inputs, parse))
 

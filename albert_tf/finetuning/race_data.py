@@ -81,16 +81,13 @@ class Reader:
         """
         no_questions: list[str] = []
 
-        def make(
-            where: str, key: dict[str, Any], article: Mapping[str, Any]
-        ) -> list[RaceQuestion]:
-            found = list(self._parse(where, "", article, needs_answers=False))
+        def make(entry: text_files.Entry) -> list[RaceQuestion]:
+            found = list(self._parse(entry, "", needs_answers=False))
             if not found:
-                no_questions.append(where)
-            if isinstance(article.get("id"), str):
+                no_questions.append(entry.where)
+            if isinstance(entry.guid, str):
                 return found
-            if "id" in article:
-                key = {"id": article["id"]}
+            key = text_files.key_of(entry.guid)
             places = [{**key, "question": n} for n in range(len(found))]
             return [
                 dataclasses.replace(question, guid=text_files.Place(place))
@@ -113,12 +110,10 @@ class Reader:
             articles = list(text_files.read_objects(path))
             if not articles:
                 no_articles.append(path)
-            for where, article in articles:
-                questions = list(
-                    self._parse(where, level, article, needs_answers=True)
-                )
+            for entry in articles:
+                questions = list(self._parse(entry, level, needs_answers=True))
                 if not questions:
-                    no_questions.append(where)
+                    no_questions.append(entry.where)
                 yield from questions
         self.remark("files have no article.", no_articles)
         self.remark("articles have no questions.", no_questions)
@@ -158,15 +153,11 @@ class Reader:
         )
 
     def _parse(
-        self,
-        where: str,
-        level: str,
-        article: Mapping[str, Any],
-        *,
-        needs_answers: bool,
+        self, entry: text_files.Entry, level: str, *, needs_answers: bool
     ) -> Iterator[RaceQuestion]:
-        name = str(article.get("id", os.path.basename(where)))
-        where = f"{where} (id {name})"
+        article = entry.values
+        name = str(article.get("id", os.path.basename(entry.where)))
+        where = f"{entry.where} (id {name})"
         text, questions, options = (
             _checked(article, key, kind, where)
             for key, kind in (

@@ -5,7 +5,7 @@ A file has one JSON object a line: {"id": "7", "text": "..."} for each text, and
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,17 +34,13 @@ class Entry(embedding_data.TextGroup):
 
 def read(path: str) -> list[Entry]:
 
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[Entry]:
+    def parse(entry: text_files.Entry) -> list[Entry]:
+        values, where = entry.values, entry.where
         is_query = "query" in values
-        needed = ("query", "relevant") if is_query else ("id", "text")
-        text_files.require_names(values, needed, where, "It needs")
-        name = "query" if is_query else "text"
-        texts = text_files.texts(values, [name], where)
+        entry.require(("query", "relevant") if is_query else ("id", "text"))
+        texts = entry.texts(["query" if is_query else "text"])
         if not is_query:
-            yield Entry(_checked_id(values["id"], where), texts)
-            return
+            return [Entry(_checked_id(values["id"], where), texts)]
         relevant = values["relevant"]
         if not isinstance(relevant, list) or not relevant:
             raise errors.UserError(
@@ -52,9 +48,7 @@ def read(path: str) -> list[Entry]:
                 "of the texts that answer the query, one at least."
             )
         ids = tuple(dict.fromkeys(_checked_id(id_, where) for id_ in relevant))
-        yield Entry(
-            values.get("id", text_files.Place(place)), texts, relevant=ids
-        )
+        return [Entry(entry.guid, texts, relevant=ids)]
 
     items = text_files.read_own(path, ["query", "relevant"], parse)
     found = list(text_files.strictly(items))

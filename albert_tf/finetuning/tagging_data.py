@@ -9,7 +9,7 @@ CoNLL; JSON objects with `words` and `tags`; JSON objects with `text` and
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -143,11 +143,9 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
 def read_own(path: str) -> list[TaggedText | text_files.BadLine]:
     """Read texts, each a `text`, or its `words`."""
 
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[TaggedText]:
-        guid = values.get("id", text_files.Place(place))
-        yield _object(guid, {**values, "tags": None, "spans": None}, where)[0]
+    def parse(entry: text_files.Entry) -> list[TaggedText]:
+        values = {**entry.values, "tags": None, "spans": None}
+        return [_object(dataclasses.replace(entry, values=values))[0]]
 
     return list(text_files.read_own(path, ["text"], parse))
 
@@ -291,22 +289,17 @@ def _of_words(
 
 def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
     widened: list[str] = []
-    for number, (where, values) in enumerate(text_files.read_objects(path), 1):
-        known = "tags" if "words" in values else "spans"
-        if "words" not in values and "text" not in values:
-            text_files.require_names(
-                values,
-                ["text", "spans"],
-                where,
-                "It needs `words` and `tags`, or",
-            )
+    for number, entry in enumerate(text_files.read_objects(path), 1):
+        entry = dataclasses.replace(entry, key={"object": number})
+        has_words = "words" in entry.values
+        if not has_words and "text" not in entry.values:
+            entry.require(["text", "spans"], "It needs `words` and `tags`, or")
         if needs_tags:
-            text_files.require_names(values, [known], where, "It needs")
-        guid = values.get("id", text_files.Place({"object": number}))
-        example, all_fit = _object(guid, values, where)
+            entry.require(["tags" if has_words else "spans"])
+        example, all_fit = _object(entry)
         if not all_fit:
-            widened.append(where)
-        yield example, [where] * len(example.words)
+            widened.append(entry.where)
+        yield example, [entry.where] * len(example.words)
     if widened:
         logging.warning(
             "%s: %d texts have a span that begins or ends inside a word; it is "
@@ -317,10 +310,9 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
         )
 
 
-def _object(
-    guid: Any, values: Mapping[str, Any], where: str
-) -> tuple[TaggedText, bool]:
+def _object(entry: text_files.Entry) -> tuple[TaggedText, bool]:
     """Return an example, and whether its spans begin and end with words."""
+    guid, values, where = entry.guid, entry.values, entry.where
     if "words" in values:
         written = _texts(values["words"], "words", where)
         tags = None
@@ -333,7 +325,7 @@ def _object(
                 )
         places = [where] * len(written)
         return _of_words(guid, written, tags, places), True
-    (text,) = text_files.texts(values, ["text"], where)
+    (text,) = entry.texts(["text"])
     starts, ends = words.ranges(text)
     pairs = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
     example = TaggedText(guid, text, pairs)

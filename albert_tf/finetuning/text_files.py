@@ -18,7 +18,6 @@ from collections.abc import (
     Collection,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from typing import Any, TypeVar
@@ -116,10 +115,46 @@ def key_of(id_: Any) -> dict[str, Any]:
     return id_.key if isinstance(id_, Place) else {"id": id_}
 
 
-# File and line, the key of the line, values by name.
-Entry = tuple[str, dict[str, Any], dict[str, Any]]
-# Takes these three.
-Parse = Callable[[str, dict[str, Any], dict[str, Any]], Iterable[T]]
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A row or a JSON object of a user's file.
+
+    Attributes:
+        where: File and line, for messages.
+        key: Its `line` or the like, see `BadLine`.
+        values: By names of columns, or keys.
+    """
+
+    where: str
+    key: dict[str, Any]
+    values: dict[str, Any]
+
+    @property
+    def guid(self) -> Any:
+        """Its `id` as given, else its place; see `key_of`."""
+        return self.values.get("id", Place(self.key))
+
+    def require(self, names: Iterable[str], demand: str = "It needs") -> None:
+        require_names(self.values, names, self.where, demand)
+
+    def texts(
+        self,
+        names: Sequence[str],
+        remedy: str = "Put it into quotation marks.",
+    ) -> tuple[str, ...]:
+        """Return the values of these names, which must be there, and texts."""
+        self.require(names)
+        for name in names:
+            if not isinstance(self.values[name], str):
+                raise errors.UserError(
+                    f"{self.where}: {name!r} is {self.values[name]!r}, which "
+                    f"is no text. {remedy}"
+                )
+        return tuple(self.values[name] for name in names)
+
+
+# What an entry gives.
+Parse = Callable[[Entry], Iterable[T]]
 # `PATH, line N`, key and bytes of a line.
 _Line = tuple[str, dict[str, Any], bytes]
 
@@ -141,7 +176,7 @@ def read_own(
         names, rows = read_parquet(_read(path), path)
         require_names(names, inputs, path, "It must have the columns")
         entries = (
-            (f"{path}, row {number}", {"row": number}, values)
+            Entry(f"{path}, row {number}", {"row": number}, values)
             for number, values in enumerate(rows, 1)
         )
     else:
@@ -157,12 +192,10 @@ def parsed(
         if isinstance(entry, BadLine):
             yield entry
             continue
-        where, key, values = entry
         try:
-            made = list(parse(where, key, values))
+            made = list(parse(entry))
         except errors.UserError as error:
-            if "id" in values:
-                key = {"id": values["id"], **key}
+            key = {**key_of(entry.guid), **entry.key}
             yield BadLine(key, str(error))
         else:
             yield from made
@@ -356,7 +389,8 @@ def _csv_entries(
                 names = _checked_names(fields, where)
                 continue
             names = names or _numbers(fields, inputs, where)
-            yield where, key, _by_names(fields, names, where, separator)
+            values = _by_names(fields, names, where, separator)
+            yield Entry(where, key, values)
         except errors.UserError as error:
             if not names:
                 raise
@@ -392,23 +426,6 @@ def require_names(
         )
 
 
-def texts(
-    values: Mapping[str, Any],
-    names: Sequence[str],
-    where: str,
-    remedy: str = "Put it into quotation marks.",
-) -> tuple[str, ...]:
-    """Return the values of these names, which must be there, and texts."""
-    require_names(values, names, where, "It needs")
-    for name in names:
-        if not isinstance(values[name], str):
-            raise errors.UserError(
-                f"{where}: {name!r} is {values[name]!r}, which is no text. "
-                + remedy
-            )
-    return tuple(values[name] for name in names)
-
-
 def _columns(
     name: str, line: bytes, inputs: Sequence[str], demand: str, where: str
 ) -> list[str] | None:
@@ -435,8 +452,8 @@ def _columns(
     return None
 
 
-def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield file and line, and content, of each JSON object, strictly.
+def read_objects(path: str) -> Iterator[Entry]:
+    """Yield each JSON object, strictly.
 
     The file holds one object a line (empty lines are allowed), a list of
     objects, or one object over several lines.
@@ -444,8 +461,7 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     lines = _numbered(_split(path), path)
     filled = (line for line in lines if line[2].strip())
     found = _objects(filled, path, is_whole=True)
-    for where, _, values in strictly(found):
-        yield where, values
+    yield from strictly(found)
 
 
 def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
@@ -486,7 +502,7 @@ def _entry(
     where: str, key: dict[str, Any], parse: Callable[[], dict[str, Any]]
 ) -> Entry | BadLine:
     try:
-        return where, key, parse()
+        return Entry(where, key, parse())
     except errors.UserError as error:
         return BadLine(key, str(error))
 

@@ -5,7 +5,7 @@ Source: the original's classifier_utils (processors).
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
@@ -221,10 +221,7 @@ def read_own(
 ) -> list[TextExample | text_files.BadLine]:
     wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
 
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[TextExample]:
-        texts = text_files.texts(values, wanted, where)
-        yield TextExample(values.get("id", text_files.Place(place)), *texts)
+    def parse(entry: text_files.Entry) -> list[TextExample]:
+        return [TextExample(entry.guid, *entry.texts(wanted))]
 
     return list(text_files.read_own(path, wanted, parse))

@@ -235,20 +235,18 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     """
     seen: set[str] = set()
 
-    def make(
-        where: str, key: dict[str, Any], entry: Mapping[str, Any]
-    ) -> Iterator[Question]:
-        if "data" in entry and 1 in key.values():
-            yield from parse(entry, path)
-            return
-        question = _own_question(where, key, entry)
+    def make(entry: text_files.Entry) -> list[Question]:
+        if "data" in entry.values and 1 in entry.key.values():
+            return parse(entry.values, path)
+        question = _own_question(entry)
         if question.id in seen:
             raise errors.UserError(
-                f"{where}: an earlier question has the id {question.id}, too. "
-                "Answers are kept by id, so each needs its own. Rename it."
+                f"{entry.where}: an earlier question has the id "
+                f"{question.id}, too. Answers are kept by id, so each needs "
+                "its own. Rename it."
             )
         seen.add(question.id)
-        yield question
+        return [question]
 
     questions = list(text_files.read_own(path, ["question", "context"], make))
     if not questions:
@@ -256,20 +254,18 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     return questions
 
 
-def _own_question(
-    where: str, key: dict[str, Any], entry: Mapping[str, Any]
-) -> Question:
-    context = _get(entry, "context", str, where)
+def _own_question(entry: text_files.Entry) -> Question:
+    values, where = entry.values, entry.where
+    context = _get(values, "context", str, where)
     if not context.strip():
         raise errors.UserError(
             f"{where}: the context is empty, so the question cannot be "
             "answered. Write the text, or remove the question."
         )
-    text = _get(entry, "question", str, where)
-    guid: Any = text_files.Place(key)
-    if "id" in entry:
-        guid = _get(entry, "id", (str, int), where)
-    return Question(guid, text, context, None)
+    text = _get(values, "question", str, where)
+    if "id" in values:
+        _get(values, "id", (str, int), where)
+    return Question(entry.guid, text, context, None)
 
 
 def parse(content: Any, path: str) -> list[Question]:
