@@ -6,7 +6,7 @@ Source: in the original, race_utils.RaceProcessor.
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.common import errors, files, strict_json
@@ -158,17 +158,12 @@ class Reader:
         article = entry.values
         name = str(article.get("id", os.path.basename(entry.where)))
         where = f"{entry.where} (id {name})"
-        text, questions, options = (
-            _checked(article, key, kind, where)
-            for key, kind in (
-                ("article", str),
-                ("questions", list),
-                ("options", list),
-            )
-        )
+        text = text_files.get(article, "article", str, where)
+        questions = text_files.get(article, "questions", list, where)
+        options = text_files.get(article, "options", list, where)
         answers = None
         if needs_answers or "answers" in article:
-            answers = _checked(article, "answers", list, where)
+            answers = text_files.get(article, "answers", list, where)
         _check_article(text, questions, options, answers, where)
         if not level and (found := re.match("|".join(LEVELS), name)):
             level = found[0]  # Of an id such as `high12.txt`.
@@ -204,19 +199,6 @@ class Reader:
                 f"{wrong}. Correct the file, or use `pad_options` to fill up "
                 "such questions with options that are never chosen."
             )
-
-
-def _checked(
-    article: Mapping[str, Any], key: str, kind: type, where: str
-) -> Any:
-    value = article.get(key)
-    if not isinstance(value, kind):
-        name = "text" if kind is str else "list"
-        raise errors.UserError(
-            f"{where} has no {name} {key!r}. An article of RACE has "
-            "'article', 'questions', 'options', 'answers' and 'id'."
-        )
-    return value
 
 
 def _check_article(

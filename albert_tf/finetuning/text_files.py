@@ -590,6 +590,39 @@ def decode(line: bytes, where: str) -> str:
         ) from None
 
 
+# What a value of JSON must be.
+_KINDS: dict[type | tuple[type, ...], str] = {
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    (str, int): "a text or a whole number",
+}
+
+
+def get(entry: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """Return a value of a JSON object, which must be there and of its kind."""
+    remedy = "Correct the file, or give one in the official layout."
+    if not isinstance(entry, dict):
+        raise errors.UserError(
+            f"{where}: {strict_json.shown(entry)} stands where an object with "
+            f"the key {key!r} must be. {remedy}"
+        )
+    if key not in entry:
+        raise errors.UserError(
+            f"{where}: the key {key!r} is missing; there are "
+            f"{', '.join(map(repr, entry)) or 'none'}. {remedy}"
+        )
+    value = entry[key]
+    is_no_number = kind is not bool and isinstance(value, bool)
+    if not isinstance(value, kind) or is_no_number:
+        raise errors.UserError(
+            f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
+            f"{_KINDS[kind]}. {remedy}"
+        )
+    return value
+
+
 def number(written: Any) -> float:
     """Return a number, which may be written as text; NaN if it is none.
 

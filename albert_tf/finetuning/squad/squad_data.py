@@ -13,7 +13,7 @@ original, squad_utils.read_squad_examples.
 import collections
 import dataclasses
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -256,15 +256,15 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
 
 def _own_question(entry: text_files.Entry) -> Question:
     values, where = entry.values, entry.where
-    context = _get(values, "context", str, where)
+    context = text_files.get(values, "context", str, where)
     if not context.strip():
         raise errors.UserError(
             f"{where}: the context is empty, so the question cannot be "
             "answered. Write the text, or remove the question."
         )
-    text = _get(values, "question", str, where)
+    text = text_files.get(values, "question", str, where)
     if "id" in values:
-        _get(values, "id", (str, int), where)
+        text_files.get(values, "id", (str, int), where)
     return Question(entry.guid, text, context, None)
 
 
@@ -282,14 +282,14 @@ def _paragraphs(
     content: Any, path: str
 ) -> Iterator[tuple[str, list[Any], str]]:
     for article_number, article in enumerate(
-        _get(content, "data", list, path), 1
+        text_files.get(content, "data", list, path), 1
     ):
         where = f"{path}, article {article_number}"
-        paragraphs = _get(article, "paragraphs", list, where)
+        paragraphs = text_files.get(article, "paragraphs", list, where)
         for number, paragraph in enumerate(paragraphs, 1):
             place = f"{where}, paragraph {number}"
-            entries = _get(paragraph, "qas", list, place)
-            context = _get(paragraph, "context", str, place)
+            entries = text_files.get(paragraph, "qas", list, place)
+            context = text_files.get(paragraph, "context", str, place)
             if not context.strip():
                 ids = [e.get("id") for e in entries if isinstance(e, dict)]
                 raise errors.UserError(
@@ -301,18 +301,18 @@ def _paragraphs(
 
 
 def _question(entry: Any, context: str, where: str) -> Question:
-    guid = _get(entry, "id", (str, int), where)
+    guid = text_files.get(entry, "id", (str, int), where)
     where = f"{where} (id {guid})"
-    text = _get(entry, "question", str, where)
+    text = text_files.get(entry, "question", str, where)
     is_impossible = False
     if "is_impossible" in entry:
-        is_impossible = _get(entry, "is_impossible", bool, where)
+        is_impossible = text_files.get(entry, "is_impossible", bool, where)
     if "answers" not in entry:
         return Question(guid, text, context, None, is_impossible)
     answers = []
-    for written in _get(entry, "answers", list, where):
-        given = _get(written, "text", str, where)
-        start = _get(written, "answer_start", int, where)
+    for written in text_files.get(entry, "answers", list, where):
+        given = text_files.get(written, "text", str, where)
+        start = text_files.get(written, "answer_start", int, where)
         start += len(given) - len(given.lstrip())
         answers.append(place_answer(context, given.strip(), start))
     if is_impossible and answers:
@@ -349,39 +349,6 @@ def place_answer(context: str, text: str, start: int) -> Answer:
         places.append(after)
     place = min(places, key=lambda p: abs(p - start), default=-1)
     return Answer(text, place, is_moved=place != start)
-
-
-def _get(
-    entry: Any, key: str, kind: type | tuple[type, ...], where: str
-) -> Any:
-    if not isinstance(entry, Mapping):
-        raise errors.UserError(
-            f"{where}: {strict_json.shown(entry)} stands where an object with "
-            f"the key {key!r} must be. Give a file in SQuAD's official layout."
-        )
-    if key not in entry:
-        raise errors.UserError(
-            f"{where}: the key {key!r} is missing; there are "
-            f"{', '.join(map(repr, entry)) or 'none'}. Give a file in SQuAD's "
-            "official layout."
-        )
-    value = entry[key]
-    is_no_number = kind is not bool and isinstance(value, bool)
-    if not isinstance(value, kind) or is_no_number:
-        raise errors.UserError(
-            f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
-            f"{_KINDS[kind]}. Correct the file."
-        )
-    return value
-
-
-_KINDS: dict[type | tuple[type, ...], str] = {
-    list: "a list",
-    str: "a text",
-    bool: "true or false",
-    int: "a whole number",
-    (str, int): "a text or a whole number",
-}
 
 
 def _check_ids(questions: list[Question], path: str) -> None:
