@@ -49,19 +49,21 @@ class StoredOutputs:
     def joined(
         self, framed: Iterable[Sequence[bytes]]
     ) -> Iterator[Sequence[bytes]]:
-        added = self._messages()
+        layout = layouts.with_padding(self.layout)
+        added = (
+            message
+            for part in self._parts()
+            for message in tfrecord.encode_batch(
+                layout,
+                {f"{distillation.PREFIX}{k}": v for k, v in part.items()},
+            )
+        )
         for batch in framed:
             # Two messages, one behind the other, are one with the features of
             # both (protobuf: "Last One Wins", embedded messages are merged).
             yield tfrecord.frame_batch(
                 [tfrecord.unframed(record) + next(added) for record in batch]
             )
-
-    def _messages(self) -> Iterator[bytes]:
-        layout = layouts.with_padding(self.layout)
-        for part in self._parts():
-            named = {f"{distillation.PREFIX}{k}": v for k, v in part.items()}
-            yield from tfrecord.encode_batch(layout, named)
 
 
 def _layout(outputs: base.Outputs) -> layouts.Layout:

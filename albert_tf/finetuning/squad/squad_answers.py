@@ -109,17 +109,11 @@ def _distinct(
         if text or white_space:
             found.setdefault(text, (scores[0], scores[1]))
     totals = [start + end for start, end in found.values()]
+    odds = [math.exp(total - max(totals)) for total in totals]
     return [
-        Candidate(text, probability, *scores)
-        for (text, scores), probability in zip(
-            found.items(), _softmax(totals), strict=True
-        )
+        Candidate(text, one / sum(odds), *scores)
+        for (text, scores), one in zip(found.items(), odds, strict=True)
     ]
-
-
-def _softmax(scores: Sequence[float]) -> list[float]:
-    powers = [math.exp(score - max(scores)) for score in scores]
-    return [power / sum(powers) for power in powers]
 
 
 def rank(

@@ -236,14 +236,23 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     seen: set[str] = set()
 
     def make(entry: text_files.Entry) -> list[Question]:
-        if "data" in entry.values and 1 in entry.key.values():
-            return parse(entry.values, path)
-        question = _own_question(entry)
+        values, where = entry.values, entry.where
+        if "data" in values and 1 in entry.key.values():
+            return parse(values, path)
+        context = text_files.get(values, "context", str, where)
+        if not context.strip():
+            raise errors.UserError(
+                f"{where}: the context is empty, so the question cannot be "
+                "answered. Write the text, or remove the question."
+            )
+        text = text_files.get(values, "question", str, where)
+        if "id" in values:
+            text_files.get(values, "id", (str, int), where)
+        question = Question(entry.guid, text, context, None)
         if question.id in seen:
             raise errors.UserError(
-                f"{entry.where}: an earlier question has the id "
-                f"{question.id}, too. Answers are kept by id, so each needs "
-                "its own. Rename it."
+                f"{where}: an earlier question has the id {question.id}, too. "
+                "Answers are kept by id, so each needs its own. Rename it."
             )
         seen.add(question.id)
         return [question]
@@ -252,20 +261,6 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     if not questions:
         raise _no_questions(path)
     return questions
-
-
-def _own_question(entry: text_files.Entry) -> Question:
-    values, where = entry.values, entry.where
-    context = text_files.get(values, "context", str, where)
-    if not context.strip():
-        raise errors.UserError(
-            f"{where}: the context is empty, so the question cannot be "
-            "answered. Write the text, or remove the question."
-        )
-    text = text_files.get(values, "question", str, where)
-    if "id" in values:
-        text_files.get(values, "id", (str, int), where)
-    return Question(entry.guid, text, context, None)
 
 
 def parse(content: Any, path: str) -> list[Question]:

@@ -135,8 +135,9 @@ def make_windows(
     cannot align (Korean, for one). Here every question has its windows; the
     only paragraph without one has no pieces, as one of control characters.
     """
-    options.check_length(max_seq_length)
-    queries = _encode_queries(questions, tokenizer)
+    ids, sizes = tokenizer.encode_flat([q.text for q in questions])
+    edges = [0, *np.cumsum(sizes).tolist()]
+    queries = [ids[begin:end] for begin, end in itertools.pairwise(edges)]
     longest = options.max_query_length
     cut = [row for row, ids in enumerate(queries) if len(ids) > longest]
     queries = [ids[:longest] for ids in queries]
@@ -161,15 +162,6 @@ def make_windows(
         ]
     question_rows, begins, lengths = np.array(rows, np.int32).reshape(-1, 3).T
     return Windows(paragraphs, queries, question_rows, begins, lengths, cut)
-
-
-def _encode_queries(
-    questions: Sequence[squad_data.Question],
-    tokenizer: tokenization.AnyTokenizer,
-) -> list[np.ndarray]:
-    ids, lengths = tokenizer.encode_flat([q.text for q in questions])
-    edges = [0, *np.cumsum(lengths).tolist()]
-    return [ids[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
 def find_answers(
