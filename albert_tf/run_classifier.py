@@ -144,6 +144,7 @@ def _with_labels(
 ) -> ClassifierOptions:
     """Return the options with what was left out: labels, share, name."""
     table, shared = settings.table, settings.finetuning
+    started = run_folder.first(shared.output_dir)
     labels: Sequence[str] = table.names
     if not labels and not table.is_number:
         labels = _NAMES.choose(
@@ -154,12 +155,12 @@ def _with_labels(
         table = dataclasses.replace(table, labels=tables.SEPARATOR.join(labels))
     table = dataclasses.replace(table, best_score=table.key_metric)
     if table.dev_share is None:
-        started = run_folder.first(shared.output_dir)
         share = 0.0 if settings.dev_file else tables.DEV_SHARE
         if started:
             share = run_folder.read(started).options.get("dev_share", share)
         table = dataclasses.replace(table, dev_share=share)
-    _check_held_out(settings, table)
+    if started and table.dev_share:
+        _check_held_out(settings.train_file, started)
     if table.needs_scale and table.label_mean is None:
         table = _with_scale(settings, table, tokenizer)
     return dataclasses.replace(settings, table=table, task_name=tables.NAME)
@@ -190,12 +191,9 @@ def _with_scale(
     return task.scaled(settings.train_file)
 
 
-def _check_held_out(
-    settings: ClassifierOptions, table: tables.TableOptions
-) -> None:
-    path = settings.train_file
-    started = run_folder.first(settings.finetuning.output_dir)
-    if not (path and files.exists(path) and started and table.dev_share):
+def _check_held_out(path: str | None, started: str) -> None:
+    """Refuse a training file that is not the one of an earlier start."""
+    if not (path and files.exists(path)):
         return
     if not files.exists(saved_outputs.path(started, tables.HELD_OUT)):
         return
