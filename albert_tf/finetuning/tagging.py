@@ -93,9 +93,7 @@ def lay_out(
         pieces ["▁(", "obam", "a"], first = [0, 1], goes_on = [False, False]
     """
     ids, starts, ends = tokenizer.encode_with_offsets(example.text)
-    first, goes_on = tag_spans.find_pieces(
-        example.text, example.words, starts, ends
-    )
+    first, goes_on = tag_spans.find_pieces(example.words, starts, ends)
     windows = overlaps.split(
         len(ids),
         max_seq_length - overlaps.NUM_SPECIAL,

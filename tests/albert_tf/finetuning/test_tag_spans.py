@@ -38,7 +38,7 @@ def test_words_go_on_in_a_piece_that_reaches_into_them(end):
     """Of the second word nothing is left, unless the piece has some of it."""
     words = (0, 1), (1, 2)
     first, goes_on = tag_spans.find_pieces(
-        "ab", words, np.array([0]), np.array([end])
+        words, np.array([0]), np.array([end])
     )
     assert first.tolist() == [0, -1]
     assert goes_on.tolist() == [False, end == 2]
@@ -68,7 +68,7 @@ def test_from_pieces_to_words_to_spans(labels, tags, expected, last):
     text, words = "ab cd efg", ((0, 2), (3, 5), (6, 7), (7, 8), (8, 9))
     starts = np.array([0, 1, 2, 4, 5, 6, 8])  # a b _c d _ ef g
     ends = np.array([1, 2, 4, 5, 6, 8, 9])
-    first, goes_on = tag_spans.find_pieces(text, words, starts, ends)
+    first, goes_on = tag_spans.find_pieces(words, starts, ends)
     assert first.tolist() == [0, 2, 5, -1, 6]
     assert goes_on.tolist() == [False, False, False, True, False]
     odds = np.zeros([7, 3])
