@@ -162,27 +162,25 @@ def rank(
         )
 
 
-def _sees_best(windows: squad_features.Windows) -> tuple[np.ndarray, ...]:
-    """Return which pieces each window sees best, all windows in a row.
-
-    Returns:
-        bool [all pieces of all windows], and where each window begins in it.
-    """
-    parts: list[np.ndarray] = []
+def _sees_best(windows: squad_features.Windows) -> np.ndarray:
+    """Return which pieces each window sees best, bool [windows, longest]."""
+    found = np.zeros([len(windows), windows.length.max(initial=0)], bool)
     for span in windows.spans:
         begins = windows.begin[span].tolist()
         lengths = windows.length[span].tolist()
         pairs = tuple(zip(begins, lengths, strict=True))
-        parts += overlaps.max_context(pairs)
-    flat = np.concatenate(parts) if parts else np.zeros(0, bool)
-    return flat, np.cumsum(windows.length) - windows.length
+        for row, best in zip(
+            found[span], overlaps.max_context(pairs), strict=True
+        ):
+            row[: len(best)] = best
+    return found
 
 
 def _find(
     windows: squad_features.Windows,
     outputs: Mapping[str, np.ndarray],
     options: AnswerOptions,
-    sees_best: tuple[np.ndarray, ...],
+    sees_best: np.ndarray,
     block: slice,
 ) -> np.ndarray:
     """Return the valid spans of some windows, best starts first.
@@ -199,8 +197,7 @@ def _find(
         max_answer_length=options.max_answer_length,
     )
     window = row + block.start
-    flat, origin = sees_best
-    is_best = flat[origin[window] + span[0]]
+    is_best = sees_best[window, span[0]]
     begin = windows.begin[window]
     columns = window, span[0] + begin, span[1] + begin, *span[2:]
     return np.stack(columns)[:, is_best]
