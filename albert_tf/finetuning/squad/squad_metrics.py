@@ -215,8 +215,7 @@ def _averages_by_kind(
 ) -> dict[str, float]:
     results = _averages(scores, scores["exact"])
     for prefix, wanted in (("HasAns", True), ("NoAns", False)):
-        ids = [id_ for id_, has in has_answer.items() if has is wanted]
-        ids = [id_ for id_ in ids if id_ in scores["exact"]]
+        ids = [id_ for id_ in scores["exact"] if has_answer[id_] is wanted]
         if ids:
             part = _averages(scores, ids)
             results |= {f"{prefix}_{k}": v for k, v in part.items()}
