@@ -21,8 +21,8 @@ from albert_tf.finetuning import (
     retrieval,
     text_files,
 )
-from albert_tf.finetuning.embedding_data import TextGroup
 from albert_tf.finetuning.glue import glue_metrics
+from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
 
@@ -104,8 +104,8 @@ class EmbeddingTask(packing.PackedTask):
             return self.options.train_examples
         return self._dev_examples
 
-    def read(self, path: str, split: str) -> list[TextGroup]:
-        items: Sequence[TextGroup | text_files.BadLine]
+    def read(self, path: str, split: str) -> list[TextExample]:
+        items: Sequence[TextExample | text_files.BadLine]
         if self._kind(split) == embedding_data.RETRIEVAL:
             items = retrieval.read(path)
         else:
@@ -115,16 +115,18 @@ class EmbeddingTask(packing.PackedTask):
         text_files.require_some(found, path)
         if split == base.TRAIN:
             self._check_training(path, found)
-        elif split == base.DEV and len({e.score for e in found} - {None}) == 1:
+        elif split == base.DEV and len({e.label for e in found} - {None}) == 1:
             logging.warning(
                 "%s: every score is %g, so no correlation with them is "
                 "defined; it is given as 0.",
                 path,
-                found[0].score,
+                found[0].label,
             )
         return found
 
-    def _check_training(self, path: str, examples: Sequence[TextGroup]) -> None:
+    def _check_training(
+        self, path: str, examples: Sequence[TextExample]
+    ) -> None:
         most = self.options.max_score
         is_alone = len({example.texts for example in examples}) == 1
         if is_alone and self.options.train_examples == embedding_data.PAIRS:
@@ -133,15 +135,15 @@ class EmbeddingTask(packing.PackedTask):
                 "Give a file with more."
             )
         for number, example in enumerate(examples, 1):
-            if example.score is not None and abs(example.score) > most:
+            if example.label is not None and abs(example.label) > most:
                 raise errors.UserError(
                     f"`max_score={most}` allows scores from {-most:g} to "
                     f"{most:g}; that of example {number} in {path} is "
-                    f"{example.score:g}. Give the score of texts that mean the "
+                    f"{example.label:g}. Give the score of texts that mean the "
                     "same."
                 )
 
-    def read_own(self, path: str) -> list[TextGroup | text_files.BadLine]:
+    def read_own(self, path: str) -> list[TextExample | text_files.BadLine]:
         return embedding_data.read(path, embedding_data.TEXTS)
 
     def layout(self, split: str) -> layouts.Layout:
@@ -155,16 +157,16 @@ class EmbeddingTask(packing.PackedTask):
         )
 
     def pieces(
-        self, examples: Sequence[TextGroup]
-    ) -> list[tuple[TextGroup, Sequence[int], Sequence[int]]]:
+        self, examples: Sequence[TextExample]
+    ) -> list[tuple[TextExample, Sequence[int], Sequence[int]]]:
         texts = [(group, text) for group in examples for text in group.texts]
         found = self.tokenizer.encode_batch([text for _, text in texts])
         pairs = zip(texts, found, strict=True)
         return [(group, ids, ()) for (group, _), ids in pairs]
 
-    def label_ids(self, examples: Sequence[TextGroup]) -> np.ndarray:
+    def label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
         """Return scores divided by `max_score`; 0 where there is none."""
-        scores = np.array([one.score or 0.0 for one in examples], np.float32)
+        scores = np.array([one.label or 0.0 for one in examples], np.float32)
         return scores / np.float32(self.options.max_score)
 
     @property
@@ -173,7 +175,7 @@ class EmbeddingTask(packing.PackedTask):
         return max(map(embedding_data.num_texts, kinds))
 
     def score(
-        self, outputs: base.Outputs, examples: Sequence[TextGroup]
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
         """Return metrics of the cosines, or of the ranks.
 
@@ -190,7 +192,7 @@ class EmbeddingTask(packing.PackedTask):
             return retrieval.score(flat, _entries(examples))
         cosines = _cosines(vectors)
         if self._dev_examples == embedding_data.SCORED:
-            expected = np.array([example.score for example in examples])
+            expected = np.array([example.label for example in examples])
             names = "spearmanr", "pearson"
             return glue_metrics.score(names, cosines[:, 0], expected)
         places = ranks(vectors, [example.texts for example in examples])
@@ -202,7 +204,7 @@ class EmbeddingTask(packing.PackedTask):
         return scores
 
     def answers(
-        self, outputs: base.Outputs, examples: Sequence[TextGroup]
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> Iterator[dict[str, Any]]:
         """Yield the `embedding` of a text, or the cosine as `prediction`.
 
@@ -227,7 +229,7 @@ class EmbeddingTask(packing.PackedTask):
         return {"embedding": joined}
 
 
-def _entries(examples: Sequence[TextGroup]) -> list[retrieval.Entry]:
+def _entries(examples: Sequence[TextExample]) -> list[retrieval.Entry]:
     """Return the examples if they are those of RETRIEVAL, else none."""
     return [one for one in examples if isinstance(one, retrieval.Entry)]
 

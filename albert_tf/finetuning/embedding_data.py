@@ -1,11 +1,11 @@
 """Files of texts that belong together, for vectors of texts."""
 
-import dataclasses
 import math
 from typing import Any
 
 from albert_tf.common import errors
 from albert_tf.finetuning import text_files
+from albert_tf.finetuning.glue.glue_data import TextExample
 
 SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
 KINDS = (SCORED, PAIRS, TRIPLETS)
@@ -20,38 +20,23 @@ _TEXTS = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class TextGroup:
-    """One text alone, or two or three that are compared.
-
-    Attributes:
-        texts: A text and what is compared with it: of a pair the other one;
-            of a triplet one that is closer and one that is farther.
-        score: How much a pair has in common; None where it is not known.
-    """
-
-    guid: Any  # See `text_files.key_of`.
-    texts: tuple[str, ...]
-    score: float | None = None
-
-
 def num_texts(kind: str) -> int:
     return len(_TEXTS[kind])
 
 
 def read(
     path: str, kind: str, *, has_scores: bool = True
-) -> list[TextGroup | text_files.BadLine]:
+) -> list[TextExample | text_files.BadLine]:
     """Read a table or JSON objects, see `text_files.own_entries`."""
     texts = _TEXTS[kind]
     inputs = [*texts, *["score"] * (kind == SCORED and has_scores)]
 
-    def parse(entry: text_files.Entry) -> list[TextGroup]:
+    def parse(entry: text_files.Entry) -> list[TextExample]:
         entry.require(inputs)
         score = None
         if "score" in inputs:
             score = _number(entry.values["score"], entry.where)
-        return [TextGroup(entry.guid, entry.texts(texts), score)]
+        return [TextExample(entry.guid, entry.texts(texts), score)]
 
     return list(text_files.read_own(path, inputs, parse))
 

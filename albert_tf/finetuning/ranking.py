@@ -54,7 +54,7 @@ class RankingTask(regression.RegressionTask):
         return examples
 
     def _key(self, example: TextExample) -> tuple[str, ...]:
-        return (example.text_a,)
+        return example.texts[:1]
 
     def _pairs(
         self, examples: Sequence[TextExample], path: str
@@ -122,7 +122,7 @@ def _queries(examples: Sequence[TextExample]) -> list[list[int]]:
     """Return the numbers of the examples of each query."""
     found: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
-        found.setdefault(example.text_a, []).append(number)
+        found.setdefault(example.texts[0], []).append(number)
     return list(found.values())
 
 

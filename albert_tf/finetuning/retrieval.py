@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import errors
-from albert_tf.finetuning import embedding_data, text_files
+from albert_tf.finetuning import text_files
+from albert_tf.finetuning.glue.glue_data import TextExample
 
 RECALLS = (1, 10)
 # Queries that are compared together, and answers of each.
@@ -20,7 +21,7 @@ _MOST_ANSWERS = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry(embedding_data.TextGroup):
+class Entry(TextExample):
     """A text that is searched, or a query.
 
     Attributes:

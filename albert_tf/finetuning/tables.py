@@ -406,7 +406,7 @@ class TableTask(glue.TextTask):
         text_files.require_some(rows, path)
         labels = self._labels(rows) if is_known else [None] * len(rows)
         examples = [
-            TextExample(row.guid, *row.texts, label=label)
+            TextExample(row.guid, row.texts, label)
             for row, label in zip(rows, labels, strict=True)
         ]
         share = self.options.dev_share
@@ -454,7 +454,7 @@ class TableTask(glue.TextTask):
 
     def _key(self, example: TextExample) -> tuple[str, ...]:
         """Return what examples have in common that stay together."""
-        return example.text_a, example.text_b
+        return example.texts
 
     def _labels(self, rows: Sequence[_Row]) -> Sequence[Any]:
         return [numbers[0] for numbers in self._numbers(rows)]
@@ -533,9 +533,8 @@ def _own(
     path: str, options: TableOptions, wanted: Sequence[str], *, header: bool
 ) -> _Read:
     def parse(entry: text_files.Entry) -> list[TextExample]:
-        texts = _texts(entry, wanted)
         guid = entry.values.get(options.id_column or "id", entry.guid)
-        return [TextExample(guid, *texts)]
+        return [TextExample(guid, _texts(entry, wanted))]
 
     # New texts are read by commands that have no `--noheader`.
     is_named = None if header else False

@@ -110,10 +110,7 @@ class SavedTexts:
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         """Return the vectors of texts, or logits less a constant, in order."""
         count = len(self._texts)
-        if self._output == _CLASSES:
-            texts = [(e.text_a, e.text_b)[:count] for e in examples]
-        else:
-            texts = [example.texts[:count] for example in examples]
+        texts = [example.texts[:count] for example in examples]
         lengths = [sum(map(len, some)) for some in texts]
         order = np.argsort(lengths, kind="stable")
         found = np.zeros([len(texts), self.width], np.float32)

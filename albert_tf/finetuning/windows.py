@@ -60,7 +60,7 @@ def divide(
     """Return the pieces of each window of each text; one window at least."""
     limit = task.max_seq_length - overlaps.NUM_SPECIAL
     stride = task.options.long.stride(task.max_seq_length)
-    texts = [example.text_a for example in examples]
+    texts = [example.texts[0] for example in examples]
     return [
         [
             ids[begin : begin + length]

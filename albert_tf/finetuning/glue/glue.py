@@ -57,8 +57,9 @@ class TextTask(packing.PackedTask):
     def pieces(
         self, examples: Sequence[glue_data.TextExample]
     ) -> list[tuple[glue_data.TextExample, Sequence[int], Sequence[int]]]:
-        first = self.tokenizer.encode_batch([e.text_a for e in examples])
-        second = self.tokenizer.encode_batch([e.text_b for e in examples])
+        others = ["".join(example.texts[1:]) for example in examples]
+        first = self.tokenizer.encode_batch([e.texts[0] for e in examples])
+        second = self.tokenizer.encode_batch(others)
         return list(zip(examples, first, second, strict=True))
 
     def label_ids(

@@ -20,17 +20,17 @@ _LABEL_COLUMNS = ("label", "quality")
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """One or two texts with a label.
+    """One text, or two or three that belong together, with a label.
 
     Attributes:
-        text_b: Second text; empty if there is only one.
+        texts: Of a pair both. Of a triplet a text, one that is closer and one
+            that is farther.
         label: Index of the right label, or the right number; of tables with
             several labels their indices; None where it is not known.
     """
 
     guid: Any  # See `text_files.key_of`.
-    text_a: str
-    text_b: str = ""
+    texts: tuple[str, ...]
     label: Any = None
 
 
@@ -183,8 +183,8 @@ def _parse(
         guid = fields[columns.id_column]
     else:
         label = _parse_label(spec, fields[columns.label].strip(), where)
-    text_b = "" if columns.text_b is None else fields[columns.text_b]
-    return TextExample(guid, fields[columns.text_a], text_b, label)
+    second = [] if columns.text_b is None else [fields[columns.text_b]]
+    return TextExample(guid, (fields[columns.text_a], *second), label)
 
 
 def _parse_label(spec: glue_tasks.TaskSpec, written: str, where: str) -> float:
@@ -222,6 +222,6 @@ def read_own(
     wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
 
     def parse(entry: text_files.Entry) -> list[TextExample]:
-        return [TextExample(entry.guid, *entry.texts(wanted))]
+        return [TextExample(entry.guid, entry.texts(wanted))]
 
     return list(text_files.read_own(path, wanted, parse))

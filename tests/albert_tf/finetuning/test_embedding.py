@@ -8,10 +8,10 @@ from albert_tf.common import errors
 from albert_tf.finetuning import (
     base,
     embedding,
-    embedding_data,
     packing,
     text_files,
 )
+from albert_tf.finetuning.glue import glue_data
 
 TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]
 
@@ -24,7 +24,7 @@ def make(tokenizer, length=8, **options):
 
 def group(*texts, score=None):
     place = text_files.Place({"text": texts[0]})  # As without an id.
-    return embedding_data.TextGroup(place, texts, score)
+    return glue_data.TextExample(place, texts, score)
 
 
 def records(task, examples, split):
@@ -99,7 +99,7 @@ def test_cosines_are_compared_with_scores(tiny_tokenizer):
     vectors = unit(*np.random.default_rng(0).normal(size=[9, 2, 4]))
     examples = [group("a", "b", score=n % 4) for n in range(9)]
     cosines = np.einsum("nd,nd->n", vectors[:, 0], vectors[:, 1])
-    expected = [example.score for example in examples]
+    expected = [example.label for example in examples]
     assert task.key_metric == "spearmanr"
     assert task.score({"embedding": vectors}, examples) == pytest.approx(
         {

@@ -13,7 +13,7 @@ def read(path, kind, content, **how):
     items = embedding_data.read(str(path), kind, **how)
     assert all(item.guid == "x" for item in text_files.strictly(items))
     assert len(items[0].texts) == embedding_data.num_texts(kind)
-    return [(item.texts, item.score) for item in items]
+    return [(item.texts, item.label) for item in items]
 
 
 ROWS = {

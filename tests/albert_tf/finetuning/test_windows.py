@@ -9,7 +9,7 @@ from albert_tf.finetuning.glue.glue_data import TextExample
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 
 EMPTY, SHORT, FULL, LONG = (
-    TextExample(n, "x" * n, label=n % 2) for n in (0, 3, 6, 11)
+    TextExample(n, ("x" * n,), n % 2) for n in (0, 3, 6, 11)
 )
 EXAMPLES = [EMPTY, SHORT, FULL, LONG]
 

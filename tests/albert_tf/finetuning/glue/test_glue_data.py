@@ -80,7 +80,9 @@ def header(name, split):
 )
 def test_row_of_each_layout(tmp_path, name, split, content, example):
     found = read(name, tmp_path, content, split)
-    assert found == [glue_data.TextExample(*example)]
+    guid, first, second, label = example
+    texts = (first, second) if second else (first,)
+    assert found == [glue_data.TextExample(guid, texts, label)]
 
 
 @pytest.mark.parametrize(
@@ -113,9 +115,9 @@ def test_columns_are_found_by_their_names(
 ):
     content = f"{header}\n{row}\n".replace(" ", "\t")
     (found,) = read(name, tmp_path, content, split)
-    second = "" if name == "sst-2" else "B"
+    texts = ("A",) if name == "sst-2" else ("A", "B")
     guid = "7" if example is None else f"{split}-2"
-    assert found == glue_data.TextExample(guid, "A", second, example)
+    assert found == glue_data.TextExample(guid, texts, example)
 
 
 def own_spec():
@@ -149,7 +151,7 @@ def test_files_of_an_own_task_name_the_same_columns(
     (tmp_path / "r/train.tsv").write_text(train)
     if message is None:
         (example,) = glue_data.read(own_spec(), "r", str(path), "test")
-        assert (example.guid, example.text_a) == ("r0", "B.")
+        assert (example.guid, example.texts) == ("r0", ("B.",))
         return
     with pytest.raises(errors.UserError, match=f"text_a, but have {message}"):
         list(glue_data.read(own_spec(), "r", str(path), "test"))
@@ -286,8 +288,8 @@ def test_real_files_are_read_completely(real_dir):
             found.add((name, split))
             with open(path, encoding="utf-8", newline="\n") as stream:
                 assert len(examples) == len(stream.readlines()) - header
-            assert all(e.text_a for e in examples)
-            assert all(bool(e.text_b) == task.has_pairs for e in examples)
+            assert all(all(e.texts) for e in examples)
+            assert {len(e.texts) for e in examples} == {1 + task.has_pairs}
             labels = {e.label for e in examples}
             if split in task.test_splits:
                 assert labels == {None}
@@ -303,7 +305,7 @@ def test_own_texts(tmp_path):
     path = tmp_path / "own.tsv"
     path.write_text("text_pair\tid\ttext\nIt is wet.\ta\tIt rains.\n")
     (read,) = small_tasks.make("rte").read_own(str(path))
-    assert read == glue_data.TextExample("a", "It rains.", "It is wet.")
+    assert read == glue_data.TextExample("a", ("It rains.", "It is wet."))
 
 
 @pytest.mark.parametrize("name", ["cola", "sts-b"])
