@@ -27,8 +27,6 @@ from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
 
 NAME = "embedding"
-# Texts that are ranked together.
-_BATCH = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -196,9 +194,7 @@ class EmbeddingTask(packing.PackedTask):
             names = "spearmanr", "pearson"
             return glue_metrics.score(names, cosines[:, 0], expected)
         places = ranks(vectors, [example.texts for example in examples])
-        scores = {"mrr": float((1 / places).mean())}
-        for most in retrieval.RECALLS:
-            scores[f"recall_at_{most}"] = float((places <= most).mean())
+        scores = retrieval.of_ranks(list(places[:, None]))
         if self._dev_examples == embedding_data.TRIPLETS:
             scores["accuracy"] = float((cosines[:, 0] > cosines[:, 1]).mean())
         return scores
@@ -256,13 +252,10 @@ def ranks(vectors: np.ndarray, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
             if text not in numbers:
                 numbers[text] = len(numbers)
                 candidates.append(vector)
-    table = np.stack(candidates).T
     found = []
-    for start in range(0, len(vectors), _BATCH):
-        cosines = vectors[start : start + _BATCH, 0] @ table
-        some = texts[start : start + _BATCH]
-        for row, (text, right, *_) in zip(cosines, some, strict=True):
-            if text in numbers and text != right:
-                row[numbers[text]] = -np.inf
-            found.append(retrieval.places(row, [numbers[right]])[0])
+    rows = retrieval.cosines(vectors[:, 0], np.stack(candidates))
+    for row, (text, right, *_) in zip(rows, texts, strict=True):
+        if text in numbers and text != right:
+            row[numbers[text]] = -np.inf
+        found.append(retrieval.places(row, [numbers[right]])[0])
     return np.array(found)

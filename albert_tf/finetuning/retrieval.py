@@ -99,16 +99,21 @@ def score(vectors: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
         vectors: float [entries, width], of length 1.
     """
     numbers = {guid: n for n, guid in enumerate(_ids(entries))}
-    reciprocals, recalls = [], []
-    for entry, row in _cosines(vectors, entries):
-        ranks = places(row, [numbers[id_] for id_ in entry.relevant])
-        reciprocals.append(1 / ranks.min())
-        recalls.append([(ranks <= most).mean() for most in RECALLS])
-    shares = np.mean(recalls, 0)
-    return {"mrr": float(np.mean(reciprocals))} | {
-        f"recall_at_{most}": float(share)
-        for most, share in zip(RECALLS, shares, strict=True)
-    }
+    return of_ranks(
+        [
+            places(row, [numbers[id_] for id_ in entry.relevant])
+            for entry, row in _cosines(vectors, entries)
+        ]
+    )
+
+
+def of_ranks(ranks: Sequence[np.ndarray]) -> dict[str, float]:
+    """Return the scores for the ranks of each query's relevant texts."""
+    scores = {"mrr": float(np.mean([1 / some.min() for some in ranks]))}
+    for most in RECALLS:
+        shares = [(some <= most).mean() for some in ranks]
+        scores[f"recall_at_{most}"] = float(np.mean(shares))
+    return scores
 
 
 def places(row: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
@@ -135,8 +140,12 @@ def _cosines(
     vectors: np.ndarray, entries: Sequence[Entry]
 ) -> Iterator[tuple[Entry, np.ndarray]]:
     is_query = np.array([bool(entry.relevant) for entry in entries])
-    texts, queries = vectors[~is_query].T, vectors[is_query]
     asked = [entry for entry in entries if entry.relevant]
-    for start in range(0, len(asked), _BATCH):
-        rows = queries[start : start + _BATCH] @ texts
-        yield from zip(asked[start : start + _BATCH], rows, strict=True)
+    rows = cosines(vectors[is_query], vectors[~is_query])
+    yield from zip(asked, rows, strict=True)
+
+
+def cosines(queries: np.ndarray, texts: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield for each query its cosines with all texts."""
+    for start in range(0, len(queries), _BATCH):
+        yield from queries[start : start + _BATCH] @ texts.T

@@ -9,6 +9,7 @@ from albert_tf.finetuning import (
     base,
     embedding,
     packing,
+    retrieval,
     text_files,
 )
 from albert_tf.finetuning.glue import glue_data
@@ -116,7 +117,7 @@ def test_cosines_are_compared_with_scores(tiny_tokenizer):
 
 def test_ranks_count_each_text_once_and_share_ties(monkeypatch):
     """Of three second texts, two are the same and two have one vector."""
-    monkeypatch.setattr(embedding, "_BATCH", 2)
+    monkeypatch.setattr(retrieval, "_BATCH", 2)
     x, y = [1.0, 0.0], [0.0, 1.0]
     vectors = unit([x, x], [y, x], [y, y], [x, x])
     texts = [("1", "a"), ("2", "a"), ("3", "b"), ("4", "c")]
