@@ -16,10 +16,11 @@ _BATCH = 256  # Examples that are featurized together.
 # A remark about examples.
 EMPTY = "examples have an empty text, or one that cleaning empties."
 
-Pair = tuple[Sequence[int], Sequence[int]]
+Pieces = Sequence[int] | np.ndarray
+Pair = tuple[Pieces, Pieces]
 
 
-def max_pieces(second: Sequence[int], max_seq_length: int) -> int:
+def max_pieces(second: Pieces, max_seq_length: int) -> int:
     """Return how many pieces fit together with `[CLS]` and `[SEP]`."""
     return max_seq_length - (3 if len(second) else 2)
 
