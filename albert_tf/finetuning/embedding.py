@@ -92,6 +92,8 @@ class EmbeddingTask(packing.PackedTask):
         self._dev_examples = options.dev_examples or options.train_examples
         is_scored = self._dev_examples == embedding_data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
+        kinds = options.train_examples, self._dev_examples
+        self.sequences_at_once = max(map(embedding_data.num_texts, kinds))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -166,11 +168,6 @@ class EmbeddingTask(packing.PackedTask):
         """Return scores divided by `max_score`; 0 where there is none."""
         scores = np.array([one.label or 0.0 for one in examples], np.float32)
         return scores / np.float32(self.options.max_score)
-
-    @property
-    def sequences_at_once(self) -> int:
-        kinds = self.options.train_examples, self._dev_examples
-        return max(map(embedding_data.num_texts, kinds))
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]

@@ -83,6 +83,7 @@ class RaceTask(base.Task):
     ):
         super().__init__(tokenizer, max_seq_length)
         self.options = options
+        self.sequences_at_once = options.num_options
         if not 0 < options.max_qa_length <= max_seq_length - 4:
             raise errors.UserError(
                 f"`max_qa_length={options.max_qa_length}` leaves no tokens for "
@@ -217,10 +218,6 @@ class RaceTask(base.Task):
         for example in examples:
             choices = self.tokenizer.encode_batch(self.choices(example))
             yield ids[example.article], choices
-
-    @property
-    def sequences_at_once(self) -> int:
-        return self.options.num_options
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]

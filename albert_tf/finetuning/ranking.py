@@ -29,6 +29,10 @@ class RankingTask(regression.RegressionTask):
     metrics: Sequence[str] = ("ndcg", "mrr")
     apart = "queries"
 
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.sequences_at_once = 2 if self.is_pairwise else 1
+
     @property
     def is_pairwise(self) -> bool:
         return self.options.ranking_loss != tables.POINTWISE
@@ -38,10 +42,6 @@ class RankingTask(regression.RegressionTask):
         one = self.options
         pairs = [one.ranking_loss, one.pairs_per_text]
         return {**super().settings, "pairs": pairs}
-
-    @property
-    def sequences_at_once(self) -> int:
-        return 2 if self.is_pairwise else 1
 
     def read(self, path: str, split: str) -> list[Any]:
         """Read a file strictly; pairwise, TRAIN has pairs of texts."""

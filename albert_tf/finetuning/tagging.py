@@ -10,7 +10,7 @@ Source: Devlin et al., arXiv 1810.04805, section 5.3.
 import collections
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,6 +129,7 @@ class TaggingTask(base.Task):
             )
         self.options = options
         self.labels = options.labels
+        self.output_widths = {"logits": max_seq_length}
 
     @property
     def has_entities(self) -> bool:
@@ -202,11 +203,6 @@ class TaggingTask(base.Task):
             "is_real_example": np.ones(len(rows), np.int64),
         }
         yield {f.name: values[f.name] for f in self.layout(split)}
-
-    @property
-    def output_widths(self) -> Mapping[str, int]:
-        """The logits have a row for each token."""
-        return {"logits": self.max_seq_length}
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]

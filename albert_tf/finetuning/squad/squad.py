@@ -102,6 +102,15 @@ class SquadTask(base.Task):
         super().__init__(tokenizer, max_seq_length)
         options.windows.check_length(max_seq_length)
         self.options = options
+        self.has_null = options.squad_version == "2.0"
+        # Those of 2.0 are there where the right starts are known.
+        kind = "log_probs" if self.has_null else "logits"
+        names = f"start_{kind}", f"end_{kind}"
+        self.output_widths = dict.fromkeys(names, max_seq_length)
+        # Enough for the best starts and ends, so that all batches have outputs
+        # of the same shapes.
+        tops = options.start_n_top, options.end_n_top
+        self.shortest = max(lengths.SHORTEST, *tops)
         self._known_threshold = options.null_score_diff_threshold
 
     @property
@@ -132,10 +141,6 @@ class SquadTask(base.Task):
         if self.options.null_score_diff_threshold is None:
             known = self._known_threshold
             self._known_threshold = scores.get(_THRESHOLD, known)
-
-    @property
-    def has_null(self) -> bool:
-        return self.options.squad_version == "2.0"
 
     def read(self, path: str, split: str) -> list[squad_data.Question]:
         """Read all questions of a file; say what was repaired or left out.
@@ -200,25 +205,6 @@ class SquadTask(base.Task):
         return squad_features.make_windows(
             examples, self.tokenizer, self.options.windows, self.max_seq_length
         )
-
-    @property
-    def shortest(self) -> int:
-        """Tokens of the shortest batches: enough for the best starts and ends.
-
-        So all batches have outputs of the same shapes.
-        """
-        tops = self.options.start_n_top, self.options.end_n_top
-        return max(lengths.SHORTEST, *tops)
-
-    @property
-    def output_widths(self) -> Mapping[str, int]:
-        """The outputs with a value for each token.
-
-        Those of 2.0 are there where the right starts are known.
-        """
-        kind = "log_probs" if self.has_null else "logits"
-        names = f"start_{kind}", f"end_{kind}"
-        return dict.fromkeys(names, self.max_seq_length)
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
