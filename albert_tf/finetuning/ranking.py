@@ -31,11 +31,8 @@ class RankingTask(regression.RegressionTask):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
+        self.is_pairwise = self.options.ranking_loss != tables.POINTWISE
         self.sequences_at_once = 2 if self.is_pairwise else 1
-
-    @property
-    def is_pairwise(self) -> bool:
-        return self.options.ranking_loss != tables.POINTWISE
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -20,15 +20,10 @@ class RegressionTask(tables.TableTask):
 
     metrics: Sequence[str] = ("pearson", "spearmanr", "mae", "rmse")
 
-    @property
-    def mean(self) -> float:
-        """Where the head's output is 0."""
-        return self.options.label_mean or 0.0
-
-    @property
-    def deviation(self) -> float:
-        """How much a difference of 1 in the head's output is."""
-        return self.options.label_deviation or 1.0
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.mean = self.options.label_mean or 0.0
+        self.deviation = self.options.label_deviation or 1.0
 
     def _labels(self, rows: Sequence[Any]) -> Sequence[Any]:
         return [row.labels[0] for row in rows]
