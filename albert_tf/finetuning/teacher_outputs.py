@@ -27,16 +27,26 @@ class StoredOutputs:
 
     def __init__(self, folder: str):
         self._folder = folder
-        self.facts: Mapping[str, Any] = _read_manifest(folder)["facts"]
-        self.layout = _layout(next(self._parts()))
-
-    @property
-    def names(self) -> list[str]:
-        return [f.name.removeprefix(distillation.PREFIX) for f in self.layout]
+        manifest = _read_manifest(folder)
+        self.facts: Mapping[str, Any] = manifest["facts"]
+        self._sums: Sequence[str] = manifest["sha256"]
+        first = next(self._parts())
+        self.names = sorted(first)
+        # What is of tokens can be cut.
+        self.layout = tuple(
+            layouts.Feature(
+                f"{distillation.PREFIX}{name}",
+                first[name].shape[1:],
+                "float32",
+                0
+                if name in distillation.OF_TOKENS or first[name].ndim == 3
+                else None,
+            )
+            for name in self.names
+        )
 
     def _parts(self) -> Iterator[base.Outputs]:
-        manifest = _read_manifest(self._folder)
-        for number, sha256 in enumerate(manifest["sha256"]):
+        for number, sha256 in enumerate(self._sums):
             path = _part(self._folder, number)
             if not files.exists(path) or files.sha256(path) != sha256:
                 raise errors.UserError(
@@ -64,19 +74,6 @@ class StoredOutputs:
             yield tfrecord.frame_batch(
                 [tfrecord.unframed(record) + next(added) for record in batch]
             )
-
-
-def _layout(outputs: base.Outputs) -> layouts.Layout:
-    """Return a feature for each output; those of tokens can be cut."""
-    return tuple(
-        layouts.Feature(
-            f"{distillation.PREFIX}{name}",
-            values.shape[1:],
-            "float32",
-            0 if name in distillation.OF_TOKENS or values.ndim == 3 else None,
-        )
-        for name, values in sorted(outputs.items())
-    )
 
 
 def facts_of(
