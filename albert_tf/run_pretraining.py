@@ -185,10 +185,8 @@ class PretrainingOptions:
                     "--records=passages: passages hold no masks. Give "
                     "--masked_lm_budget, the most pieces to hide in one."
                 )
-            if self.pack_sequences:
-                raise errors.UserError(
-                    "--pack_sequences is for --records=instances. Leave it out."
-                )
+            names = ["pack_sequences"]
+            options.refuse_foreign(self, names, "records=instances")
             units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
             if self.recipe.mask_levels and not units:
                 raise errors.UserError(

@@ -187,7 +187,7 @@ spans --ngram=2
 passages --masked_lm_budget=0
     --records=passages: passages hold no masks
 passages --pack_sequences=true
-    --pack_sequences is for --records=inst
+    --pack_sequences=True is only used with --records=inst
 run_pretraining --sentence_objective=none --token_objective=capitalization
     --token_objective=capitalization needs --records=passages
 run_pretraining --sentence_objective=reordering,distance,nsp
