@@ -48,6 +48,12 @@ def test_words_go_on_in_a_piece_that_reaches_into_them(end):
     assert found == [("B-x", 0.75), ("I-x", 0.75) if end == 2 else ("O", 0.0)]
 
 
+def test_a_piece_of_no_character_belongs_to_no_word():
+    pieces = np.array([1, 1]), np.array([1, 2])
+    first, _ = tag_spans.find_pieces([(0, 2)], *pieces)
+    assert first.tolist() == [1]
+
+
 def test_other_letters_of_entities():
     """BILOU and BMES."""
     given = ["U-x", "U-x", "I-x", "B-x", "L-x", "I-x", "B-x", "M-x", "E-x"]

@@ -325,6 +325,39 @@ def test_what_is_no_number(odd):
     assert text_files.number(" 1e3") == 1000
 
 
+def test_an_entry_knows_its_id_and_its_texts():
+    entry = text_files.Entry("HERE", {"line": 2}, {"text": "a", "n": 1})
+    assert entry.texts(["text"]) == ("a",)
+    assert text_files.key_of(entry.guid) == {"line": 2}
+    assert text_files.Entry("HERE", {"line": 2}, {"id": 7}).guid == 7
+    for ask, message in (
+        (lambda: entry.texts(["text", "n"]), "HERE: 'n' is 1, which is no te"),
+        (lambda: entry.texts(["m"]), "HERE has no 'm'; .*'n'. It needs m"),
+        (lambda: entry.require(["n", "m"], "Give"), "no 'm'; .*. Give n, m"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "message"),
+    [
+        ([], str, r"HERE: \[\] stands where an object with the key 'a'"),
+        ({"b": 1}, str, "HERE: the key 'a' is missing; there are 'b'"),
+        ({}, str, "there are none"),
+        ({"a": {}}, list, "HERE: 'a' is {}; it must be a list"),
+        ({"a": 0}, bool, "'a' is 0; it must be true or false"),
+        ({"a": True}, int, "'a' is true; it must be a whole number"),
+        ({"a": 1.5}, (str, int), "it must be a text or a whole number"),
+    ],
+)
+def test_wrong_values_of_json_are_named(entry, kind, message):
+    with pytest.raises(errors.UserError, match=message):
+        text_files.get(entry, "a", kind, "HERE")
+    assert text_files.get({"a": True}, "a", bool, "HERE") is True
+    assert text_files.get({"a": 3}, "a", (str, int), "HERE") == 3
+
+
 def test_names_and_fields_make_a_row():
     row = text_files.row(b"1\t\t x \r\n", ["a", "b", "c"], "HERE")
     assert row == {"a": "1", "b": "", "c": " x "}
