@@ -93,7 +93,9 @@ class EmbeddingTask(packing.PackedTask):
         is_scored = self._dev_examples == embedding_data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
         kinds = options.train_examples, self._dev_examples
-        self.sequences_at_once = max(map(embedding_data.num_texts, kinds))
+        self.sequences_at_once = max(
+            len(embedding_data.INPUTS[kind]) for kind in kinds
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -152,7 +154,7 @@ class EmbeddingTask(packing.PackedTask):
         kind = self._kind(split)
         return layouts.texts_layout(
             self.max_seq_length,
-            embedding_data.num_texts(kind),
+            len(embedding_data.INPUTS[kind]),
             has_score=kind == embedding_data.SCORED,
         )
 

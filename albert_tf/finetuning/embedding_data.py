@@ -11,7 +11,8 @@ SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
 KINDS = (SCORED, PAIRS, TRIPLETS)
 RETRIEVAL = "retrieval"  # For development files only, see `retrieval`.
 TEXTS = "texts"  # For training files only, see `distill`.
-_TEXTS = {
+# The names of the texts.
+INPUTS = {
     TEXTS: ("text",),
     RETRIEVAL: ("text",),
     SCORED: ("text", "text_pair"),
@@ -20,15 +21,11 @@ _TEXTS = {
 }
 
 
-def num_texts(kind: str) -> int:
-    return len(_TEXTS[kind])
-
-
 def read(
     path: str, kind: str, *, has_scores: bool = True
 ) -> list[TextExample | text_files.BadLine]:
     """Read a table or JSON objects, see `text_files.own_entries`."""
-    texts = _TEXTS[kind]
+    texts = INPUTS[kind]
     inputs = [*texts, *["score"] * (kind == SCORED and has_scores)]
 
     def parse(entry: text_files.Entry) -> list[TextExample]:
