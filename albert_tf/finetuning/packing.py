@@ -95,7 +95,7 @@ class PackedTask(base.Task):
         empty: list[base.Example] = []
         for start in range(0, len(examples), _BATCH):
             part = self.pieces(examples[start : start + _BATCH])
-            for example, *pair in part:
+            for example, *pair in part:  # Several may be of one example.
                 longest = max_pieces(pair[1], self.max_seq_length)
                 if sum(map(len, pair)) > longest and example not in cut[-1:]:
                     cut.append(example)
