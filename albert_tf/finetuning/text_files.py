@@ -5,6 +5,7 @@ cannot be used becomes a `BadLine`, so that the other lines get their answers;
 `strictly` stops at the first one.
 """
 
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -210,29 +211,28 @@ def read_parquet(
         install="pip install pyarrow",
         argument=path,
     )
-    failures = pyarrow.ArrowException, OSError, UnicodeDecodeError
 
-    def failed(error: Exception) -> errors.UserError:
-        reason = (str(error).splitlines() or [repr(error)])[0]
-        return errors.UserError(
-            f"{path} is no whole Parquet file: {reason}. Copy or write it "
-            "again."
-        )
+    @contextlib.contextmanager
+    def naming_damage() -> Iterator[None]:
+        try:
+            yield
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = (str(error).splitlines() or [repr(error)])[0]
+            raise errors.UserError(
+                f"{path} is no whole Parquet file: {reason}. Copy or write it "
+                "again."
+            ) from None
 
     def rows() -> Iterator[dict[str, Any]]:
-        try:
+        with naming_damage():
             for batch in table.iter_batches(_ROWS_AT_ONCE):
                 # pyarrow reads beyond the memory of a damaged array.
                 batch.validate(full=True)
                 yield from batch.to_pylist()
-        except failures as error:
-            raise failed(error) from None
 
-    try:
+    with naming_damage():
         table = pyarrow.parquet.ParquetFile(io.BytesIO(content))
         names = list(table.schema_arrow.names)
-    except failures as error:
-        raise failed(error) from None
     return names, rows()
 
 

@@ -163,23 +163,18 @@ def read_split(path: str, split: str, *, has_null: bool) -> list[Question]:
     questions = read(path, _OPTION[split])
     for line in report(questions, path):
         logging.info("%s", line)
-    if not has_null:
-        _check_version(questions, path)
+    impossible = [q.id for q in questions if q.is_impossible]
+    if impossible and not has_null:
+        raise errors.UserError(
+            f"`squad_version=1.1`, but {len(impossible):,} questions of {path} "
+            f"have no answer (is_impossible; the first id is {impossible[0]}). "
+            "Use `squad_version=2.0`, or give a file of SQuAD 1.1."
+        )
     if split in (base.TRAIN, base.DEV):
         _check_labels(questions, path, split)
     if split == base.TRAIN:
         questions = _trainable(questions, path)
     return questions
-
-
-def _check_version(questions: Sequence[Question], path: str) -> None:
-    found = [q.id for q in questions if q.is_impossible]
-    if found:
-        raise errors.UserError(
-            f"`squad_version=1.1`, but {len(found):,} questions of {path} "
-            f"have no answer (is_impossible; the first id is {found[0]}). "
-            "Use `squad_version=2.0`, or give a file of SQuAD 1.1."
-        )
 
 
 def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
