@@ -175,12 +175,9 @@ def _with_scale(
     shared = settings.finetuning
     init = "" if shared.new_head else shared.init.init_checkpoint or ""
     for folder in (run_folder.first(shared.output_dir), init):
-        known = known_labels.scale_of_model(folder) if folder else None
-        if known:
-            mean, deviation = known
-            return dataclasses.replace(
-                table, label_mean=mean, label_deviation=deviation
-            )
+        known = known_labels.scale_of_model(folder) if folder else {}
+        if known.get("label_deviation"):
+            return dataclasses.replace(table, **known)
     if not settings.train_file:
         raise errors.UserError(
             "The mean of the numbers is not known. Give `train_file`, or "
