@@ -87,7 +87,13 @@ def _check_header(
     _check_count(fields, columns, where)
     column = 0 if columns.label is None else columns.label
     value = fields[column].strip()
-    if _is_value(value, columns, spec):
+    if columns.label is None:
+        is_value = value.isdecimal()  # An index.
+    elif spec.is_regression:
+        is_value = not math.isnan(text_files.number(value))
+    else:
+        is_value = value in spec.labels
+    if is_value:
         raise errors.UserError(
             f"{where}: column {column + 1} holds {value!r}, so this is an "
             "example and the header is missing. Put a row with the names "
@@ -157,17 +163,6 @@ def _compare_headers(
         path,
         ", ".join(fields),
     )
-
-
-def _is_value(
-    written: str, columns: glue_tasks.Split, spec: glue_tasks.TaskSpec
-) -> bool:
-    """Tell whether this is a label (without labels: an index), no name."""
-    if columns.label is None:
-        return written.isdecimal()
-    if not spec.is_regression:
-        return written in spec.labels
-    return not math.isnan(text_files.number(written))
 
 
 def _parse(

@@ -30,19 +30,13 @@ OFFICIAL_THRESHOLD = 1.0
 OFFICIAL_FLOOR = 0.0
 
 
-def normalize_answer(text: str) -> str:
-    """Leave only what counts: no case, punctuation, articles, extra spaces.
+def words(text: str) -> list[str]:
+    """Return what counts: no case, punctuation, articles.
 
     Example:
-        normalize_answer("The  U.S. dollar!") = "us dollar"
+        words("The  U.S. dollar!") = ["us", "dollar"]
     """
-    text = text.lower().translate(_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", text).split())
-
-
-def words(text: str) -> list[str]:
-    """Return what counts of an answer, as the scripts of SQuAD have it."""
-    return normalize_answer(text).split()
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
 def characters(text: str) -> list[str]:
