@@ -165,9 +165,6 @@ class PretrainingOptions:
                     "own for what it asks for, predicts nothing beside and has "
                     f"a row for each example. Set `{name}={value}`."
                 )
-        self._check_sentinels()
-
-    def _check_sentinels(self) -> None:
         spans = span_corruption.count_spans(self.masked_lm_budget)
         if self.recipe.objective == "spans" and (
             spans > span_corruption.SENTINELS

@@ -39,17 +39,7 @@ def run_once(
     data: run_data.RunData,
     strategy: tf.distribute.Strategy,
 ) -> scores.Run:
-    _prepare_folder(program, settings, data, distribution.is_chief(strategy))
-    return _TaskRun(settings.finetuning, data, strategy).run()
-
-
-def _prepare_folder(
-    program: str,
-    settings: finetuning_options.TaskOptions,
-    data: run_data.RunData,
-    is_chief: bool,
-) -> None:
-    shared = settings.finetuning
+    shared, is_chief = settings.finetuning, distribution.is_chief(strategy)
     config, folder = shared.read_config(), shared.output_dir
     run = (folder, program, settings, config, shared.vocabulary)
     if is_chief:
@@ -61,6 +51,7 @@ def _prepare_folder(
         run_folder.check_same_data(folder, data.training_key)
     if is_chief:
         run_folder.claim(*run)
+    return _TaskRun(shared, data, strategy).run()
 
 
 def sum_up(

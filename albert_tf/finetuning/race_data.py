@@ -69,7 +69,20 @@ class Reader:
             paths = list(self._find(path))
         else:
             paths = [("", path)]
-        examples = list(self._read_files(paths))
+        examples: list[RaceQuestion] = []
+        no_articles: list[str] = []
+        no_questions: list[str] = []
+        for level, file in paths:
+            articles = list(text_files.read_objects(file))
+            if not articles:
+                no_articles.append(file)
+            for entry in articles:
+                questions = list(self._parse(entry, level, needs_answers=True))
+                if not questions:
+                    no_questions.append(entry.where)
+                examples += questions
+        self.remark("files have no article.", no_articles)
+        self.remark("articles have no questions.", no_questions)
         if not examples:
             raise _no_questions(path)
         return examples
@@ -100,23 +113,6 @@ class Reader:
         if not found:
             raise _no_questions(path)
         return found
-
-    def _read_files(
-        self, paths: Sequence[tuple[str, str]]
-    ) -> Iterator[RaceQuestion]:
-        no_articles: list[str] = []
-        no_questions: list[str] = []
-        for level, path in paths:
-            articles = list(text_files.read_objects(path))
-            if not articles:
-                no_articles.append(path)
-            for entry in articles:
-                questions = list(self._parse(entry, level, needs_answers=True))
-                if not questions:
-                    no_questions.append(entry.where)
-                yield from questions
-        self.remark("files have no article.", no_articles)
-        self.remark("articles have no questions.", no_questions)
 
     def _find(self, folder: str) -> Iterator[tuple[str, str]]:
         names = files.list_folder(folder)
@@ -164,7 +160,19 @@ class Reader:
         answers = None
         if needs_answers or "answers" in article:
             answers = text_files.get(article, "answers", list, where)
-        _check_article(text, questions, options, answers, where)
+        if not text.strip():
+            raise errors.UserError(
+                f"{where}: the article is empty, so its questions cannot be "
+                "answered. Write the text, or remove the file."
+            )
+        if len(questions) != len(options) or (
+            answers is not None and len(questions) != len(answers)
+        ):
+            raise errors.UserError(
+                f"{where}: {len(questions)} questions, {len(options)} lists "
+                f"of options and {len(answers or ())} answers. Correct the "
+                "file."
+            )
         if not level and (found := re.match("|".join(LEVELS), name)):
             level = found[0]  # Of an id such as `high12.txt`.
         for number, question in enumerate(questions):
@@ -199,27 +207,6 @@ class Reader:
                 f"{wrong}. Correct the file, or use `pad_options` to fill up "
                 "such questions with options that are never chosen."
             )
-
-
-def _check_article(
-    text: str,
-    questions: list[Any],
-    options: list[Any],
-    answers: list[Any] | None,
-    where: str,
-) -> None:
-    if not text.strip():
-        raise errors.UserError(
-            f"{where}: the article is empty, so its questions cannot be "
-            "answered. Write the text, or remove the file."
-        )
-    if len(questions) != len(options) or (
-        answers is not None and len(questions) != len(answers)
-    ):
-        raise errors.UserError(
-            f"{where}: {len(questions)} questions, {len(options)} lists of "
-            f"options and {len(answers or ())} answers. Correct the file."
-        )
 
 
 def _no_questions(path: str) -> errors.UserError:
