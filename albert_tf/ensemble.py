@@ -63,8 +63,26 @@ from albert_tf.training import run_folder, run_log
 
 
 def run(settings: EnsembleOptions) -> None:
-    folders = find_folders(settings.run_dirs)
-    task = _make_task(folders, settings.task_module)
+    folders: list[str] = []
+    for pattern in filter(None, map(str.strip, settings.run_dirs.split(","))):
+        folders += files.match(pattern) or [pattern]
+    folders = files.each_once(folders)
+    if len(folders) < 2:
+        raise errors.UserError(
+            f"--run_dirs={settings.run_dirs} names {len(folders)} folder(s). "
+            "An ensemble needs two or more."
+        )
+    runs = [run_folder.read(folder, "run_dirs") for folder in folders]
+    for one in runs:
+        registry.load_module_for(one.options, one.folder, settings.task_module)
+    names = {str(one.options.get("task_name")).lower() for one in runs}
+    if len(names) > 1 or "task_name" not in runs[0].options:
+        raise errors.UserError(
+            f"The runs of --run_dirs have not one task, but "
+            f"{', '.join(sorted(names))}. Name finetuned models of one task."
+        )
+    vocabulary = tokenization.load(runs[0].vocabulary)
+    task = registry.make(runs[0].options, vocabulary)
     moved = _moved(settings, task)
     splits = _splits(settings, folders, task)
     with folder_lock.hold(settings.output_dir, "output_dir"):
@@ -164,32 +182,6 @@ def _combine(
             )
     if numbers:
         run_log.write_eval_results(settings.output_dir, 0, numbers)
-
-
-def find_folders(patterns: str) -> list[str]:
-    found: list[str] = []
-    for pattern in filter(None, map(str.strip, patterns.split(","))):
-        found += files.match(pattern) or [pattern]
-    found = files.each_once(found)
-    if len(found) < 2:
-        raise errors.UserError(
-            f"--run_dirs={patterns} names {len(found)} folder(s). An ensemble "
-            "needs two or more."
-        )
-    return found
-
-
-def _make_task(folders: list[str], task_module: str | None) -> base.Task:
-    runs = [run_folder.read(folder, "run_dirs") for folder in folders]
-    for run_ in runs:
-        registry.load_module_for(run_.options, run_.folder, task_module)
-    names = {str(run.options.get("task_name")).lower() for run in runs}
-    if len(names) > 1 or "task_name" not in runs[0].options:
-        raise errors.UserError(
-            f"The runs of --run_dirs have not one task, but "
-            f"{', '.join(sorted(names))}. Name finetuned models of one task."
-        )
-    return registry.make(runs[0].options, tokenization.load(runs[0].vocabulary))
 
 
 def _check_alike(

@@ -43,23 +43,15 @@ class RankingTask(regression.RegressionTask):
     def read(self, path: str, split: str) -> list[Any]:
         """Read a file strictly; pairwise, TRAIN has pairs of texts."""
         examples = super().read(path, split)
-        if split == base.TRAIN and self.is_pairwise:
+        are_paired = split == base.TRAIN and self.is_pairwise
+        if are_paired or split in (base.DEV, tables.HELD_OUT):
             _report(examples, f"{path}, {split}")
-            return self._pairs(examples, path)
-        if split in (base.DEV, tables.HELD_OUT):
-            _report(examples, f"{path}, {split}")
-        return examples
-
-    def _key(self, example: TextExample) -> tuple[str, ...]:
-        return example.texts[:1]
-
-    def _pairs(
-        self, examples: Sequence[TextExample], path: str
-    ) -> list[TextPair]:
-        """Pair each text with less relevant ones of its query, at random."""
+        if not are_paired:
+            return examples
+        # Each text with less relevant ones of its query, at random.
         random = np.random.default_rng(self.options.split_seed)
         most = self.options.pairs_per_text or _PAIRS_PER_TEXT
-        pairs = []
+        pairs: list[TextPair] = []
         for numbers in _queries(examples):
             texts = [examples[number] for number in numbers]
             for better in texts:
@@ -68,6 +60,9 @@ class RankingTask(regression.RegressionTask):
                 pairs += [(better, worse[at]) for at in drawn]
         logging.info("%s: %d pairs of texts are learnt.", path, len(pairs))
         return pairs
+
+    def _key(self, example: TextExample) -> tuple[str, ...]:
+        return example.texts[:1]
 
     def layout(self, split: str) -> layouts.Layout:
         if split == base.TRAIN and self.is_pairwise:

@@ -173,32 +173,28 @@ def _parse(
     guid: str,
 ) -> TextExample:
     _check_count(fields, columns, where)
-    label = None
+    label: float | None = None
+    written = "" if columns.label is None else fields[columns.label].strip()
     if columns.label is None:
         guid = fields[columns.id_column]
-    else:
-        label = _parse_label(spec, fields[columns.label].strip(), where)
-    second = [] if columns.text_b is None else [fields[columns.text_b]]
-    return TextExample(guid, (fields[columns.text_a], *second), label)
-
-
-def _parse_label(spec: glue_tasks.TaskSpec, written: str, where: str) -> float:
-    if spec.is_regression:
-        number = text_files.number(written)
+    elif spec.is_regression:
+        label = text_files.number(written)
         lowest, highest = spec.bounds
-        if not lowest <= number <= highest:
+        if not lowest <= label <= highest:
             raise errors.UserError(
                 f"{where}: the label {written!r} is not a number from "
                 f"{lowest:g} to {highest:g}, the bounds of the task. Correct "
                 "the row."
             )
-        return number
-    if written not in spec.labels:
+    elif written in spec.labels:
+        label = spec.labels.index(written)
+    else:
         raise errors.UserError(
             f"{where}: the label {written!r} is not one of "
             f"{', '.join(spec.labels)}. Correct the row."
         )
-    return spec.labels.index(written)
+    second = [] if columns.text_b is None else [fields[columns.text_b]]
+    return TextExample(guid, (fields[columns.text_a], *second), label)
 
 
 def _check_count(

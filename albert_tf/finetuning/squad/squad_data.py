@@ -113,36 +113,25 @@ _NOT_FOUND = (
 )
 
 
-def _fault(question: Question) -> str | None:
-    answers = question.answers or ()
-    if answers and not question.learnt:
-        return _NOT_FOUND
-    if any(answer.start < 0 for answer in answers):
-        return _PARTLY_FOUND
-    return _MOVED if any(answer.is_moved for answer in answers) else None
-
-
 def report(questions: Sequence[Question], path: str) -> list[str]:
     """Return a line about a file, and one for each fault of its answers."""
-    ids: dict[str | None, list[str]] = collections.defaultdict(list)
+    ids: dict[str, list[str]] = {_MOVED: [], _PARTLY_FOUND: [], _NOT_FOUND: []}
     for question in questions:
-        ids[_fault(question)].append(question.id)
-    paragraphs = {question.context for question in questions}
-    return [
-        f"{path}: {len(questions):,} questions about {len(paragraphs):,} "
-        "paragraphs",
-        *(
-            f"{path}: {_count(ids[fault])} {fault}"
-            for fault in (_MOVED, _PARTLY_FOUND, _NOT_FOUND)
-            if fault in ids
-        ),
-    ]
-
-
-def _count(ids: Sequence[str]) -> str:
-    shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
-    verb = "question has" if len(ids) == 1 else "questions have"
-    return f"{len(ids):,} {verb} (id {shown})"
+        answers = question.answers or ()
+        if answers and not question.learnt:
+            ids[_NOT_FOUND].append(question.id)
+        elif any(answer.start < 0 for answer in answers):
+            ids[_PARTLY_FOUND].append(question.id)
+        elif any(answer.is_moved for answer in answers):
+            ids[_MOVED].append(question.id)
+    count = len({question.context for question in questions})
+    lines = [f"{path}: {len(questions):,} questions about {count:,} paragraphs"]
+    for fault, found in ids.items():
+        if found:
+            shown = ", ".join(found[:3]) + ", ..." * (len(found) > 3)
+            verb = "question has" if len(found) == 1 else "questions have"
+            lines.append(f"{path}: {len(found):,} {verb} (id {shown}) {fault}")
+    return lines
 
 
 def read(path: str, option: str) -> list[Question]:
@@ -172,30 +161,8 @@ def read_split(path: str, split: str, *, has_null: bool) -> list[Question]:
         )
     if split in (base.TRAIN, base.DEV):
         _check_labels(questions, path, split)
-    if split == base.TRAIN:
-        questions = _trainable(questions, path)
-    return questions
-
-
-def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
-    missing = [q.id for q in questions if q.answers is None]
-    if missing:
-        raise errors.UserError(
-            f"{path}: {len(missing):,} questions have no 'answers' (the "
-            f"first id is {missing[0]}). {_NEEDS[split]} Give a file with "
-            "answers."
-        )
-    empty = [q.id for q in questions if not (q.answers or q.is_impossible)]
-    if empty:
-        raise errors.UserError(
-            f"{path}: {len(empty):,} questions have an empty list of "
-            f"answers (the first id is {empty[0]}), but not "
-            f"'is_impossible'. {_NEEDS[split]} Give answers, or mark them "
-            "and use `squad_version=2.0`."
-        )
-
-
-def _trainable(questions: Sequence[Question], path: str) -> list[Question]:
+    if split != base.TRAIN:
+        return questions
     several = sum(len(q.answers or ()) > 1 for q in questions)
     if several:
         logging.info(
@@ -218,6 +185,24 @@ def _trainable(questions: Sequence[Question], path: str) -> list[Question]:
             "to train on. Give a file in which they do."
         )
     return kept
+
+
+def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
+    missing = [q.id for q in questions if q.answers is None]
+    if missing:
+        raise errors.UserError(
+            f"{path}: {len(missing):,} questions have no 'answers' (the "
+            f"first id is {missing[0]}). {_NEEDS[split]} Give a file with "
+            "answers."
+        )
+    empty = [q.id for q in questions if not (q.answers or q.is_impossible)]
+    if empty:
+        raise errors.UserError(
+            f"{path}: {len(empty):,} questions have an empty list of "
+            f"answers (the first id is {empty[0]}), but not "
+            f"'is_impossible'. {_NEEDS[split]} Give answers, or mark them "
+            "and use `squad_version=2.0`."
+        )
 
 
 def read_own(path: str) -> list[Question | text_files.BadLine]:
