@@ -134,7 +134,17 @@ class PretrainingOptions:
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
         self._check_records()
-        self._check_masking()
+        if self.masked_lm_budget:
+            self.vocabulary.require()
+        else:  # The records hold masks.
+            names = options.names(masking.MaskingOptions)
+            names.remove("max_predictions_per_seq")
+            options.refuse_foreign(self.masks, names, "masked_lm_budget")
+        if self.masks.do_permutation:
+            raise errors.UserError(
+                "--do_permutation is not done in training. Drop it, or write "
+                "records with masks."
+            )
         if self.recipe.objective in pretraining_drawer.DRAWERS:
             self._check_drawer()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
@@ -210,19 +220,6 @@ class PretrainingOptions:
     def num_predictions(self) -> int:
         """Positions that the masked-word head looks at."""
         return self.masked_lm_budget or self.masks.max_predictions_per_seq
-
-    def _check_masking(self) -> None:
-        if not self.masked_lm_budget:  # The records hold masks.
-            names = options.names(masking.MaskingOptions)
-            names.remove("max_predictions_per_seq")
-            options.refuse_foreign(self.masks, names, "masked_lm_budget")
-            return
-        self.vocabulary.require()
-        if self.masks.do_permutation:
-            raise errors.UserError(
-                "--do_permutation is not done in training. Drop it, or write "
-                "records with masks."
-            )
 
     @property
     def layout(self) -> layouts.Layout:
@@ -420,23 +417,16 @@ def _make_trainer(
     trainer.restore_or_initialize(
         recipe.init, continue_schedule=recipe.init_schedule == "continue"
     )
-    _check_steps_left(settings, trainer)
-    return trainer
-
-
-def _check_steps_left(
-    settings: PretrainingOptions, trainer: training_loop.Trainer
-) -> None:
-    recipe = settings.recipe
-    if recipe.init_schedule != "continue" or trainer.resumed_from:
-        return
-    if settings.do_train and trainer.step >= recipe.num_train_steps:
+    goes_on = recipe.init_schedule == "continue" and not trainer.resumed_from
+    is_over = trainer.step >= recipe.num_train_steps
+    if settings.do_train and goes_on and is_over:
         raise errors.UserError(
             f"--init_checkpoint={recipe.init.init_checkpoint} stands at step "
             f"{trainer.step}, and --num_train_steps={recipe.num_train_steps} "
             "is not above: with --init_schedule=continue nothing is left to "
             "train. Set more steps, or --init_schedule=restart."
         )
+    return trainer
 
 
 def _open_log(

@@ -27,9 +27,13 @@ class StoredOutputs:
 
     def __init__(self, folder: str):
         self._folder = folder
-        manifest = _read_manifest(folder)
-        self.facts: Mapping[str, Any] = manifest["facts"]
-        self._sums: Sequence[str] = manifest["sha256"]
+        path = files.in_folder(folder, _MANIFEST)
+        advice = "Remove the folder; the teacher can be asked again"
+        found = strict_json.read_object(path, advice)
+        self.facts, self._sums = found.get("facts"), found.get("sha256")
+        are_sums = isinstance(self._sums, list) and self._sums
+        if not (are_sums and isinstance(self.facts, dict)):
+            raise errors.UserError(f"{path} is damaged. {advice}.")
         first = next(self._parts())
         self.names = sorted(first)
         # What is of tokens can be cut.
@@ -174,16 +178,6 @@ def _part(folder: str, number: int) -> str:
 
 def is_stored(path: str) -> bool:
     return files.exists(os.path.join(path, _MANIFEST))
-
-
-def _read_manifest(folder: str) -> dict[str, Any]:
-    path = files.in_folder(folder, _MANIFEST)
-    advice = "Remove the folder; the teacher can be asked again"
-    found = strict_json.read_object(path, advice)
-    sums, facts = found.get("sha256"), found.get("facts")
-    if not (isinstance(sums, list) and sums and isinstance(facts, dict)):
-        raise errors.UserError(f"{path} is damaged. {advice}.")
-    return found
 
 
 def open_stored(folder: str, task: base.Task, source: str) -> StoredOutputs:

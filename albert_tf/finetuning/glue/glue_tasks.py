@@ -117,7 +117,12 @@ class TaskSpec:
                 f"labels={labels!r}: each must fit into a column. Write them "
                 "without spaces at their ends, tabs and line ends."
             )
-        if not _are_bounds(bounds):
+        is_pair = isinstance(bounds, (tuple, list)) and len(bounds) == 2
+        if not (
+            is_pair
+            and all(isinstance(number, (int, float)) for number in bounds)
+            and -math.inf < bounds[0] < bounds[1] < math.inf
+        ):
             raise errors.UserError(
                 f"bounds={bounds!r} must be two numbers, the smaller one first."
             )
@@ -166,14 +171,6 @@ class TaskSpec:
     @property
     def has_pairs(self) -> bool:
         return any(split.text_b is not None for split in self.splits.values())
-
-
-def _are_bounds(bounds: Any) -> bool:
-    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-        return False
-    if not all(isinstance(number, (int, float)) for number in bounds):
-        return False
-    return bool(-math.inf < bounds[0] < bounds[1] < math.inf)
 
 
 _BINARY = ("0", "1")

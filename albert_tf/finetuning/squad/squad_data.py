@@ -86,16 +86,16 @@ class Question:
         """
         for answer in self.answers or ():
             text = answer.text
-            unseen = "".join(filter(_is_unseen, set(text)))
+            unseen = "".join(
+                character
+                for character in set(text)
+                if character.isspace()
+                or unicodedata.category(character) in ("Cc", "Cf")
+            )
             start = answer.start + len(text) - len(text.lstrip(unseen))
             if answer.start >= 0 and text.strip(unseen):
                 return Answer(text.strip(unseen), start)
         return None
-
-
-def _is_unseen(character: str) -> bool:
-    kind = unicodedata.category(character)
-    return character.isspace() or kind in ("Cc", "Cf")
 
 
 # What is told of questions whose answers are not where the file says.
