@@ -111,10 +111,8 @@ def run(settings: DistillOptions) -> None:
     known = lesson.vectors_of(settings.teacher)
     shared, vectors = settings.finetuning, settings.vectors
     # The student's vectors are as wide as the teacher's.
-    hidden_size, size = (
-        shared.read_config().hidden_size,
-        vectors.projection_size,
-    )
+    hidden_size = shared.read_config().hidden_size
+    size = vectors.projection_size
     if size is None:
         size = 0 if hidden_size == known.width else known.width
     if (size or hidden_size) != known.width:
