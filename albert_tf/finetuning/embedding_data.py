@@ -1,7 +1,6 @@
 """Files of texts that belong together, for vectors of texts."""
 
 import math
-from typing import Any
 
 from albert_tf.common import errors
 from albert_tf.finetuning import text_files
@@ -32,16 +31,13 @@ def read(
         entry.require(inputs)
         score = None
         if "score" in inputs:
-            score = _number(entry.values["score"], entry.where)
+            written = entry.values["score"]
+            score = text_files.number(written)
+            if not math.isfinite(score) or isinstance(written, bool):
+                raise errors.UserError(
+                    f"{entry.where}: the score {written!r} is no finite "
+                    "number. Correct it."
+                )
         return [TextExample(entry.guid, entry.texts(texts), score)]
 
     return list(text_files.read_own(path, inputs, parse))
-
-
-def _number(written: Any, where: str) -> float:
-    number = text_files.number(written)
-    if not math.isfinite(number) or isinstance(written, bool):
-        raise errors.UserError(
-            f"{where}: the score {written!r} is no finite number. Correct it."
-        )
-    return number

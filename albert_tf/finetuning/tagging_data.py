@@ -90,20 +90,15 @@ def read(
         labels or {t for e, _ in found for t in e.tags or ()}
     ):
         found = _to_bio(path, found)
-    if labels is not None:
-        _check_tags(found, labels)
-    return [example for example, _ in found]
-
-
-def _check_tags(found: Iterable[_Read], labels: Collection[str]) -> None:
     for example, places in found:
         for tag, place in zip(example.tags or (), places, strict=False):
-            if tag not in labels:
+            if labels is not None and tag not in labels:
                 raise errors.UserError(
                     f"{place}: the tag {tag!r} is not among those of the "
                     f"model: {', '.join(labels)}. Correct it, or add examples "
                     "to the training file."
                 )
+    return [example for example, _ in found]
 
 
 def bio_of(labels: Iterable[str]) -> tuple[str, ...]:
@@ -197,8 +192,7 @@ def _columns(
 ) -> Iterator[_Read]:
     """Yield the sentences of a file of columns; an empty line ends one."""
     first: _Row | None = None
-    for block in _blocks(path):
-        rows = _rows(block, columns.word_column)
+    for rows in _blocks(path, columns.word_column):
         for row in rows:
             first = first or row
             if len(row[1]) != len(first[1]):
@@ -207,8 +201,6 @@ def _columns(
                     f"line {first[0]} has {len(first[1])}. Each word needs the "
                     "same, separated by tabs or by spaces."
                 )
-        if not rows:
-            continue
         assert first
         number, width = rows[0][0], len(first[1])
         place = f"{path}, line {number}"
@@ -230,35 +222,32 @@ def _columns(
         yield _of_words(guid, written, tags, places), places
 
 
-def _blocks(path: str) -> Iterator[list[_Row]]:
-    block: list[_Row] = []
+def _blocks(path: str, word_column: int) -> Iterator[list[_Row]]:
+    """Yield the words between empty lines.
+
+    Comments, marks of documents, and what is no word are left out. A comment
+    stands before the words, and has not their number of columns.
+    """
+    lines: list[_Row] = []
     for number, (_, fields) in enumerate(text_files.read_rows(path), 1):
         if len(fields) == 1:
             fields = [field for field in fields[0].split(" ") if field]
-        if fields:
-            block.append((number, fields))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _rows(block: Sequence[_Row], word_column: int) -> list[_Row]:
-    """Leave out comments, marks of documents, and what is no word.
-
-    A comment stands before the words, and has not their number of columns.
-    """
-    width = len(block[-1][1])
-    rows = itertools.dropwhile(
-        lambda row: row[1][0].startswith("#") and len(row[1]) != width, block
-    )
-    return [
-        (number, fields)
-        for number, fields in rows
-        if not fields[0].startswith(_DOCUMENT)
-        and (word_column == 1 or not _NO_WORD.fullmatch(fields[0]))
-    ]
+        lines.append((number, fields))
+    for is_empty, group in itertools.groupby(lines, lambda line: not line[1]):
+        if is_empty:
+            continue
+        block = list(group)
+        width = len(block[-1][1])
+        while block[0][1][0].startswith("#") and len(block[0][1]) != width:
+            del block[0]
+        rows = [
+            (number, fields)
+            for number, fields in block
+            if not fields[0].startswith(_DOCUMENT)
+            and (word_column == 1 or not _NO_WORD.fullmatch(fields[0]))
+        ]
+        if rows:
+            yield rows
 
 
 def _column(name: str, wanted: int, width: int, place: str) -> int:

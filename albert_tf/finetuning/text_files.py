@@ -532,7 +532,11 @@ def _objects(
         except strict_json.JsonError:
             pass
         else:
-            yield from _values(whole, name)
+            is_list = isinstance(whole, list)
+            for number, value in enumerate(whole if is_list else [whole], 1):
+                where = f"{name}, object {number}" if is_list else name
+                parse = functools.partial(_check_object, where, value)
+                yield _entry(where, {"object": number}, parse)
             return
     for where, key, line in lines:
         parse = functools.partial(_object, where, line, has_texts=has_texts)
@@ -547,14 +551,6 @@ def _goes_on(line: bytes, has_texts: bool) -> bool:
         return isinstance(strict_json.loads(line), list)
     except strict_json.JsonError as error:
         return "unexpected end" in str(error)
-
-
-def _values(whole: Any, name: str) -> Iterator[Entry | BadLine]:
-    several = isinstance(whole, list)
-    for number, value in enumerate(whole if several else [whole], 1):
-        where = f"{name}, object {number}" if several else name
-        parse = functools.partial(_check_object, where, value)
-        yield _entry(where, {"object": number}, parse)
 
 
 def _object(where: str, line: bytes, *, has_texts: bool) -> dict[str, Any]:

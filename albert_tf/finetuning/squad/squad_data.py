@@ -13,7 +13,7 @@ original, squad_utils.read_squad_examples.
 import collections
 import dataclasses
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
@@ -244,21 +244,9 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
 
 
 def parse(content: Any, path: str) -> list[Question]:
-    questions = [
-        _question(entry, context, f"{where} {number}")
-        for context, entries, where in _paragraphs(content, path)
-        for number, entry in enumerate(entries, 1)
-    ]
-    _check_ids(questions, path)
-    return questions
-
-
-def _paragraphs(
-    content: Any, path: str
-) -> Iterator[tuple[str, list[Any], str]]:
-    for article_number, article in enumerate(
-        text_files.get(content, "data", list, path), 1
-    ):
+    questions: list[Question] = []
+    articles = text_files.get(content, "data", list, path)
+    for article_number, article in enumerate(articles, 1):
         where = f"{path}, article {article_number}"
         paragraphs = text_files.get(article, "paragraphs", list, where)
         for number, paragraph in enumerate(paragraphs, 1):
@@ -272,7 +260,21 @@ def _paragraphs(
                     f"{', '.join(map(str, ids)) or 'none'}) cannot be "
                     "answered. Write the text, or remove the paragraph."
                 )
-            yield context, entries, f"{place}, question"
+            questions += [
+                _question(entry, context, f"{place}, question {n}")
+                for n, entry in enumerate(entries, 1)
+            ]
+    counts = collections.Counter(question.id for question in questions)
+    twice = [id_ for id_, count in counts.items() if count > 1]
+    if twice:
+        raise errors.UserError(
+            f"{path}: {len(twice)} ids belong to several questions, the first "
+            f"is {twice[0]}. Predictions are kept by id, so each needs its "
+            "own. Rename them."
+        )
+    if not questions:
+        raise _no_questions(path)
+    return questions
 
 
 def _question(entry: Any, context: str, where: str) -> Question:
@@ -324,19 +326,6 @@ def place_answer(context: str, text: str, start: int) -> Answer:
         places.append(after)
     place = min(places, key=lambda p: abs(p - start), default=-1)
     return Answer(text, place, is_moved=place != start)
-
-
-def _check_ids(questions: list[Question], path: str) -> None:
-    counts = collections.Counter(question.id for question in questions)
-    twice = [id_ for id_, count in counts.items() if count > 1]
-    if twice:
-        raise errors.UserError(
-            f"{path}: {len(twice)} ids belong to several questions, the first "
-            f"is {twice[0]}. Predictions are kept by id, so each needs its "
-            "own. Rename them."
-        )
-    if not questions:
-        raise _no_questions(path)
 
 
 def _no_questions(path: str) -> errors.UserError:
