@@ -90,38 +90,34 @@ def run(settings: GlueOptions) -> None:
     names = choose_tasks(settings)
     if settings.submission_file:
         check_submission(settings, names)
-    table = os.path.join(settings.output_dir, TABLE_NAME)
-    outputs.claim(settings, "output_dir", [table], is_own=_is_table(table))
+    path = os.path.join(settings.output_dir, TABLE_NAME)
+    outputs.claim(settings, "output_dir", [path], is_own=_is_table(path))
     with folder_lock.hold(settings.output_dir, "output_dir"):
-        _run(settings, names)
-
-
-def _run(settings: GlueOptions, names: list[str]) -> None:
-    for name in names:
-        command = [
-            *(sys.executable, "-m", "albert_tf.run_classifier"),
-            *flags_of(settings, name),
-        ]
-        logging.info("%s", shlex.join(command[1:]))
-        status = subprocess.run(command, check=False).returncode
-        if status:
-            logging.error(
-                "The task %s ended with status %d; its message is above. Fix "
-                "the cause and run the same command again: finished tasks are "
-                "not trained again.",
-                name,
-                status,
-            )
-            sys.exit(max(status, 1))  # Below 0: it was killed.
-    summaries = {
-        name: scores.read(os.path.join(settings.output_dir, name))
-        for name in names
-    }
-    table = to_markdown(summaries)
-    files.write_text(os.path.join(settings.output_dir, TABLE_NAME), table)
-    print(table, end="", flush=True)
-    if settings.submission_file:
-        write_submission(settings.output_dir, settings.submission_file)
+        for name in names:
+            command = [
+                *(sys.executable, "-m", "albert_tf.run_classifier"),
+                *flags_of(settings, name),
+            ]
+            logging.info("%s", shlex.join(command[1:]))
+            status = subprocess.run(command, check=False).returncode
+            if status:
+                logging.error(
+                    "The task %s ended with status %d; its message is above. "
+                    "Fix the cause and run the same command again: finished "
+                    "tasks are not trained again.",
+                    name,
+                    status,
+                )
+                sys.exit(max(status, 1))  # Below 0: it was killed.
+        summaries = {
+            name: scores.read(os.path.join(settings.output_dir, name))
+            for name in names
+        }
+        table = to_markdown(summaries)
+        files.write_text(path, table)
+        print(table, end="", flush=True)
+        if settings.submission_file:
+            write_submission(settings.output_dir, settings.submission_file)
 
 
 def choose_tasks(settings: GlueOptions) -> list[str]:
