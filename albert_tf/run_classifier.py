@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from albert_tf.common import errors, files, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
-    base,
     finetuning_options,
     race,
     registry,
@@ -133,7 +132,18 @@ def run(settings: ClassifierOptions) -> None:
             f"--task_name={settings.task_name} has a script of its own: python "
             f"-m albert_tf.run_{task.name}."
         )
-    sources = _sources(settings, task)
+    if isinstance(task, tables.TableTask):
+        sources = settings.sources
+        if settings.train_file and settings.table.dev_share:
+            sources[tables.HELD_OUT] = settings.train_file
+    elif hasattr(task, "sources"):
+        sources = task.sources(settings.data_dir)
+    else:
+        raise errors.UserError(
+            f"--task_name={settings.task_name}: its class "
+            f"{type(task).__name__} has no method sources(data_dir), which "
+            "names the file of each split. Add it as in docs/own_task.md."
+        )
     if settings.is_table:  # Of GLUE's files one that is missing is told.
         task.eval_splits = tuple(s for s in task.eval_splits if s in sources)
     finetune.run("run_classifier", settings, sources, task=task)
@@ -202,22 +212,6 @@ def _check_held_out(path: str | None, started: str) -> None:
             "learnt. Give the same file, or another `output_dir`; to score "
             "other examples give them as `dev_file`, without `train_file`."
         )
-
-
-def _sources(settings: ClassifierOptions, task: base.Task) -> dict[str, str]:
-    if isinstance(task, tables.TableTask):
-        paths = settings.sources
-        if settings.train_file and settings.table.dev_share:
-            paths[tables.HELD_OUT] = settings.train_file
-        return paths
-    sources = getattr(task, "sources", None)
-    if sources is None:
-        raise errors.UserError(
-            f"--task_name={settings.task_name}: its class "
-            f"{type(task).__name__} has no method sources(data_dir), which "
-            "names the file of each split. Add it as in docs/own_task.md."
-        )
-    return sources(settings.data_dir)
 
 
 if __name__ == "__main__":

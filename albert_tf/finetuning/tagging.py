@@ -154,7 +154,18 @@ class TaggingTask(base.Task):
         )
         if split == base.TRAIN:
             self.labels = self.labels or tagging_data.labels_of(examples, path)
-            _warn_of_single_examples(examples, path)
+            counts = collections.Counter(
+                label
+                for example in examples
+                for label, _, _ in tag_spans.entities(example.tags or ())
+            )
+            single = sorted(k for k, count in counts.items() if count == 1)
+            if single:
+                logging.warning(
+                    "%s has only one example of %s, too few to learn from.",
+                    path,
+                    ", ".join(single),
+                )
             _warn_of_cleaning(self.tokenizer, examples, path)
         return examples
 
@@ -321,21 +332,6 @@ class TaggingTask(base.Task):
             found[begin : begin + length][counts] = window[counts]
         return tag_spans.tags_of_words(
             found, laid.first, laid.goes_on, self.labels
-        )
-
-
-def _warn_of_single_examples(examples: Sequence[TaggedText], path: str) -> None:
-    counts = collections.Counter(
-        label
-        for example in examples
-        for label, _, _ in tag_spans.entities(example.tags or ())
-    )
-    single = sorted(label for label, count in counts.items() if count == 1)
-    if single:
-        logging.warning(
-            "%s has only one example of %s, too few to learn from.",
-            path,
-            ", ".join(single),
         )
 
 

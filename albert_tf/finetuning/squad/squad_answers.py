@@ -93,27 +93,20 @@ def n_best(
     empty = Candidate(empty_text, 1.0, empty_score, empty_score)
     ranked = rank(windows, outputs, options)
     for question, spans in zip(questions, ranked, strict=True):
-        size, context = options.n_best_size, question.context
-        yield _distinct(context, spans, size, white_space) or [empty]
-
-
-def _distinct(
-    context: str, spans: Sequence[np.ndarray], size: int, white_space: bool
-) -> list[Candidate]:
-    found: dict[str, tuple[float, float]] = {}
-    rows = zip(*(column.tolist() for column in spans), strict=True)
-    for start, end, *scores in rows:
-        if len(found) == size:
-            break
-        text = context[start:end].strip()
-        if text or white_space:
-            found.setdefault(text, (scores[0], scores[1]))
-    totals = [start + end for start, end in found.values()]
-    odds = [math.exp(total - max(totals)) for total in totals]
-    return [
-        Candidate(text, one / sum(odds), *scores)
-        for (text, scores), one in zip(found.items(), odds, strict=True)
-    ]
+        found: dict[str, tuple[float, float]] = {}
+        rows = zip(*(column.tolist() for column in spans), strict=True)
+        for start, end, *scores in rows:
+            if len(found) == options.n_best_size:
+                break
+            text = question.context[start:end].strip()
+            if text or white_space:
+                found.setdefault(text, (scores[0], scores[1]))
+        totals = [one + other for one, other in found.values()]
+        odds = [math.exp(total - max(totals)) for total in totals]
+        yield [
+            Candidate(text, one / sum(odds), *found[text])
+            for text, one in zip(found, odds, strict=True)
+        ] or [empty]
 
 
 def rank(
