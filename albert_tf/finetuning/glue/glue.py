@@ -190,7 +190,12 @@ class GlueTask(TextTask):
         Their names are `text`, `text_pair` where the task has pairs, and, if
         wanted, `id`.
         """
-        return glue_data.read_own(self._spec, path)
+        names = ("text", "text_pair")[: 1 + self.has_pairs]
+
+        def make(entry: text_files.Entry) -> list[glue_data.TextExample]:
+            return [glue_data.TextExample(entry.guid, entry.texts(names))]
+
+        return list(text_files.read_own(path, names, make))
 
     def write_predictions(
         self,

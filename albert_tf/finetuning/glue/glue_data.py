@@ -205,14 +205,3 @@ def _check_count(
             f"{where}: {len(fields)} columns instead of {columns.count}. "
             "Columns are separated by one tab each; texts may not hold tabs."
         )
-
-
-def read_own(
-    spec: glue_tasks.TaskSpec, path: str
-) -> list[TextExample | text_files.BadLine]:
-    wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
-
-    def parse(entry: text_files.Entry) -> list[TextExample]:
-        return [TextExample(entry.guid, entry.texts(wanted))]
-
-    return list(text_files.read_own(path, wanted, parse))
