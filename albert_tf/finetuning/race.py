@@ -195,18 +195,13 @@ class RaceTask(base.Task):
             question = "He is ___ .", options = ("old", "tall")
             result = ["he is old .", "he is tall ."]
         """
-        question, *options = map(
-            self._clean, (example.question, *example.options)
-        )
+        question, *options = texts = example.question, *example.options
+        if isinstance(self.tokenizer, tokenization.Tokenizer):
+            question, *options = map(self.tokenizer.clean, texts)
         parts = re.split(race_data.GAP, question)
         if len(parts) > 1:
             return [option.join(parts) for option in options]
         return [f"{question} {option}" for option in options]
-
-    def _clean(self, text: str) -> str:
-        if isinstance(self.tokenizer, tokenization.Tokenizer):
-            return self.tokenizer.clean(text)
-        return text
 
     def _encode(
         self, examples: Sequence[race_data.RaceQuestion]

@@ -21,17 +21,6 @@ from absl import logging
 from albert_tf.common import errors, files, strict_json
 from albert_tf.finetuning import base, text_files
 
-# The options that name the file of each split.
-_OPTION = {
-    base.TRAIN: "train_file",
-    base.DEV: "predict_file",
-    base.TEST: "predict_file",
-}
-_NEEDS = {
-    base.TRAIN: "Training needs them.",
-    base.DEV: "Evaluation needs them.",
-}
-
 
 @dataclasses.dataclass(frozen=True)
 class Answer:
@@ -149,7 +138,8 @@ def read(path: str, option: str) -> list[Question]:
 
 
 def read_split(path: str, split: str, *, has_null: bool) -> list[Question]:
-    questions = read(path, _OPTION[split])
+    is_training = split == base.TRAIN
+    questions = read(path, "train_file" if is_training else "predict_file")
     for line in report(questions, path):
         logging.info("%s", line)
     impossible = [q.id for q in questions if q.is_impossible]
@@ -161,7 +151,7 @@ def read_split(path: str, split: str, *, has_null: bool) -> list[Question]:
         )
     if split in (base.TRAIN, base.DEV):
         _check_labels(questions, path, split)
-    if split != base.TRAIN:
+    if not is_training:
         return questions
     several = sum(len(q.answers or ()) > 1 for q in questions)
     if several:
@@ -188,11 +178,12 @@ def read_split(path: str, split: str, *, has_null: bool) -> list[Question]:
 
 
 def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
+    use = "Training" if split == base.TRAIN else "Evaluation"
     missing = [q.id for q in questions if q.answers is None]
     if missing:
         raise errors.UserError(
             f"{path}: {len(missing):,} questions have no 'answers' (the "
-            f"first id is {missing[0]}). {_NEEDS[split]} Give a file with "
+            f"first id is {missing[0]}). {use} needs them. Give a file with "
             "answers."
         )
     empty = [q.id for q in questions if not (q.answers or q.is_impossible)]
@@ -200,7 +191,7 @@ def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
         raise errors.UserError(
             f"{path}: {len(empty):,} questions have an empty list of "
             f"answers (the first id is {empty[0]}), but not "
-            f"'is_impossible'. {_NEEDS[split]} Give answers, or mark them "
+            f"'is_impossible'. {use} needs them. Give answers, or mark them "
             "and use `squad_version=2.0`."
         )
 
