@@ -313,26 +313,17 @@ class TaggingTask(base.Task):
     def _tags(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]
     ) -> Iterator[list[tag_spans.Word]]:
-        row = 0
+        rows = iter(outputs["logits"])
         for example in examples:
             laid = lay_out(example, self.tokenizer, self.max_seq_length)
-            stop = row + len(laid.windows)
-            yield self._tags_of_one(laid, outputs["logits"][row:stop])
-            row = stop
-
-    def _tags_of_one(
-        self, laid: Layout, logits: np.ndarray
-    ) -> list[tag_spans.Word]:
-        """Return the tags of words; logits are [windows, S, labels]."""
-        found = np.zeros([len(laid.ids), len(self.labels)])
-        for row, (begin, length), counts in zip(
-            logits, laid.windows, laid.counts, strict=True
-        ):
-            window = probabilities.softmax(row[1 : length + 1])
-            found[begin : begin + length][counts] = window[counts]
-        return tag_spans.tags_of_words(
-            found, laid.first, laid.goes_on, self.labels
-        )
+            found = np.zeros([len(laid.ids), len(self.labels)])
+            spans = zip(laid.windows, laid.counts, strict=True)
+            for (begin, length), counts in spans:
+                window = probabilities.softmax(next(rows)[1 : length + 1])
+                found[begin : begin + length][counts] = window[counts]
+            yield tag_spans.tags_of_words(
+                found, laid.first, laid.goes_on, self.labels
+            )
 
 
 def _warn_of_cleaning(
