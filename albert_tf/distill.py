@@ -109,10 +109,24 @@ from albert_tf.model.losses import distillation
 
 def run(settings: DistillOptions) -> None:
     known = lesson.vectors_of(settings.teacher)
-    settings = _complete(settings, known.width)
     shared, vectors = settings.finetuning, settings.vectors
+    # The student's vectors are as wide as the teacher's.
+    hidden_size = shared.read_config().hidden_size
+    size = vectors.projection_size
+    if size is None:
+        size = 0 if hidden_size == known.width else known.width
+    if (size or hidden_size) != known.width:
+        raise errors.UserError(
+            f"`projection_size={size}` does not give the width of the "
+            f"teacher's vectors, {known.width}. Leave it out."
+        )
+    vectors = dataclasses.replace(
+        vectors,
+        text_pooling=vectors.text_pooling or "mean",
+        projection_size=size,
+    )
+    settings = dataclasses.replace(settings, vectors=vectors)
     tokenizer = finetuning_options.load_tokenizer(shared)
-
     asked = dataclasses.replace(
         vectors,
         text_pooling=settings.teacher_pooling or known.text_pooling,
@@ -134,26 +148,6 @@ def run(settings: DistillOptions) -> None:
         gives_states=bool(weights),
     )
     finetune.run("distill", settings, settings.sources, taught=wanted)
-
-
-def _complete(settings: DistillOptions, width: int) -> DistillOptions:
-    """Fill in what the student has; its vectors are `width` wide."""
-    vectors = settings.vectors
-    hidden_size = settings.finetuning.read_config().hidden_size
-    size = vectors.projection_size
-    if size is None:
-        size = 0 if hidden_size == width else width
-    if (size or hidden_size) != width:
-        raise errors.UserError(
-            f"`projection_size={size}` does not give the width of the "
-            f"teacher's vectors, {width}. Leave it out."
-        )
-    vectors = dataclasses.replace(
-        vectors,
-        text_pooling=vectors.text_pooling or "mean",
-        projection_size=size,
-    )
-    return dataclasses.replace(settings, vectors=vectors)
 
 
 if __name__ == "__main__":

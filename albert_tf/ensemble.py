@@ -63,8 +63,26 @@ from albert_tf.training import run_folder, run_log
 
 
 def run(settings: EnsembleOptions) -> None:
-    folders = find_folders(settings.run_dirs)
-    task = _make_task(folders, settings.task_module)
+    folders: list[str] = []
+    for pattern in filter(None, map(str.strip, settings.run_dirs.split(","))):
+        folders += files.match(pattern) or [pattern]
+    folders = files.each_once(folders)
+    if len(folders) < 2:
+        raise errors.UserError(
+            f"--run_dirs={settings.run_dirs} names {len(folders)} folder(s). "
+            "An ensemble needs two or more."
+        )
+    runs = [run_folder.read(folder, "run_dirs") for folder in folders]
+    for one in runs:
+        registry.load_module_for(one.options, one.folder, settings.task_module)
+    names = {str(one.options.get("task_name")).lower() for one in runs}
+    if len(names) > 1 or "task_name" not in runs[0].options:
+        raise errors.UserError(
+            f"The runs of --run_dirs have not one task, but "
+            f"{', '.join(sorted(names))}. Name finetuned models of one task."
+        )
+    vocabulary = tokenization.load(runs[0].vocabulary)
+    task = registry.make(runs[0].options, vocabulary)
     moved = _moved(settings, task)
     splits = _splits(settings, folders, task)
     with folder_lock.hold(settings.output_dir, "output_dir"):
@@ -140,9 +158,7 @@ def _combine(
     numbers: dict[str, float] = {}
     for split in splits:
         saved = [saved_outputs.load(folder, split) for folder in folders]
-        check_alike(folders, saved, split)
-        if task.outputs_are_positions:
-            check_records(folders, saved, split)
+        _check_alike(task, folders, saved, split)
         source = _find_source(task, saved, moved.get(split, ()))
         examples = task.read(source, split)
         combined = task.combine([one.outputs for one in saved])
@@ -168,60 +184,27 @@ def _combine(
         run_log.write_eval_results(settings.output_dir, 0, numbers)
 
 
-def find_folders(patterns: str) -> list[str]:
-    found: list[str] = []
-    for pattern in filter(None, map(str.strip, patterns.split(","))):
-        found += files.match(pattern) or [pattern]
-    found = files.each_once(found)
-    if len(found) < 2:
-        raise errors.UserError(
-            f"--run_dirs={patterns} names {len(found)} folder(s). An ensemble "
-            "needs two or more."
-        )
-    return found
-
-
-def _make_task(folders: list[str], task_module: str | None) -> base.Task:
-    runs = [run_folder.read(folder, "run_dirs") for folder in folders]
-    for run_ in runs:
-        registry.load_module_for(run_.options, run_.folder, task_module)
-    names = {str(run.options.get("task_name")).lower() for run in runs}
-    if len(names) > 1 or "task_name" not in runs[0].options:
-        raise errors.UserError(
-            f"The runs of --run_dirs have not one task, but "
-            f"{', '.join(sorted(names))}. Name finetuned models of one task."
-        )
-    return registry.make(runs[0].options, tokenization.load(runs[0].vocabulary))
-
-
-def check_alike(
-    folders: list[str], saved: list[saved_outputs.SavedOutputs], split: str
+def _check_alike(
+    task: base.Task,
+    folders: list[str],
+    saved: list[saved_outputs.SavedOutputs],
+    split: str,
 ) -> None:
-    first = saved[0]
-    for folder, one in zip(folders, saved, strict=True):
-        contents = [x.facts[features.CONTENT] for x in (first, one)]
-        shapes = [
-            {name: value.shape for name, value in outputs.items()}
-            for outputs in (first.outputs, one.outputs)
-        ]
-        if contents[0] != contents[1] or shapes[0] != shapes[1]:
+    first, first_path = saved[0], saved_outputs.path(folders[0], split)
+    shapes = [{k: v.shape for k, v in one.outputs.items()} for one in saved]
+    for folder, one, shape in zip(folders, saved, shapes, strict=True):
+        path = saved_outputs.path(folder, split)
+        contents = {x.facts[features.CONTENT] for x in (first, one)}
+        if len(contents) > 1 or shape != shapes[0]:
             raise errors.UserError(
-                f"{saved_outputs.path(folder, split)} is about other data than "
-                f"{saved_outputs.path(folders[0], split)}, or has other shapes "
-                f"({shapes[1]} instead of {shapes[0]}). Predict the same file "
-                "with all runs."
+                f"{path} is about other data than {first_path}, or has other "
+                f"shapes ({shape} instead of {shapes[0]}). Predict the same "
+                "file with all runs."
             )
-
-
-def check_records(
-    folders: list[str], saved: list[saved_outputs.SavedOutputs], split: str
-) -> None:
-    for folder, one in zip(folders, saved, strict=True):
-        lines = features.differences(saved[0].facts, one.facts)
-        if lines:
+        lines = features.differences(first.facts, one.facts)
+        if task.outputs_are_positions and lines:
             raise errors.UserError(
-                f"{saved_outputs.path(folder, split)} is about other windows "
-                f"than {saved_outputs.path(folders[0], split)}:\n"
+                f"{path} is about other windows than {first_path}:\n"
                 + "\n".join(lines)
                 + "\nName runs with the same vocabulary and windows."
             )
@@ -231,9 +214,8 @@ def _moved(
     settings: EnsembleOptions, task: base.Task
 ) -> Mapping[str, Sequence[str]]:
     """Return where the user says that the files of splits may be."""
-    has_folder = hasattr(task, "sources")
-    wrong = "predict_file" if has_folder else "data_dir"
-    right = "data_dir" if has_folder else "predict_file"
+    right = _option(task)
+    (wrong,) = {"data_dir", "predict_file"} - {right}
     if getattr(settings, wrong) is not None:
         raise errors.UserError(
             f"--{wrong}={getattr(settings, wrong)} does not go with the task "
@@ -242,7 +224,7 @@ def _moved(
     named = getattr(settings, right)
     if named is None:
         return {}
-    paths = [named] if has_folder else named.split(",")
+    paths = [named] if right == "data_dir" else named.split(",")
     for path in paths:
         if not files.exists(path):
             raise errors.UserError(
@@ -252,6 +234,11 @@ def _moved(
         sources = task.sources(named)
         return {split: [path] for split, path in sources.items()}
     return dict.fromkeys((*task.eval_splits, *task.test_splits), paths)
+
+
+def _option(task: base.Task) -> str:
+    """Return which option says where the data of a task are."""
+    return "data_dir" if hasattr(task, "sources") else "predict_file"
 
 
 def _find_source(
@@ -275,7 +262,7 @@ def _find_source(
     for path in there:
         if features.content_sha256(path) == content:
             return path
-    named = "--data_dir" if hasattr(task, "sources") else "--predict_file"
+    named = f"--{_option(task)}"
     if paths[0] in there:
         raise errors.UserError(
             f"{paths[0]} is not what the runs of --run_dirs have predicted: "

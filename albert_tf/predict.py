@@ -156,24 +156,20 @@ def run(settings: PredictOptions) -> None:
         outputs.claim(settings, "output_file", [settings.output_file])
         files.make_folder(os.path.dirname(settings.output_file), "output_file")
     if path != STANDARD and not (settings.run_dir and files.is_remote(path)):
+        is_device = pathlib.Path(path).is_char_device()  # A pipe is none.
+        if not files.exists(path) or os.path.isdir(path) or is_device:
+            files.require_file(path, "input_file")
         is_parquet = path.lower().endswith(text_files.PARQUET)
-        _require_readable(path, is_text=not (settings.run_dir and is_parquet))
+        is_text = not (settings.run_dir and is_parquet)
+        if is_text and os.path.isfile(path):
+            with files.open_binary(path) as stream:
+                if b"\0" in stream.read(_LOOKED_AT):
+                    raise errors.UserError(
+                        f"--input_file={path} is not text: it has zero bytes. "
+                        "Give a file of UTF-8 text, such as JSON lines."
+                    )
     ask = _ask_run if settings.run_dir else _ask_saved_model
     _write(settings.output_file, ask(settings, path))
-
-
-def _require_readable(path: str, *, is_text: bool = True) -> None:
-    """Refuse what can be no input; a named pipe can."""
-    is_device = pathlib.Path(path).is_char_device()
-    if not files.exists(path) or os.path.isdir(path) or is_device:
-        files.require_file(path, "input_file")
-    if is_text and os.path.isfile(path):
-        with files.open_binary(path) as stream:
-            if b"\0" in stream.read(_LOOKED_AT):
-                raise errors.UserError(
-                    f"--input_file={path} is not text: it has zero bytes. Give "
-                    "a file of UTF-8 text, such as JSON lines."
-                )
 
 
 def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:

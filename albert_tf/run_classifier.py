@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from albert_tf.common import errors, files, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
-    base,
     finetuning_options,
     race,
     registry,
@@ -133,7 +132,18 @@ def run(settings: ClassifierOptions) -> None:
             f"--task_name={settings.task_name} has a script of its own: python "
             f"-m albert_tf.run_{task.name}."
         )
-    sources = _sources(settings, task)
+    if isinstance(task, tables.TableTask):
+        sources = settings.sources
+        if settings.train_file and settings.table.dev_share:
+            sources[tables.HELD_OUT] = settings.train_file
+    elif hasattr(task, "sources"):
+        sources = task.sources(settings.data_dir)
+    else:
+        raise errors.UserError(
+            f"--task_name={settings.task_name}: its class "
+            f"{type(task).__name__} has no method sources(data_dir), which "
+            "names the file of each split. Add it as in docs/own_task.md."
+        )
     if settings.is_table:  # Of GLUE's files one that is missing is told.
         task.eval_splits = tuple(s for s in task.eval_splits if s in sources)
     finetune.run("run_classifier", settings, sources, task=task)
@@ -144,6 +154,7 @@ def _with_labels(
 ) -> ClassifierOptions:
     """Return the options with what was left out: labels, share, name."""
     table, shared = settings.table, settings.finetuning
+    started = run_folder.first(shared.output_dir)
     labels: Sequence[str] = table.names
     if not labels and not table.is_number:
         labels = _NAMES.choose(
@@ -154,12 +165,12 @@ def _with_labels(
         table = dataclasses.replace(table, labels=tables.SEPARATOR.join(labels))
     table = dataclasses.replace(table, best_score=table.key_metric)
     if table.dev_share is None:
-        started = run_folder.first(shared.output_dir)
         share = 0.0 if settings.dev_file else tables.DEV_SHARE
         if started:
             share = run_folder.read(started).options.get("dev_share", share)
         table = dataclasses.replace(table, dev_share=share)
-    _check_held_out(settings, table)
+    if started and table.dev_share:
+        _check_held_out(settings.train_file, started)
     if table.needs_scale and table.label_mean is None:
         table = _with_scale(settings, table, tokenizer)
     return dataclasses.replace(settings, table=table, task_name=tables.NAME)
@@ -174,12 +185,9 @@ def _with_scale(
     shared = settings.finetuning
     init = "" if shared.new_head else shared.init.init_checkpoint or ""
     for folder in (run_folder.first(shared.output_dir), init):
-        known = known_labels.scale_of_model(folder) if folder else None
-        if known:
-            mean, deviation = known
-            return dataclasses.replace(
-                table, label_mean=mean, label_deviation=deviation
-            )
+        known = known_labels.scale_of_model(folder) if folder else {}
+        if known.get("label_deviation"):
+            return dataclasses.replace(table, **known)
     if not settings.train_file:
         raise errors.UserError(
             "The mean of the numbers is not known. Give `train_file`, or "
@@ -190,12 +198,9 @@ def _with_scale(
     return task.scaled(settings.train_file)
 
 
-def _check_held_out(
-    settings: ClassifierOptions, table: tables.TableOptions
-) -> None:
-    path = settings.train_file
-    started = run_folder.first(settings.finetuning.output_dir)
-    if not (path and files.exists(path) and started and table.dev_share):
+def _check_held_out(path: str | None, started: str) -> None:
+    """Refuse a training file that is not the one of an earlier start."""
+    if not (path and files.exists(path)):
         return
     if not files.exists(saved_outputs.path(started, tables.HELD_OUT)):
         return
@@ -207,22 +212,6 @@ def _check_held_out(
             "learnt. Give the same file, or another `output_dir`; to score "
             "other examples give them as `dev_file`, without `train_file`."
         )
-
-
-def _sources(settings: ClassifierOptions, task: base.Task) -> dict[str, str]:
-    if isinstance(task, tables.TableTask):
-        paths = settings.sources
-        if settings.train_file and settings.table.dev_share:
-            paths[tables.HELD_OUT] = settings.train_file
-        return paths
-    sources = getattr(task, "sources", None)
-    if sources is None:
-        raise errors.UserError(
-            f"--task_name={settings.task_name}: its class "
-            f"{type(task).__name__} has no method sources(data_dir), which "
-            "names the file of each split. Add it as in docs/own_task.md."
-        )
-    return sources(settings.data_dir)
 
 
 if __name__ == "__main__":

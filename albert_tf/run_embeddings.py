@@ -60,17 +60,8 @@ from albert_tf.training import run_folder
 
 
 def run(settings: RunEmbeddingsOptions) -> None:
-    settings = dataclasses.replace(settings, vectors=_with_defaults(settings))
-    finetune.run("run_embeddings", settings, settings.sources)
-
-
-def _with_defaults(
-    settings: RunEmbeddingsOptions,
-) -> embedding.EmbeddingOptions:
-    """Return the options with pooling and width, of which some may be left out.
-
-    They are those of the run that goes on, else of --init_checkpoint.
-    """
+    # Pooling and width that are left out are those of the run that goes on,
+    # else of --init_checkpoint.
     shared = settings.finetuning
     path = shared.init.init_checkpoint
     known: Mapping[str, Any] = {}
@@ -92,7 +83,9 @@ def _with_defaults(
         for name, value in usual.items()
         if getattr(given, name) is None
     }
-    return dataclasses.replace(given, **values)
+    vectors = dataclasses.replace(given, **values)
+    settings = dataclasses.replace(settings, vectors=vectors)
+    finetune.run("run_embeddings", settings, settings.sources)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ finished suite lies in one folder for each task. Started again with the same
 options, it goes on where it stopped.
 """
 
+import contextlib
 import dataclasses
 import io
 import os
@@ -89,38 +90,34 @@ def run(settings: GlueOptions) -> None:
     names = choose_tasks(settings)
     if settings.submission_file:
         check_submission(settings, names)
-    table = os.path.join(settings.output_dir, TABLE_NAME)
-    outputs.claim(settings, "output_dir", [table], is_own=_is_table(table))
+    path = os.path.join(settings.output_dir, TABLE_NAME)
+    outputs.claim(settings, "output_dir", [path], is_own=_is_table(path))
     with folder_lock.hold(settings.output_dir, "output_dir"):
-        _run(settings, names)
-
-
-def _run(settings: GlueOptions, names: list[str]) -> None:
-    for name in names:
-        command = [
-            *(sys.executable, "-m", "albert_tf.run_classifier"),
-            *flags_of(settings, name),
-        ]
-        logging.info("%s", shlex.join(command[1:]))
-        status = subprocess.run(command, check=False).returncode
-        if status:
-            logging.error(
-                "The task %s ended with status %d; its message is above. Fix "
-                "the cause and run the same command again: finished tasks are "
-                "not trained again.",
-                name,
-                status,
-            )
-            sys.exit(max(status, 1))  # Below 0: it was killed.
-    summaries = {
-        name: scores.read(os.path.join(settings.output_dir, name))
-        for name in names
-    }
-    table = to_markdown(summaries)
-    files.write_text(os.path.join(settings.output_dir, TABLE_NAME), table)
-    print(table, end="", flush=True)
-    if settings.submission_file:
-        write_submission(settings.output_dir, settings.submission_file)
+        for name in names:
+            command = [
+                *(sys.executable, "-m", "albert_tf.run_classifier"),
+                *flags_of(settings, name),
+            ]
+            logging.info("%s", shlex.join(command[1:]))
+            status = subprocess.run(command, check=False).returncode
+            if status:
+                logging.error(
+                    "The task %s ended with status %d; its message is above. "
+                    "Fix the cause and run the same command again: finished "
+                    "tasks are not trained again.",
+                    name,
+                    status,
+                )
+                sys.exit(max(status, 1))  # Below 0: it was killed.
+        summaries = {
+            name: scores.read(os.path.join(settings.output_dir, name))
+            for name in names
+        }
+        table = to_markdown(summaries)
+        files.write_text(path, table)
+        print(table, end="", flush=True)
+        if settings.submission_file:
+            write_submission(settings.output_dir, settings.submission_file)
 
 
 def choose_tasks(settings: GlueOptions) -> list[str]:
@@ -179,20 +176,13 @@ def _is_table(path: str) -> bool:
     return files.exists(path) and files.read_bytes(path).startswith(head)
 
 
-def _is_submission(path: str) -> bool:
-    wanted = {n for task in _TRAINED for n in _predictions("", task)}
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return set(archive.namelist()) == wanted
-    except (OSError, zipfile.BadZipFile):
-        return False
-
-
 def check_submission(settings: GlueOptions, names: list[str]) -> None:
-    path = str(settings.submission_file)
-    outputs.claim(
-        settings, "submission_file", [path], is_own=_is_submission(path)
-    )
+    path, is_own = str(settings.submission_file), False
+    wanted = {n for task in _TRAINED for n in _predictions("", task)}
+    with contextlib.suppress(OSError, zipfile.BadZipFile):
+        with zipfile.ZipFile(path) as archive:
+            is_own = set(archive.namelist()) == wanted
+    outputs.claim(settings, "submission_file", [path], is_own=is_own)
     missing = [
         task
         for task in _TRAINED
@@ -226,27 +216,23 @@ def write_submission(output_dir: str, path: str) -> None:
         stream.write(content.getvalue())
 
 
-def official_scores(name: str, values: dict[str, float]) -> dict[str, float]:
-    """Return GLUE's own metrics of a task, those of MNLI for both dev sets."""
-    spec = glue_tasks.TASKS[name]
-    wanted = spec.metrics[: spec.official]
-    return {
-        key: value
-        for key, value in values.items()
-        if key.removesuffix("_mismatched") in wanted
-    }
-
-
 def to_markdown(summaries: dict[str, scores.Summary]) -> str:
     """Return the table of a suite: medians over runs, in percent.
 
-    A task with several metrics (or dev sets) counts with their mean, and the
-    average is over tasks; source: the GLUE paper, section 3.
+    Of each task GLUE's own metrics, of MNLI those of both dev sets. Several
+    count with their mean, and the average is over tasks; source: the GLUE
+    paper, section 3.
     """
     lines = [*_TABLE_HEAD]
     means = []
     for name, summary in summaries.items():
-        medians = official_scores(name, summary.medians)
+        spec = glue_tasks.TASKS[name]
+        wanted = spec.metrics[: spec.official]
+        medians = {
+            key: value
+            for key, value in summary.medians.items()
+            if key.removesuffix("_mismatched") in wanted
+        }
         means.append(100 * statistics.fmean(medians.values()))
         spreads = summary.over_runs(scores.spread)
         lines.append(

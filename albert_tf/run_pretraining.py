@@ -134,7 +134,17 @@ class PretrainingOptions:
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
         self._check_records()
-        self._check_masking()
+        if self.masked_lm_budget:
+            self.vocabulary.require()
+        else:  # The records hold masks.
+            names = options.names(masking.MaskingOptions)
+            names.remove("max_predictions_per_seq")
+            options.refuse_foreign(self.masks, names, "masked_lm_budget")
+        if self.masks.do_permutation:
+            raise errors.UserError(
+                "--do_permutation is not done in training. Drop it, or write "
+                "records with masks."
+            )
         if self.recipe.objective in pretraining_drawer.DRAWERS:
             self._check_drawer()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
@@ -165,9 +175,6 @@ class PretrainingOptions:
                     "own for what it asks for, predicts nothing beside and has "
                     f"a row for each example. Set `{name}={value}`."
                 )
-        self._check_sentinels()
-
-    def _check_sentinels(self) -> None:
         spans = span_corruption.count_spans(self.masked_lm_budget)
         if self.recipe.objective == "spans" and (
             spans > span_corruption.SENTINELS
@@ -185,10 +192,8 @@ class PretrainingOptions:
                     "--records=passages: passages hold no masks. Give "
                     "--masked_lm_budget, the most pieces to hide in one."
                 )
-            if self.pack_sequences:
-                raise errors.UserError(
-                    "--pack_sequences is for --records=instances. Leave it out."
-                )
+            names = ["pack_sequences"]
+            options.refuse_foreign(self, names, "records=instances")
             units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
             if self.recipe.mask_levels and not units:
                 raise errors.UserError(
@@ -215,32 +220,6 @@ class PretrainingOptions:
     def num_predictions(self) -> int:
         """Positions that the masked-word head looks at."""
         return self.masked_lm_budget or self.masks.max_predictions_per_seq
-
-    def _check_masking(self) -> None:
-        plain = masking.MaskingOptions(
-            max_predictions_per_seq=self.masks.max_predictions_per_seq
-        )
-        if not self.masked_lm_budget:
-            for name, value in options.to_dict(self.masks).items():
-                if value != getattr(plain, name):
-                    raise errors.UserError(
-                        f"--{name}={value} says how training masks, but the "
-                        "records hold masks. Drop it, or give "
-                        "--masked_lm_budget and records without masks."
-                    )
-            return
-        self.vocabulary.require()
-        if self.masks.do_permutation:
-            raise errors.UserError(
-                "--do_permutation is not done in training. Drop it, or write "
-                "records with masks."
-            )
-
-    @property
-    def num_sentinels(self) -> int:
-        """Ids of the model that are no pieces."""
-        is_used = self.recipe.objective == "spans"
-        return span_corruption.SENTINELS if is_used else 0
 
     @property
     def layout(self) -> layouts.Layout:
@@ -438,23 +417,16 @@ def _make_trainer(
     trainer.restore_or_initialize(
         recipe.init, continue_schedule=recipe.init_schedule == "continue"
     )
-    _check_steps_left(settings, trainer)
-    return trainer
-
-
-def _check_steps_left(
-    settings: PretrainingOptions, trainer: training_loop.Trainer
-) -> None:
-    recipe = settings.recipe
-    if recipe.init_schedule != "continue" or trainer.resumed_from:
-        return
-    if settings.do_train and trainer.step >= recipe.num_train_steps:
+    goes_on = recipe.init_schedule == "continue" and not trainer.resumed_from
+    is_over = trainer.step >= recipe.num_train_steps
+    if settings.do_train and goes_on and is_over:
         raise errors.UserError(
             f"--init_checkpoint={recipe.init.init_checkpoint} stands at step "
             f"{trainer.step}, and --num_train_steps={recipe.num_train_steps} "
             "is not above: with --init_schedule=continue nothing is left to "
             "train. Set more steps, or --init_schedule=restart."
         )
+    return trainer
 
 
 def _open_log(
@@ -548,13 +520,14 @@ def _find_data(
         evaluation = files.expand_patterns(
             settings.eval_input_file, "eval_input_file", files.BESIDE_RECORDS
         )
+    has_sentinels = settings.recipe.objective == "spans"
     expected = record_check.Expected(
         settings.max_seq_length,
         settings.masks.max_predictions_per_seq,
         config.vocab_size,
         has_masks=not settings.masked_lm_budget,
         kind=settings.records,
-        sentinels=settings.num_sentinels,
+        sentinels=span_corruption.SENTINELS if has_sentinels else 0,
     )
     found = record_check.check_records(training, expected)
     others = record_check.check_records(evaluation, expected, "eval_input_file")

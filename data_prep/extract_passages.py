@@ -71,9 +71,10 @@ def find_race(folder: str) -> list[str]:
 
 def read_squad(path: str) -> Iterator[list[str]]:
     """Yield the paragraphs of each article of a file."""
-    for where, content in text_files.read_objects(path):
-        for number, article in enumerate(_get(content, "data", list, where), 1):
-            place = f"{where}, article {number}"
+    for found in text_files.read_objects(path):
+        articles = _get(found.values, "data", list, found.where)
+        for number, article in enumerate(articles, 1):
+            place = f"{found.where}, article {number}"
             yield [
                 _get(entry, "context", str, f"{place}, paragraph {index}")
                 for index, entry in enumerate(
@@ -84,9 +85,10 @@ def read_squad(path: str) -> Iterator[list[str]]:
 
 def read_race(path: str) -> Iterator[list[str]]:
     """Yield each passage of a file, alone in a list."""
-    for where, entry in text_files.read_objects(path):
+    for entry in text_files.read_objects(path):
         # Each line is a paragraph here; headings have no full stop.
-        yield [_get(entry, "article", str, where).replace("\n", "\n\n")]
+        text = _get(entry.values, "article", str, entry.where)
+        yield [text.replace("\n", "\n\n")]
 
 
 def _get(entry: Any, key: str, kind: type, where: str) -> Any:

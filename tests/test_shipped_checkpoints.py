@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.common import configs
 from albert_tf.finetuning import base, batches, embedding, predictions
-from albert_tf.finetuning import embedding_data as data
+from albert_tf.finetuning.glue import glue_data
 from albert_tf.model import fit
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import embedding as head
@@ -54,7 +54,7 @@ def test_vectors_of_the_same_meaning_are_the_closest():
     model = head.AlbertEmbedder(AlbertModel(config), "mean", 384)
     restoring.restore(model, checkpoint)
     texts = [text for pair in PAIRS for text in pair]
-    examples = [data.TextGroup(n, (t,)) for n, t in enumerate(texts)]
+    examples = [glue_data.TextExample(n, (t,)) for n, t in enumerate(texts)]
     vectors = batches.ask(
         predictions.compiled(model), task, examples, 8, split=base.PREDICT
     )["embedding"]

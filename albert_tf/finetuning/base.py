@@ -8,6 +8,7 @@ the same for all tasks. They import no TensorFlow, for create_finetuning_data.
 import abc
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,6 @@ from albert_tf.training import confusion
 TRAIN, DEV, TEST = "train", "dev", "test"
 # A user's own file: the texts of a test split, without labels.
 PREDICT = "predict"
-# A remark about examples.
-EMPTY = "examples have an empty text, or one that cleaning empties."
 
 # Whatever `Task.read` returns; each task has a dataclass of its own.
 Example = Any
@@ -45,8 +44,13 @@ class Task(abc.ABC):
             The scores of the first one have the plain names.
         outputs_are_positions: Whether outputs are positions in the records.
             Then only outputs for the same records can be averaged.
+        output_widths: Size of the second axis of outputs with a value for each
+            token, by name.
         exit_options: Those of `exit_layers` and `exit_heads` that its head can
             do.
+        sequences_at_once: Sequences of an example that go through the encoder
+            together.
+        shortest: Tokens of the shortest batches, where padding is cut.
         max_seq_length: Tokens S of a sequence, special ones included.
         remarks: What `remark` has collected; None: it logs at once.
     """
@@ -57,7 +61,10 @@ class Task(abc.ABC):
     eval_splits: tuple[str, ...] = (DEV,)
     test_splits: tuple[str, ...] = (TEST,)
     outputs_are_positions: bool = False
+    output_widths: Mapping[str, int] = MappingProxyType({})
     exit_options: tuple[str, ...] = ()
+    sequences_at_once: int = 1
+    shortest: int = lengths.SHORTEST
 
     def __init__(
         self, tokenizer: tokenization.AnyTokenizer, max_seq_length: int
@@ -117,23 +124,6 @@ class Task(abc.ABC):
             log_remarks({what: list(names)})
         elif names and self.remarks is not None:
             self.remarks.setdefault(what, []).extend(names)
-
-    # What the model needs.
-
-    @property
-    def sequences_at_once(self) -> int:
-        """Sequences of an example that go through the encoder together."""
-        return 1
-
-    @property
-    def shortest(self) -> int:
-        """Tokens of the shortest batches, where padding is cut."""
-        return lengths.SHORTEST
-
-    @property
-    def output_widths(self) -> Mapping[str, int]:
-        """Size of the second axis of outputs with a value for each token."""
-        return {}
 
     # Outputs to results. `outputs` has one row for each record of `examples`;
     # where `of_examples` pools them, one for each example.

@@ -35,7 +35,13 @@ def of_examples(
         By name [batch_size, *shape], int32 and float32; and the numbers of the
         records, int64 [records], which are the first rows.
     """
-    records = _records(task, examples, split)
+    found = list(task.featurize(examples, split))
+    records = {
+        name: np.concatenate([empty, *(part[name] for part in found)]).astype(
+            empty.dtype
+        )
+        for name, empty in _zeros(task, 0, split).items()
+    }
     layout = task.layout(split)
     sequences = lengths.sequence_features(layout)
     sizes = np.zeros(len(records[layout[0].name]), np.int64)
@@ -86,18 +92,6 @@ def ask(
     joined = evaluation.concatenate(parts, task.output_widths)
     order = np.argsort(np.concatenate(found))
     return {name: values[order] for name, values in joined.items()}
-
-
-def _records(
-    task: base.Task, examples: Sequence[base.Example], split: str
-) -> Batch:
-    found = list(task.featurize(examples, split))
-    return {
-        name: np.concatenate([empty, *(part[name] for part in found)]).astype(
-            empty.dtype
-        )
-        for name, empty in _zeros(task, 0, split).items()
-    }
 
 
 def _zeros(task: base.Task, batch_size: int, split: str) -> Batch:

@@ -21,14 +21,12 @@ from albert_tf.finetuning import (
     retrieval,
     text_files,
 )
-from albert_tf.finetuning.embedding_data import TextGroup
 from albert_tf.finetuning.glue import glue_metrics
+from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
 
 NAME = "embedding"
-# Examples that are featurized together, and texts that are ranked together.
-_BATCH = 256
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,8 +75,8 @@ class EmbeddingOptions:
     )
 
 
-class EmbeddingTask(base.Task):
-    """A vector for each text."""
+class EmbeddingTask(packing.PackedTask):
+    """A vector for each text. Records have `[CLS] text [SEP]` for each."""
 
     name = NAME
     exit_options = ("exit_layers",)
@@ -94,6 +92,10 @@ class EmbeddingTask(base.Task):
         self._dev_examples = options.dev_examples or options.train_examples
         is_scored = self._dev_examples == embedding_data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
+        kinds = options.train_examples, self._dev_examples
+        self.sequences_at_once = max(
+            len(embedding_data.INPUTS[kind]) for kind in kinds
+        )
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -104,8 +106,8 @@ class EmbeddingTask(base.Task):
             return self.options.train_examples
         return self._dev_examples
 
-    def read(self, path: str, split: str) -> list[TextGroup]:
-        items: Sequence[TextGroup | text_files.BadLine]
+    def read(self, path: str, split: str) -> list[TextExample]:
+        items: Sequence[TextExample | text_files.BadLine]
         if self._kind(split) == embedding_data.RETRIEVAL:
             items = retrieval.read(path)
         else:
@@ -115,16 +117,18 @@ class EmbeddingTask(base.Task):
         text_files.require_some(found, path)
         if split == base.TRAIN:
             self._check_training(path, found)
-        elif split == base.DEV and len({e.score for e in found} - {None}) == 1:
+        elif split == base.DEV and len({e.label for e in found} - {None}) == 1:
             logging.warning(
                 "%s: every score is %g, so no correlation with them is "
                 "defined; it is given as 0.",
                 path,
-                found[0].score,
+                found[0].label,
             )
         return found
 
-    def _check_training(self, path: str, examples: Sequence[TextGroup]) -> None:
+    def _check_training(
+        self, path: str, examples: Sequence[TextExample]
+    ) -> None:
         most = self.options.max_score
         is_alone = len({example.texts for example in examples}) == 1
         if is_alone and self.options.train_examples == embedding_data.PAIRS:
@@ -133,15 +137,15 @@ class EmbeddingTask(base.Task):
                 "Give a file with more."
             )
         for number, example in enumerate(examples, 1):
-            if example.score is not None and abs(example.score) > most:
+            if example.label is not None and abs(example.label) > most:
                 raise errors.UserError(
                     f"`max_score={most}` allows scores from {-most:g} to "
                     f"{most:g}; that of example {number} in {path} is "
-                    f"{example.score:g}. Give the score of texts that mean the "
+                    f"{example.label:g}. Give the score of texts that mean the "
                     "same."
                 )
 
-    def read_own(self, path: str) -> list[TextGroup | text_files.BadLine]:
+    def read_own(self, path: str) -> list[TextExample | text_files.BadLine]:
         return embedding_data.read(path, embedding_data.TEXTS)
 
     def layout(self, split: str) -> layouts.Layout:
@@ -150,59 +154,25 @@ class EmbeddingTask(base.Task):
         kind = self._kind(split)
         return layouts.texts_layout(
             self.max_seq_length,
-            embedding_data.num_texts(kind),
+            len(embedding_data.INPUTS[kind]),
             has_score=kind == embedding_data.SCORED,
         )
 
-    def featurize(
-        self, examples: Sequence[TextGroup], split: str
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield one record for each example: `[CLS] text [SEP]` for each text.
+    def pieces(
+        self, examples: Sequence[TextExample]
+    ) -> list[tuple[TextExample, Sequence[int], Sequence[int]]]:
+        texts = [(group, text) for group in examples for text in group.texts]
+        found = self.tokenizer.encode_batch([text for _, text in texts])
+        pairs = zip(texts, found, strict=True)
+        return [(group, ids, ()) for (group, _), ids in pairs]
 
-        `label_ids` are scores divided by `max_score`; 0 where there is none.
-        """
-        layout = self.layout(split)
-        limit = packing.max_pieces((), self.max_seq_length)
-        cut: list[str] = []
-        empty: list[str] = []
-        for start in range(0, len(examples), _BATCH):
-            part = examples[start : start + _BATCH]
-            texts = [text for example in part for text in example.texts]
-            pieces = self.tokenizer.encode_batch(texts)
-            sizes = np.reshape([len(ids) for ids in pieces], [len(part), -1])
-            for example, row in zip(part, sizes, strict=True):
-                if row.max() > limit:
-                    cut.append(example.guid)
-                if not row.min():
-                    empty.append(example.guid)
-            packed = packing.pack_all(
-                ((ids, ()) for ids in pieces),
-                self.tokenizer,
-                self.max_seq_length,
-            )
-            shape = (len(part), *layout[0].shape)
-            scores = [e.score or 0.0 for e in part]
-            values = {
-                **{k: rows.reshape(shape) for k, rows in packed.items()},
-                "label_ids": np.array(scores, np.float32)
-                / np.float32(self.options.max_score),
-                "is_real_example": np.ones(len(part), np.int64),
-            }
-            yield {feature.name: values[feature.name] for feature in layout}
-        self.remark(
-            "examples have a text longer than "
-            f"`max_seq_length={self.max_seq_length}`, which is cut.",
-            cut,
-        )
-        self.remark(base.EMPTY, empty)
-
-    @property
-    def sequences_at_once(self) -> int:
-        kinds = self.options.train_examples, self._dev_examples
-        return max(map(embedding_data.num_texts, kinds))
+    def label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
+        """Return scores divided by `max_score`; 0 where there is none."""
+        scores = np.array([one.label or 0.0 for one in examples], np.float32)
+        return scores / np.float32(self.options.max_score)
 
     def score(
-        self, outputs: base.Outputs, examples: Sequence[TextGroup]
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
         """Return metrics of the cosines, or of the ranks.
 
@@ -219,19 +189,17 @@ class EmbeddingTask(base.Task):
             return retrieval.score(flat, _entries(examples))
         cosines = _cosines(vectors)
         if self._dev_examples == embedding_data.SCORED:
-            expected = np.array([example.score for example in examples])
+            expected = np.array([example.label for example in examples])
             names = "spearmanr", "pearson"
             return glue_metrics.score(names, cosines[:, 0], expected)
         places = ranks(vectors, [example.texts for example in examples])
-        scores = {"mrr": float((1 / places).mean())}
-        for most in retrieval.RECALLS:
-            scores[f"recall_at_{most}"] = float((places <= most).mean())
+        scores = retrieval.of_ranks(list(places[:, None]))
         if self._dev_examples == embedding_data.TRIPLETS:
             scores["accuracy"] = float((cosines[:, 0] > cosines[:, 1]).mean())
         return scores
 
     def answers(
-        self, outputs: base.Outputs, examples: Sequence[TextGroup]
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> Iterator[dict[str, Any]]:
         """Yield the `embedding` of a text, or the cosine as `prediction`.
 
@@ -256,7 +224,7 @@ class EmbeddingTask(base.Task):
         return {"embedding": joined}
 
 
-def _entries(examples: Sequence[TextGroup]) -> list[retrieval.Entry]:
+def _entries(examples: Sequence[TextExample]) -> list[retrieval.Entry]:
     """Return the examples if they are those of RETRIEVAL, else none."""
     return [one for one in examples if isinstance(one, retrieval.Entry)]
 
@@ -283,13 +251,10 @@ def ranks(vectors: np.ndarray, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
             if text not in numbers:
                 numbers[text] = len(numbers)
                 candidates.append(vector)
-    table = np.stack(candidates).T
     found = []
-    for start in range(0, len(vectors), _BATCH):
-        cosines = vectors[start : start + _BATCH, 0] @ table
-        some = texts[start : start + _BATCH]
-        for row, (text, right, *_) in zip(cosines, some, strict=True):
-            if text in numbers and text != right:
-                row[numbers[text]] = -np.inf
-            found.append(retrieval.places(row, [numbers[right]])[0])
+    rows = retrieval.cosines(vectors[:, 0], np.stack(candidates))
+    for row, (text, right, *_) in zip(rows, texts, strict=True):
+        if text in numbers and text != right:
+            row[numbers[text]] = -np.inf
+        found.append(retrieval.places(row, [numbers[right]])[0])
     return np.array(found)

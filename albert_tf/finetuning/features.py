@@ -224,27 +224,19 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
         layout = layouts.for_model(
             task.layout(base.TRAIN), task.tokenizer.vocab_size, _SEGMENTS
         )
-        records = _without_padding(layout, messages)
+        records: list[bytes] = []
+        for start in range(0, len(messages), _BLOCK):  # Without padding.
+            values = messages_of.decode_batch(
+                layouts.with_padding(layout), messages[start : start + _BLOCK]
+            )
+            encoded = tfrecord.encode_batch(layout, values)
+            records += tfrecord.frame_batch(encoded)
     except ValueError as error:
         raise errors.UserError(
             f"{file.path} is damaged after {len(messages):,} whole records: "
             f"{error}. Make it again with data_prep.create_finetuning_data."
         ) from None
     return write(path, _shuffled([records]), num_examples, facts)
-
-
-def _without_padding(
-    layout: layouts.Layout, messages: Sequence[bytes]
-) -> list[bytes]:
-    """Write records that hold padding again, without it, framed."""
-    padded = layouts.with_padding(layout)
-    records: list[bytes] = []
-    for start in range(0, len(messages), _BLOCK):
-        block = messages[start : start + _BLOCK]
-        values = messages_of.decode_batch(padded, block)
-        encoded = tfrecord.encode_batch(layout, values)
-        records += tfrecord.frame_batch(encoded)
-    return records
 
 
 def _place(folder: str, task_name: str, facts: Mapping[str, Any]) -> str:

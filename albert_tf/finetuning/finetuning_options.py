@@ -184,11 +184,9 @@ class FinetuningOptions:
                 "None of `do_train`, `do_eval` and `do_predict` is set. Set "
                 "at least one."
             )
-        if self.early_stopping_evaluations and not self.do_eval:
-            raise errors.UserError(
-                "`early_stopping_evaluations` needs the scores of `do_eval`. "
-                "Set `do_eval`, or leave `early_stopping_evaluations` out."
-            )
+        if not self.do_eval:
+            names = ["early_stopping_evaluations"]
+            options.refuse_foreign(self, names, "do_eval")
         if self.encoder_factor > 1:
             raise errors.UserError(
                 f"`encoder_learning_rate={self.encoder_learning_rate}` is more "
@@ -198,11 +196,8 @@ class FinetuningOptions:
             )
         if not self.exit_layers:
             options.refuse_foreign(self, ["exit_heads"], "exit_layers")
-        if self.new_head and not self.init.init_checkpoint:
-            raise errors.UserError(
-                "`new_head` says how to use `init_checkpoint`, which is not "
-                "given. Add it, or leave `new_head` out."
-            )
+        if not self.init.init_checkpoint:
+            options.refuse_foreign(self, ["new_head"], "init_checkpoint")
 
     @property
     def encoder_factor(self) -> float:

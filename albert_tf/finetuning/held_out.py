@@ -29,11 +29,11 @@ def choose(
     Returns:
         For each example, whether it is chosen.
     """
-    groups: dict[tuple[str, ...], list[int]] = {}
+    first_of: dict[tuple[str, ...], int] = {}
     for number, key in enumerate(keys):
-        groups.setdefault(key, []).append(number)
+        first_of.setdefault(key, number)
     by_label: dict[int, list[int]] = {}
-    for first, *_ in groups.values():
+    for first in first_of.values():
         for label in labels[first] or [_NO_LABEL]:
             by_label.setdefault(label, []).append(first)
     are_several = any(len(numbers) != 1 for numbers in labels)
@@ -49,5 +49,4 @@ def choose(
         taken = random.permutation(len(rest))[: max(count, 0)]
         decided |= dict.fromkeys(rest, False)
         decided |= {rest[at]: True for at in taken}
-    first_of = {n: group[0] for group in groups.values() for n in group}
-    return [decided[first_of[number]] for number in range(len(keys))]
+    return [decided[first_of[key]] for key in keys]

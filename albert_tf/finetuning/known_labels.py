@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import finetuning_options
@@ -15,22 +16,20 @@ def _has_head(folder: str, head: str) -> bool:
     return head in checkpoint_reader.read(folder).shapes
 
 
-def scale_of_model(model: str) -> tuple[float, float] | None:
-    """Return mean and deviation of the numbers that a model predicts.
+def scale_of_model(model: str) -> dict[str, Any]:
+    """Return `label_mean` and `label_deviation` of what a model predicts.
 
-    None where it is no regression with a table; the head of a Hugging Face
-    folder gives the numbers themselves.
+    They are missing, or None, where it is no regression with a table; the head
+    of a Hugging Face folder gives the numbers themselves.
     """
     folder = run_folder.folder_of(model)
     if run_folder.is_run(folder):
         values = run_folder.read(folder).options
-        if values.get("label_deviation") is None:
-            return None
-        return values["label_mean"], values["label_deviation"]
+        return {n: values.get(n) for n in ("label_mean", "label_deviation")}
     is_own = _has_head(folder, "output_bias") and (
         huggingface.read_details(folder).is_regression
     )
-    return (0.0, 1.0) if is_own else None
+    return {"label_mean": 0.0, "label_deviation": 1.0} if is_own else {}
 
 
 @dataclasses.dataclass(frozen=True)

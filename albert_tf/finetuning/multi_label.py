@@ -23,9 +23,7 @@ _THRESHOLD, _OF_LABEL = "threshold", "threshold_of_"
 class MultiLabelTask(tables.TableTask):
     """Any number of labels for each row: one yes or no for each label."""
 
-    def __init__(self, *args: Any):
-        super().__init__(*args)
-        self._thresholds: np.ndarray | None = None
+    _thresholds: np.ndarray | None = None
 
     def layout(self, split: str) -> layouts.Layout:
         return layouts.with_labels(super().layout(split), len(self.labels))

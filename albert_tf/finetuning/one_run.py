@@ -39,63 +39,7 @@ def run_once(
     data: run_data.RunData,
     strategy: tf.distribute.Strategy,
 ) -> scores.Run:
-    shared, task = settings.finetuning, data.task
-    training, folder = shared.trainer, shared.output_dir
-    is_chief = distribution.is_chief(strategy)
-    _prepare_folder(program, settings, data, is_chief)
-    keras.utils.set_random_seed(training.seed)
-    with strategy.scope():
-        encoder = AlbertModel(
-            shared.read_config(),
-            precision=training.precision,
-            recompute=training.recompute,
-        )
-        model = task_models.make_model(task, encoder)
-        objective = data.objective
-        if shared.exit_layers:
-            depths = encoder.config.exits(shared.exit_layers)
-            if isinstance(model, model_with_head.ModelWithHead):
-                model.add_exits(depths[:-1], own_heads=shared.exit_heads)
-            objective = exits.at_depths(objective, depths)
-        optimizer = optimization.make_optimizer(
-            shared.optimizer,
-            *data.steps(),
-            by_the_clock=training.max_minutes > 0,
-            encoder_factor=shared.encoder_factor,
-            precision=training.precision,
-        )
-    data.start(model)
-    trainer = training_loop.Trainer(
-        model, optimizer, objective, folder, training
-    )
-    init = _initial_weights(shared, model)
-    trainer.restore_or_initialize(init, new_heads=True)
-    task_trainer = _TaskTrainer(shared, data, trainer)
-    # What training decides, later evaluations do not.
-    known = {} if shared.do_train and shared.do_eval else scores.of_best(folder)
-    task.remember(known)
-    if shared.do_train:
-        task_trainer.train(_start_log(shared, data, trainer, strategy))
-    trainer.restore_best()
-    numbers = task_trainer.evaluate(save=is_chief) if shared.do_eval else {}
-    task.remember(numbers or known)
-    done = scores.Run(folder, training.seed, trainer.step, numbers)
-    if is_chief and shared.do_eval:
-        run_log.write_eval_results(folder, trainer.step, numbers)
-        sum_up(task, folder, [done])
-    task_trainer.write_predictions(is_chief)
-    if is_chief:
-        logging.info("Wrote %s", run_card.write(folder))
-    return done
-
-
-def _prepare_folder(
-    program: str,
-    settings: finetuning_options.TaskOptions,
-    data: run_data.RunData,
-    is_chief: bool,
-) -> None:
-    shared = settings.finetuning
+    shared, is_chief = settings.finetuning, distribution.is_chief(strategy)
     config, folder = shared.read_config(), shared.output_dir
     run = (folder, program, settings, config, shared.vocabulary)
     if is_chief:
@@ -107,41 +51,7 @@ def _prepare_folder(
         run_folder.check_same_data(folder, data.training_key)
     if is_chief:
         run_folder.claim(*run)
-
-
-def _start_log(
-    settings: finetuning_options.FinetuningOptions,
-    data: run_data.RunData,
-    trainer: training_loop.Trainer,
-    strategy: tf.distribute.Strategy,
-) -> run_log.RunLog:
-    facts = run_card.environment(
-        trainer.model, data.description, data.training_key
-    )
-    logging.info("%s", run_card.summary(settings.read_config(), facts))
-    log = run_log.RunLog(
-        distribution.worker_folder(strategy, settings.output_dir),
-        settings.train_batch_size,
-    )
-    train_steps, _ = data.steps()
-    log.start(trainer.step, train_steps, facts)
-    return log
-
-
-def _initial_weights(
-    settings: finetuning_options.FinetuningOptions, model: keras.Model
-) -> model_options.InitOptions:
-    init = settings.init
-    if settings.do_train and not init.init_checkpoint:
-        logging.warning(
-            "No `init_checkpoint`: the encoder starts from random weights."
-        )
-    if not settings.new_head:
-        return init
-    encoder = {checkpoint_reader.name_of(v) for v in model.encoder.variables}
-    names = {checkpoint_reader.name_of(v) for v in model.variables} - encoder
-    scopes = ",".join([*init.new_scopes, *sorted(names)])
-    return dataclasses.replace(init, new_weights=scopes)
+    return _TaskRun(shared, data, strategy).run()
 
 
 def sum_up(
@@ -156,18 +66,103 @@ class _StopEarlyError(Exception):
     """Ends the trainer when nothing gets better; not a mistake."""
 
 
-class _TaskTrainer:
+class _TaskRun:
     """Trains, scores and predicts with the data of a task."""
 
     def __init__(
         self,
         settings: finetuning_options.FinetuningOptions,
         data: run_data.RunData,
-        trainer: training_loop.Trainer,
+        strategy: tf.distribute.Strategy,
     ):
         self._settings = settings
         self._data = data
-        self._trainer = trainer
+        self._strategy = strategy
+        training = settings.trainer
+        keras.utils.set_random_seed(training.seed)
+        with strategy.scope():
+            encoder = AlbertModel(
+                settings.read_config(),
+                precision=training.precision,
+                recompute=training.recompute,
+            )
+            model = task_models.make_model(data.task, encoder)
+            objective = data.objective
+            if settings.exit_layers:
+                depths = encoder.config.exits(settings.exit_layers)
+                if isinstance(model, model_with_head.ModelWithHead):
+                    model.add_exits(depths[:-1], own_heads=settings.exit_heads)
+                objective = exits.at_depths(objective, depths)
+            optimizer = optimization.make_optimizer(
+                settings.optimizer,
+                *data.steps(),
+                by_the_clock=training.max_minutes > 0,
+                encoder_factor=settings.encoder_factor,
+                precision=training.precision,
+            )
+        data.start(model)
+        self._trainer = training_loop.Trainer(
+            model, optimizer, objective, settings.output_dir, training
+        )
+
+    def run(self) -> scores.Run:
+        settings, data, trainer = self._settings, self._data, self._trainer
+        folder, task = settings.output_dir, data.task
+        is_chief = distribution.is_chief(self._strategy)
+        trainer.restore_or_initialize(self._initial_weights(), new_heads=True)
+        # What training decides, later evaluations do not.
+        known: dict[str, float] = {}
+        if not (settings.do_train and settings.do_eval):
+            known = scores.of_best(folder)
+        task.remember(known)
+        if settings.do_train:
+            self.train(self._start_log())
+        trainer.restore_best()
+        numbers = self.evaluate(save=is_chief) if settings.do_eval else {}
+        task.remember(numbers or known)
+        done = scores.Run(folder, settings.trainer.seed, trainer.step, numbers)
+        if is_chief and settings.do_eval:
+            run_log.write_eval_results(folder, trainer.step, numbers)
+            sum_up(task, folder, [done])
+        for split in data.test_splits:
+            outputs = self.predict(split, save=is_chief)
+            if is_chief:
+                task.write_predictions(
+                    outputs, data.examples[split], split, folder
+                )
+        if is_chief:
+            logging.info("Wrote %s", run_card.write(folder))
+        return done
+
+    def _initial_weights(self) -> model_options.InitOptions:
+        settings, init = self._settings, self._settings.init
+        if settings.do_train and not init.init_checkpoint:
+            logging.warning(
+                "No `init_checkpoint`: the encoder starts from random weights."
+            )
+        if not settings.new_head:
+            return init
+        model = self._trainer.model
+        names, of_encoder = (
+            {checkpoint_reader.name_of(v) for v in part.variables}
+            for part in (model, model.encoder)
+        )
+        scopes = ",".join([*init.new_scopes, *sorted(names - of_encoder)])
+        return dataclasses.replace(init, new_weights=scopes)
+
+    def _start_log(self) -> run_log.RunLog:
+        settings, data = self._settings, self._data
+        facts = run_card.environment(
+            self._trainer.model, data.description, data.training_key
+        )
+        logging.info("%s", run_card.summary(settings.read_config(), facts))
+        log = run_log.RunLog(
+            distribution.worker_folder(self._strategy, settings.output_dir),
+            settings.train_batch_size,
+        )
+        train_steps, _ = data.steps()
+        log.start(self._trainer.step, train_steps, facts)
+        return log
 
     def train(self, log: run_log.RunLog) -> None:
         settings, key = self._settings, self._data.task.key_metric
@@ -249,16 +244,6 @@ class _TaskTrainer:
                 saved_outputs.SavedOutputs(pooled, source, facts),
             )
         return pooled
-
-    def write_predictions(self, is_chief: bool) -> None:
-        """Predict the test splits; the first worker writes the files."""
-        folder = self._settings.output_dir
-        for split in self._data.test_splits:
-            outputs = self.predict(split, save=is_chief)
-            if is_chief:
-                self._data.task.write_predictions(
-                    outputs, self._data.examples[split], split, folder
-                )
 
 
 def warn_of_one_answer(

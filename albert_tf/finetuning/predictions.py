@@ -102,16 +102,6 @@ class RunPredictor:
         return items
 
     def load(self, precision: str | None = None) -> keras.Model:
-        self._check_memory()
-        encoder = AlbertModel(self._source.config, precision=precision)
-        model = task_models.make_model(self.task, encoder)
-        used = restoring.restore(model, *self._named).path
-        logging.info("Predicting with %s", used)
-        self._call = compiled(model)
-        self.task.remarks = {}
-        return model
-
-    def _check_memory(self) -> None:
         task = self.task
         step = memory_check.Step(
             self._source.config, task.max_seq_length, task.sequences_at_once
@@ -120,6 +110,13 @@ class RunPredictor:
             training_options.DistributionOptions()
         )
         memory_check.check(step, strategy, "batch_size", self._batch_size)
+        encoder = AlbertModel(self._source.config, precision=precision)
+        model = task_models.make_model(task, encoder)
+        used = restoring.restore(model, *self._named).path
+        logging.info("Predicting with %s", used)
+        self._call = compiled(model)
+        task.remarks = {}
+        return model
 
     def answers(self, items: Sequence[Item]) -> list[dict[str, Any]]:
         return text_files.answered(

@@ -83,6 +83,7 @@ class RaceTask(base.Task):
     ):
         super().__init__(tokenizer, max_seq_length)
         self.options = options
+        self.sequences_at_once = options.num_options
         if not 0 < options.max_qa_length <= max_seq_length - 4:
             raise errors.UserError(
                 f"`max_qa_length={options.max_qa_length}` leaves no tokens for "
@@ -139,13 +140,12 @@ class RaceTask(base.Task):
         padding.
         """
         limit, most = self.options.max_qa_length, self.max_seq_length - 3
-        given = self.tokenizer, self.max_seq_length
         cut_choices: list[str] = []
         cut_articles: list[str] = []
         for start in range(0, len(examples), _BATCH):
             part = examples[start : start + _BATCH]
-            shape = (3, len(part), *self.layout(base.TRAIN)[0].shape)
-            packed = np.zeros(shape, np.int64)
+            places: list[tuple[int, int]] = []
+            pairs: list[packing.Pair] = []
             for row, (article, choices) in enumerate(self._encode(part)):
                 options = part[row].options
                 real = [i for i, option in enumerate(options) if option]
@@ -156,12 +156,15 @@ class RaceTask(base.Task):
                     cut_articles.append(part[row].guid)
                 for column in real:
                     choice = choices[column][-limit:]
-                    rest = article[: most - len(choice)]
-                    packed[:, row, column] = list(
-                        packing.pack(rest, choice, *given).values()
-                    )
+                    places.append((row, column))
+                    pairs.append((article[: most - len(choice)], choice))
+            shape = len(part), *self.layout(split)[0].shape
+            values = {name: np.zeros(shape, np.int64) for name in packing.NAMES}
+            found = packing.pack(pairs, self.tokenizer, self.max_seq_length)
+            for name, sequences in found.items():
+                values[name][*np.transpose(places)] = sequences
             yield {
-                **dict(zip(packing.NAMES, packed, strict=True)),
+                **values,
                 "label_ids": np.array([e.label or 0 for e in part], np.int64),
                 "is_real_example": np.ones(len(part), np.int64),
             }
@@ -192,18 +195,13 @@ class RaceTask(base.Task):
             question = "He is ___ .", options = ("old", "tall")
             result = ["he is old .", "he is tall ."]
         """
-        question, *options = map(
-            self._clean, (example.question, *example.options)
-        )
+        question, *options = texts = example.question, *example.options
+        if isinstance(self.tokenizer, tokenization.Tokenizer):
+            question, *options = map(self.tokenizer.clean, texts)
         parts = re.split(race_data.GAP, question)
         if len(parts) > 1:
             return [option.join(parts) for option in options]
         return [f"{question} {option}" for option in options]
-
-    def _clean(self, text: str) -> str:
-        if isinstance(self.tokenizer, tokenization.Tokenizer):
-            return self.tokenizer.clean(text)
-        return text
 
     def _encode(
         self, examples: Sequence[race_data.RaceQuestion]
@@ -215,10 +213,6 @@ class RaceTask(base.Task):
         for example in examples:
             choices = self.tokenizer.encode_batch(self.choices(example))
             yield ids[example.article], choices
-
-    @property
-    def sequences_at_once(self) -> int:
-        return self.options.num_options
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]

@@ -6,7 +6,7 @@ Source: in the original, race_utils.RaceProcessor.
 import dataclasses
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.common import errors, files, strict_json
@@ -69,7 +69,20 @@ class Reader:
             paths = list(self._find(path))
         else:
             paths = [("", path)]
-        examples = list(self._read_files(paths))
+        examples: list[RaceQuestion] = []
+        no_articles: list[str] = []
+        no_questions: list[str] = []
+        for level, file in paths:
+            articles = list(text_files.read_objects(file))
+            if not articles:
+                no_articles.append(file)
+            for entry in articles:
+                questions = list(self._parse(entry, level, needs_answers=True))
+                if not questions:
+                    no_questions.append(entry.where)
+                examples += questions
+        self.remark("files have no article.", no_articles)
+        self.remark("articles have no questions.", no_questions)
         if not examples:
             raise _no_questions(path)
         return examples
@@ -81,16 +94,13 @@ class Reader:
         """
         no_questions: list[str] = []
 
-        def make(
-            where: str, key: dict[str, Any], article: Mapping[str, Any]
-        ) -> list[RaceQuestion]:
-            found = list(self._parse(where, "", article, needs_answers=False))
+        def make(entry: text_files.Entry) -> list[RaceQuestion]:
+            found = list(self._parse(entry, "", needs_answers=False))
             if not found:
-                no_questions.append(where)
-            if isinstance(article.get("id"), str):
+                no_questions.append(entry.where)
+            if isinstance(entry.guid, str):
                 return found
-            if "id" in article:
-                key = {"id": article["id"]}
+            key = text_files.key_of(entry.guid)
             places = [{**key, "question": n} for n in range(len(found))]
             return [
                 dataclasses.replace(question, guid=text_files.Place(place))
@@ -103,25 +113,6 @@ class Reader:
         if not found:
             raise _no_questions(path)
         return found
-
-    def _read_files(
-        self, paths: Sequence[tuple[str, str]]
-    ) -> Iterator[RaceQuestion]:
-        no_articles: list[str] = []
-        no_questions: list[str] = []
-        for level, path in paths:
-            articles = list(text_files.read_objects(path))
-            if not articles:
-                no_articles.append(path)
-            for where, article in articles:
-                questions = list(
-                    self._parse(where, level, article, needs_answers=True)
-                )
-                if not questions:
-                    no_questions.append(where)
-                yield from questions
-        self.remark("files have no article.", no_articles)
-        self.remark("articles have no questions.", no_questions)
 
     def _find(self, folder: str) -> Iterator[tuple[str, str]]:
         names = files.list_folder(folder)
@@ -158,27 +149,30 @@ class Reader:
         )
 
     def _parse(
-        self,
-        where: str,
-        level: str,
-        article: Mapping[str, Any],
-        *,
-        needs_answers: bool,
+        self, entry: text_files.Entry, level: str, *, needs_answers: bool
     ) -> Iterator[RaceQuestion]:
-        name = str(article.get("id", os.path.basename(where)))
-        where = f"{where} (id {name})"
-        text, questions, options = (
-            _checked(article, key, kind, where)
-            for key, kind in (
-                ("article", str),
-                ("questions", list),
-                ("options", list),
-            )
-        )
+        article = entry.values
+        name = str(article.get("id", os.path.basename(entry.where)))
+        where = f"{entry.where} (id {name})"
+        text = text_files.get(article, "article", str, where)
+        questions = text_files.get(article, "questions", list, where)
+        options = text_files.get(article, "options", list, where)
         answers = None
         if needs_answers or "answers" in article:
-            answers = _checked(article, "answers", list, where)
-        _check_article(text, questions, options, answers, where)
+            answers = text_files.get(article, "answers", list, where)
+        if not text.strip():
+            raise errors.UserError(
+                f"{where}: the article is empty, so its questions cannot be "
+                "answered. Write the text, or remove the file."
+            )
+        if len(questions) != len(options) or (
+            answers is not None and len(questions) != len(answers)
+        ):
+            raise errors.UserError(
+                f"{where}: {len(questions)} questions, {len(options)} lists "
+                f"of options and {len(answers or ())} answers. Correct the "
+                "file."
+            )
         if not level and (found := re.match("|".join(LEVELS), name)):
             level = found[0]  # Of an id such as `high12.txt`.
         for number, question in enumerate(questions):
@@ -213,40 +207,6 @@ class Reader:
                 f"{wrong}. Correct the file, or use `pad_options` to fill up "
                 "such questions with options that are never chosen."
             )
-
-
-def _checked(
-    article: Mapping[str, Any], key: str, kind: type, where: str
-) -> Any:
-    value = article.get(key)
-    if not isinstance(value, kind):
-        name = "text" if kind is str else "list"
-        raise errors.UserError(
-            f"{where} has no {name} {key!r}. An article of RACE has "
-            "'article', 'questions', 'options', 'answers' and 'id'."
-        )
-    return value
-
-
-def _check_article(
-    text: str,
-    questions: list[Any],
-    options: list[Any],
-    answers: list[Any] | None,
-    where: str,
-) -> None:
-    if not text.strip():
-        raise errors.UserError(
-            f"{where}: the article is empty, so its questions cannot be "
-            "answered. Write the text, or remove the file."
-        )
-    if len(questions) != len(options) or (
-        answers is not None and len(questions) != len(answers)
-    ):
-        raise errors.UserError(
-            f"{where}: {len(questions)} questions, {len(options)} lists of "
-            f"options and {len(answers or ())} answers. Correct the file."
-        )
 
 
 def _no_questions(path: str) -> errors.UserError:

@@ -12,7 +12,7 @@ from absl import logging
 
 from albert_tf.common import errors
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, packing, regression, tables
+from albert_tf.finetuning import base, regression, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 _PAIRS_PER_TEXT = 4
@@ -29,9 +29,10 @@ class RankingTask(regression.RegressionTask):
     metrics: Sequence[str] = ("ndcg", "mrr")
     apart = "queries"
 
-    @property
-    def is_pairwise(self) -> bool:
-        return self.options.ranking_loss != tables.POINTWISE
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.is_pairwise = self.options.ranking_loss != tables.POINTWISE
+        self.sequences_at_once = 2 if self.is_pairwise else 1
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -39,30 +40,18 @@ class RankingTask(regression.RegressionTask):
         pairs = [one.ranking_loss, one.pairs_per_text]
         return {**super().settings, "pairs": pairs}
 
-    @property
-    def sequences_at_once(self) -> int:
-        return 2 if self.is_pairwise else 1
-
     def read(self, path: str, split: str) -> list[Any]:
         """Read a file strictly; pairwise, TRAIN has pairs of texts."""
         examples = super().read(path, split)
-        if split == base.TRAIN and self.is_pairwise:
+        are_paired = split == base.TRAIN and self.is_pairwise
+        if are_paired or split in (base.DEV, tables.HELD_OUT):
             _report(examples, f"{path}, {split}")
-            return self._pairs(examples, path)
-        if split in (base.DEV, tables.HELD_OUT):
-            _report(examples, f"{path}, {split}")
-        return examples
-
-    def _key(self, example: TextExample) -> tuple[str, ...]:
-        return (example.text_a,)
-
-    def _pairs(
-        self, examples: Sequence[TextExample], path: str
-    ) -> list[TextPair]:
-        """Pair each text with less relevant ones of its query, at random."""
+        if not are_paired:
+            return examples
+        # Each text with less relevant ones of its query, at random.
         random = np.random.default_rng(self.options.split_seed)
         most = self.options.pairs_per_text or _PAIRS_PER_TEXT
-        pairs = []
+        pairs: list[TextPair] = []
         for numbers in _queries(examples):
             texts = [examples[number] for number in numbers]
             for better in texts:
@@ -71,6 +60,9 @@ class RankingTask(regression.RegressionTask):
                 pairs += [(better, worse[at]) for at in drawn]
         logging.info("%s: %d pairs of texts are learnt.", path, len(pairs))
         return pairs
+
+    def _key(self, example: TextExample) -> tuple[str, ...]:
+        return example.texts[:1]
 
     def layout(self, split: str) -> layouts.Layout:
         if split == base.TRAIN and self.is_pairwise:
@@ -86,23 +78,19 @@ class RankingTask(regression.RegressionTask):
             return
         texts = [text for pair in examples for text in pair]
         for values in super().featurize(texts, split):
-            count = len(values["label_ids"]) // 2
-            yield {
-                **{
-                    name: values[name].reshape(count, 2, -1)
-                    for name in packing.NAMES
-                },
-                "label_ids": np.zeros(count, np.int64),
-                "is_real_example": np.ones(count, np.int64),
-            }
+            right = np.zeros(len(values["input_ids"]), np.int64)
+            yield {**values, "label_ids": right}
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
         """Return nDCG and the mean reciprocal rank, means over the queries.
 
-        Queries whose texts all have one relevance do not count.
+        Queries whose texts all have one relevance do not count. In nDCG texts
+        with equal scores get the mean of their gains.
         """
+        from sklearn import metrics  # Takes a second.
+
         numbers = np.asarray(outputs["logits"], np.float64)[:, 0]
         if not np.isfinite(numbers).all():
             raise ValueError("Predictions are NaN or infinite.")
@@ -110,7 +98,9 @@ class RankingTask(regression.RegressionTask):
         places = self.options.ndcg_at or _PLACES
         found = [
             (
-                ndcg(relevance[rows], numbers[rows], places),
+                metrics.ndcg_score(
+                    [relevance[rows]], [numbers[rows]], k=places
+                ),
                 reciprocal_rank(relevance[rows], numbers[rows]),
             )
             for rows in _queries(examples)
@@ -124,7 +114,7 @@ def _queries(examples: Sequence[TextExample]) -> list[list[int]]:
     """Return the numbers of the examples of each query."""
     found: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
-        found.setdefault(example.text_a, []).append(number)
+        found.setdefault(example.texts[0], []).append(number)
     return list(found.values())
 
 
@@ -148,31 +138,6 @@ def _report(examples: Sequence[TextExample], where: str) -> None:
         logging.warning(
             "%s: %d of %d queries do not count: %s.", where, out, total, counts
         )
-
-
-def ndcg(relevance: np.ndarray, scores: np.ndarray, places: int) -> float:
-    """Return the normalized discounted cumulative gain of one query.
-
-    Texts with equal scores get the mean of their gains, as in scikit-learn's
-    `ndcg_score`.
-
-    Source: Jaervelin and Kekaelaeinen, "Cumulated gain-based evaluation of IR
-    techniques" (2002), section 2.2, with the logarithm of place + 1.
-
-    Args:
-        relevance: float [texts], 0 or more, not all 0.
-        places: From the top that count.
-    """
-    discounts = 1 / np.log2(np.arange(len(scores)) + 2)
-    discounts[places:] = 0
-    _, group, counts = np.unique(
-        -scores, return_inverse=True, return_counts=True
-    )
-    gains = np.bincount(group, relevance) / counts
-    ends = counts.cumsum()
-    sums = np.diff(discounts.cumsum()[ends - 1], prepend=0)
-    ideal = np.sort(relevance)[::-1] @ discounts
-    return float(gains @ sums / ideal)
 
 
 def reciprocal_rank(relevance: np.ndarray, scores: np.ndarray) -> float:

@@ -8,7 +8,6 @@ import numpy as np
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base, held_out, tables
-from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 
@@ -21,15 +20,10 @@ class RegressionTask(tables.TableTask):
 
     metrics: Sequence[str] = ("pearson", "spearmanr", "mae", "rmse")
 
-    @property
-    def mean(self) -> float:
-        """Where the head's output is 0."""
-        return self.options.label_mean or 0.0
-
-    @property
-    def deviation(self) -> float:
-        """How much a difference of 1 in the head's output is."""
-        return self.options.label_deviation or 1.0
+    def __init__(self, *args: Any):
+        super().__init__(*args)
+        self.mean = self.options.label_mean or 0.0
+        self.deviation = self.options.label_deviation or 1.0
 
     def _labels(self, rows: Sequence[Any]) -> Sequence[Any]:
         return [row.labels[0] for row in rows]
@@ -43,7 +37,6 @@ class RegressionTask(tables.TableTask):
                 f"{numbers[0]:g} in the column {self.options.label_column!r}. "
                 "There is nothing to learn; name another column."
             )
-        self._counts, self._total = numbers, len(numbers)
 
     def _choose(
         self, examples: Sequence[TextExample], share: float
@@ -69,8 +62,3 @@ class RegressionTask(tables.TableTask):
             "output_bias": weights["output_bias"] * self.deviation + self.mean,
         }
         return {**weights, **changed}
-
-    def score(
-        self, outputs: base.Outputs, examples: Sequence[TextExample]
-    ) -> dict[str, float]:
-        return glue.TextTask.score(self, outputs, examples)

@@ -5,13 +5,14 @@ A file has one JSON object a line: {"id": "7", "text": "..."} for each text, and
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.common import errors
-from albert_tf.finetuning import embedding_data, text_files
+from albert_tf.finetuning import text_files
+from albert_tf.finetuning.glue.glue_data import TextExample
 
 RECALLS = (1, 10)
 # Queries that are compared together, and answers of each.
@@ -20,7 +21,7 @@ _MOST_ANSWERS = 10
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry(embedding_data.TextGroup):
+class Entry(TextExample):
     """A text that is searched, or a query.
 
     Attributes:
@@ -34,17 +35,13 @@ class Entry(embedding_data.TextGroup):
 
 def read(path: str) -> list[Entry]:
 
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[Entry]:
+    def parse(entry: text_files.Entry) -> list[Entry]:
+        values, where = entry.values, entry.where
         is_query = "query" in values
-        needed = ("query", "relevant") if is_query else ("id", "text")
-        text_files.require_names(values, needed, where, "It needs")
-        name = "query" if is_query else "text"
-        texts = text_files.texts(values, [name], where)
+        entry.require(("query", "relevant") if is_query else ("id", "text"))
+        texts = entry.texts(["query" if is_query else "text"])
         if not is_query:
-            yield Entry(_checked_id(values["id"], where), texts)
-            return
+            return [Entry(_checked_id(values["id"], where), texts)]
         relevant = values["relevant"]
         if not isinstance(relevant, list) or not relevant:
             raise errors.UserError(
@@ -52,9 +49,7 @@ def read(path: str) -> list[Entry]:
                 "of the texts that answer the query, one at least."
             )
         ids = tuple(dict.fromkeys(_checked_id(id_, where) for id_ in relevant))
-        yield Entry(
-            values.get("id", text_files.Place(place)), texts, relevant=ids
-        )
+        return [Entry(entry.guid, texts, relevant=ids)]
 
     items = text_files.read_own(path, ["query", "relevant"], parse)
     found = list(text_files.strictly(items))
@@ -104,16 +99,21 @@ def score(vectors: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
         vectors: float [entries, width], of length 1.
     """
     numbers = {guid: n for n, guid in enumerate(_ids(entries))}
-    reciprocals, recalls = [], []
-    for entry, row in _cosines(vectors, entries):
-        ranks = places(row, [numbers[id_] for id_ in entry.relevant])
-        reciprocals.append(1 / ranks.min())
-        recalls.append([(ranks <= most).mean() for most in RECALLS])
-    shares = np.mean(recalls, 0)
-    return {"mrr": float(np.mean(reciprocals))} | {
-        f"recall_at_{most}": float(share)
-        for most, share in zip(RECALLS, shares, strict=True)
-    }
+    return of_ranks(
+        [
+            places(row, [numbers[id_] for id_ in entry.relevant])
+            for entry, row in _cosines(vectors, entries)
+        ]
+    )
+
+
+def of_ranks(ranks: Sequence[np.ndarray]) -> dict[str, float]:
+    """Return the scores for the ranks of each query's relevant texts."""
+    scores = {"mrr": float(np.mean([1 / some.min() for some in ranks]))}
+    for most in RECALLS:
+        shares = [(some <= most).mean() for some in ranks]
+        scores[f"recall_at_{most}"] = float(np.mean(shares))
+    return scores
 
 
 def places(row: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
@@ -140,8 +140,12 @@ def _cosines(
     vectors: np.ndarray, entries: Sequence[Entry]
 ) -> Iterator[tuple[Entry, np.ndarray]]:
     is_query = np.array([bool(entry.relevant) for entry in entries])
-    texts, queries = vectors[~is_query].T, vectors[is_query]
     asked = [entry for entry in entries if entry.relevant]
-    for start in range(0, len(asked), _BATCH):
-        rows = queries[start : start + _BATCH] @ texts
-        yield from zip(asked[start : start + _BATCH], rows, strict=True)
+    rows = cosines(vectors[is_query], vectors[~is_query])
+    yield from zip(asked, rows, strict=True)
+
+
+def cosines(queries: np.ndarray, texts: np.ndarray) -> Iterator[np.ndarray]:
+    """Yield for each query its cosines with all texts."""
+    for start in range(0, len(queries), _BATCH):
+        yield from queries[start : start + _BATCH] @ texts.T

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -358,8 +358,7 @@ class TableTask(glue.TextTask):
         one = self.options
         stride = one.long.stride(self.max_seq_length)
         return {
-            "task_name": self.name,
-            "max_seq_length": self.max_seq_length,
+            **super().settings,
             "labels": list(self.labels),
             "columns": [list(one.inputs), one.label_column],
             "header": one.header,
@@ -407,7 +406,7 @@ class TableTask(glue.TextTask):
         text_files.require_some(rows, path)
         labels = self._labels(rows) if is_known else [None] * len(rows)
         examples = [
-            TextExample(row.guid, row.texts[0], "".join(row.texts[1:]), label)
+            TextExample(row.guid, row.texts, label)
             for row, label in zip(rows, labels, strict=True)
         ]
         share = self.options.dev_share
@@ -455,7 +454,7 @@ class TableTask(glue.TextTask):
 
     def _key(self, example: TextExample) -> tuple[str, ...]:
         """Return what examples have in common that stay together."""
-        return example.text_a, example.text_b
+        return example.texts
 
     def _labels(self, rows: Sequence[_Row]) -> Sequence[Any]:
         return [numbers[0] for numbers in self._numbers(rows)]
@@ -515,15 +514,14 @@ class TableTask(glue.TextTask):
     def score(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
-        expected = np.array([example.label for example in examples])
-        rows = probabilities.softmax(outputs["logits"])
+        scores = super().score(outputs, examples)
         found = self.confusion(outputs, examples)
-        assert found
-        return {
-            **super().score(outputs, examples),
-            "macro_f1": found.macro_f1,
-            "auc": probabilities.area_under_curve(rows, expected),
-        }
+        if found:
+            expected = np.array([example.label for example in examples])
+            rows = probabilities.softmax(outputs["logits"])
+            scores["macro_f1"] = found.macro_f1
+            scores["auc"] = probabilities.area_under_curve(rows, expected)
+        return scores
 
 
 def numbers_of(example: TextExample) -> tuple[int, ...]:
@@ -534,13 +532,9 @@ def numbers_of(example: TextExample) -> tuple[int, ...]:
 def _own(
     path: str, options: TableOptions, wanted: Sequence[str], *, header: bool
 ) -> _Read:
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[TextExample]:
-        texts = _texts(values, wanted, where)
-        named = values.get("id", text_files.Place(place))
-        guid = values.get(options.id_column or "id", named)
-        yield TextExample(guid, texts[0], "".join(texts[1:]))
+    def parse(entry: text_files.Entry) -> list[TextExample]:
+        guid = entry.values.get(options.id_column or "id", entry.guid)
+        return [TextExample(guid, _texts(entry, wanted))]
 
     # New texts are read by commands that have no `--noheader`.
     is_named = None if header else False
@@ -579,24 +573,22 @@ def _parsed(
     if options.is_number:
         parse_labels = functools.partial(_number, bool(options.query_column))
 
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[_Row]:
-        text_files.require_names(values, wanted, where, "It needs")
-        texts = _texts(values, options.inputs, where)
+    def parse(entry: text_files.Entry) -> list[_Row]:
+        entry.require(wanted)
+        values, where = entry.values, entry.where
+        texts = _texts(entry, options.inputs)
         if options.query_column and not texts[0].strip():
             raise errors.UserError(
                 f"{where}: the column {options.query_column!r} is empty. Texts "
                 "are ranked for a query. Write it, or remove the row."
             )
-        yield _Row(
-            where,
-            values[id_] if id_ in wanted else text_files.Place(place),
-            texts,
-            parse_labels(values[label], label, where)
-            if label in wanted
-            else (),
-        )
+        guid = text_files.Place(entry.key)
+        if id_ in wanted:
+            guid = values[id_]
+        labels: tuple[Any, ...] = ()
+        if label in wanted:
+            labels = parse_labels(values[label], label, where)
+        return [_Row(where, guid, texts, labels)]
 
     found = text_files.read_own(path, wanted, parse, header=options.header)
     rows = list(text_files.strictly(found))
@@ -608,13 +600,11 @@ def _parsed(
     return rows
 
 
-def _texts(
-    values: Mapping[str, Any], names: Sequence[str], where: str
-) -> tuple[str, ...]:
+def _texts(entry: text_files.Entry, names: Sequence[str]) -> tuple[str, ...]:
     # An empty cell of Parquet, or null.
-    values = {k: "" if v is None else v for k, v in values.items()}
+    values = {k: "" if v is None else v for k, v in entry.values.items()}
     remedy = "Put it into quotation marks, or name another column."
-    return text_files.texts(values, names, where, remedy)
+    return dataclasses.replace(entry, values=values).texts(names, remedy)
 
 
 def _several(

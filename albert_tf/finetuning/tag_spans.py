@@ -20,7 +20,6 @@ Word = tuple[str, float]
 
 
 def find_pieces(
-    text: str,
     words: Sequence[tuple[int, int]],
     starts: np.ndarray,
     ends: np.ndarray,
@@ -36,15 +35,11 @@ def find_pieces(
     """
     count = len(words)
     pairs = np.array(words, np.int64).reshape(-1, 2)
-    word_of = np.full(len(text) + 1, count)
-    for number, (start, end) in enumerate(words):
-        word_of[start:end] = number
-    # From each character on, the first one of a word.
-    place = np.where(word_of < count, np.arange(len(text) + 1), len(text))
-    place = np.minimum.accumulate(place[::-1])[::-1]
-    begins = place[starts]
-    is_real = begins < ends
-    owner = np.where(is_real, word_of[begins], count)
+    # The first word that does not end before a piece, if both share a part.
+    owner = np.searchsorted(pairs[:, 1], starts, "right")
+    begins = np.append(pairs[:, 0], np.iinfo(np.int64).max)[owner]
+    is_real = np.maximum(starts, begins) < ends
+    owner = np.where(is_real, owner, count)
     first = np.full(count + 1, len(starts))
     np.minimum.at(first, owner, np.arange(len(starts)))
     first = np.where(first < len(starts), first, -1)[:count]

@@ -10,7 +10,7 @@ Source: Devlin et al., arXiv 1810.04805, section 5.3.
 import collections
 import dataclasses
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from albert_tf.data import layouts
 from albert_tf.finetuning import (
     base,
     overlaps,
+    packing,
     probabilities,
     tag_spans,
     tagging_data,
@@ -92,9 +93,7 @@ def lay_out(
         pieces ["▁(", "obam", "a"], first = [0, 1], goes_on = [False, False]
     """
     ids, starts, ends = tokenizer.encode_with_offsets(example.text)
-    first, goes_on = tag_spans.find_pieces(
-        example.text, example.words, starts, ends
-    )
+    first, goes_on = tag_spans.find_pieces(example.words, starts, ends)
     windows = overlaps.split(
         len(ids),
         max_seq_length - overlaps.NUM_SPECIAL,
@@ -130,6 +129,7 @@ class TaggingTask(base.Task):
             )
         self.options = options
         self.labels = options.labels
+        self.output_widths = {"logits": max_seq_length}
 
     @property
     def has_entities(self) -> bool:
@@ -154,7 +154,18 @@ class TaggingTask(base.Task):
         )
         if split == base.TRAIN:
             self.labels = self.labels or tagging_data.labels_of(examples, path)
-            _warn_of_single_examples(examples, path)
+            counts = collections.Counter(
+                label
+                for example in examples
+                for label, _, _ in tag_spans.entities(example.tags or ())
+            )
+            single = sorted(k for k, count in counts.items() if count == 1)
+            if single:
+                logging.warning(
+                    "%s has only one example of %s, too few to learn from.",
+                    path,
+                    ", ".join(single),
+                )
             _warn_of_cleaning(self.tokenizer, examples, path)
         return examples
 
@@ -175,8 +186,8 @@ class TaggingTask(base.Task):
             input_ids = [2, 11, 12, 3, 0, 0], label_ids = [0, 5, 0, 0, 0, 0]
         """
         numbers = {label: i for i, label in enumerate(self.labels, 1)}
-        rows: list[np.ndarray] = []
-        lost = []
+        pairs: list[packing.Pair] = []
+        rows, lost = [], []
         for example in examples:
             laid = lay_out(example, self.tokenizer, self.max_seq_length)
             own = laid.first >= 0
@@ -186,42 +197,23 @@ class TaggingTask(base.Task):
             if example.tags is not None:
                 found = np.array([numbers.get(t, 0) for t in example.tags])
                 labels[laid.first[own]] = found[own]
-            rows += self._rows(laid, labels)
+            spans = zip(laid.windows, laid.counts, strict=True)
+            for (begin, length), counts in spans:
+                part = slice(begin, begin + length)
+                pairs.append((laid.ids[part], ()))
+                row = np.zeros(self.max_seq_length, np.int64)
+                row[1 : length + 1] = np.where(counts, labels[part], 0)
+                rows.append(row)
         self.remark(
             "examples have words of which cleaning leaves nothing.", lost
         )
-        ids, mask, labels = (
-            np.array(rows, np.int64)
-            .reshape(-1, 3, self.max_seq_length)
-            .transpose(1, 0, 2)
-        )
+        label_ids = np.array(rows, np.int64).reshape(-1, self.max_seq_length)
         values = {
-            "input_ids": ids,
-            "input_mask": mask,
-            "segment_ids": np.zeros_like(ids),
-            "label_ids": labels,
-            "is_real_example": np.ones(len(ids), np.int64),
+            **packing.pack(pairs, self.tokenizer, self.max_seq_length),
+            "label_ids": label_ids,
+            "is_real_example": np.ones(len(rows), np.int64),
         }
         yield {f.name: values[f.name] for f in self.layout(split)}
-
-    def _rows(self, laid: Layout, labels: np.ndarray) -> Iterator[np.ndarray]:
-        """Yield ids, mask and labels of each window, int64 [3, S]."""
-        ends = self.tokenizer.cls_id, self.tokenizer.sep_id
-        for (begin, length), counts in zip(
-            laid.windows, laid.counts, strict=True
-        ):
-            row = np.zeros([3, self.max_seq_length], np.int64)
-            part = slice(begin, begin + length)
-            row[0, [0, length + 1]] = ends
-            row[0, 1 : length + 1] = laid.ids[part]
-            row[1, : length + overlaps.NUM_SPECIAL] = 1
-            row[2, 1 : length + 1] = np.where(counts, labels[part], 0)
-            yield row
-
-    @property
-    def output_widths(self) -> Mapping[str, int]:
-        """The logits have a row for each token."""
-        return {"logits": self.max_seq_length}
 
     def score(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]
@@ -321,41 +313,17 @@ class TaggingTask(base.Task):
     def _tags(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]
     ) -> Iterator[list[tag_spans.Word]]:
-        row = 0
+        rows = iter(outputs["logits"])
         for example in examples:
             laid = lay_out(example, self.tokenizer, self.max_seq_length)
-            stop = row + len(laid.windows)
-            yield self._tags_of_one(laid, outputs["logits"][row:stop])
-            row = stop
-
-    def _tags_of_one(
-        self, laid: Layout, logits: np.ndarray
-    ) -> list[tag_spans.Word]:
-        """Return the tags of words; logits are [windows, S, labels]."""
-        found = np.zeros([len(laid.ids), len(self.labels)])
-        for row, (begin, length), counts in zip(
-            logits, laid.windows, laid.counts, strict=True
-        ):
-            window = probabilities.softmax(row[1 : length + 1])
-            found[begin : begin + length][counts] = window[counts]
-        return tag_spans.tags_of_words(
-            found, laid.first, laid.goes_on, self.labels
-        )
-
-
-def _warn_of_single_examples(examples: Sequence[TaggedText], path: str) -> None:
-    counts = collections.Counter(
-        label
-        for example in examples
-        for label, _, _ in tag_spans.entities(example.tags or ())
-    )
-    single = sorted(label for label, count in counts.items() if count == 1)
-    if single:
-        logging.warning(
-            "%s has only one example of %s, too few to learn from.",
-            path,
-            ", ".join(single),
-        )
+            found = np.zeros([len(laid.ids), len(self.labels)])
+            spans = zip(laid.windows, laid.counts, strict=True)
+            for (begin, length), counts in spans:
+                window = probabilities.softmax(next(rows)[1 : length + 1])
+                found[begin : begin + length][counts] = window[counts]
+            yield tag_spans.tags_of_words(
+                found, laid.first, laid.goes_on, self.labels
+            )
 
 
 def _warn_of_cleaning(

@@ -9,7 +9,7 @@ CoNLL; JSON objects with `words` and `tags`; JSON objects with `text` and
 import dataclasses
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -90,20 +90,15 @@ def read(
         labels or {t for e, _ in found for t in e.tags or ()}
     ):
         found = _to_bio(path, found)
-    if labels is not None:
-        _check_tags(found, labels)
-    return [example for example, _ in found]
-
-
-def _check_tags(found: Iterable[_Read], labels: Collection[str]) -> None:
     for example, places in found:
         for tag, place in zip(example.tags or (), places, strict=False):
-            if tag not in labels:
+            if labels is not None and tag not in labels:
                 raise errors.UserError(
                     f"{place}: the tag {tag!r} is not among those of the "
                     f"model: {', '.join(labels)}. Correct it, or add examples "
                     "to the training file."
                 )
+    return [example for example, _ in found]
 
 
 def bio_of(labels: Iterable[str]) -> tuple[str, ...]:
@@ -143,11 +138,9 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
 def read_own(path: str) -> list[TaggedText | text_files.BadLine]:
     """Read texts, each a `text`, or its `words`."""
 
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[TaggedText]:
-        guid = values.get("id", text_files.Place(place))
-        yield _object(guid, {**values, "tags": None, "spans": None}, where)[0]
+    def parse(entry: text_files.Entry) -> list[TaggedText]:
+        values = {**entry.values, "tags": None, "spans": None}
+        return [_object(dataclasses.replace(entry, values=values))[0]]
 
     return list(text_files.read_own(path, ["text"], parse))
 
@@ -199,8 +192,7 @@ def _columns(
 ) -> Iterator[_Read]:
     """Yield the sentences of a file of columns; an empty line ends one."""
     first: _Row | None = None
-    for block in _blocks(path):
-        rows = _rows(block, columns.word_column)
+    for rows in _blocks(path, columns.word_column):
         for row in rows:
             first = first or row
             if len(row[1]) != len(first[1]):
@@ -209,8 +201,6 @@ def _columns(
                     f"line {first[0]} has {len(first[1])}. Each word needs the "
                     "same, separated by tabs or by spaces."
                 )
-        if not rows:
-            continue
         assert first
         number, width = rows[0][0], len(first[1])
         place = f"{path}, line {number}"
@@ -232,35 +222,32 @@ def _columns(
         yield _of_words(guid, written, tags, places), places
 
 
-def _blocks(path: str) -> Iterator[list[_Row]]:
-    block: list[_Row] = []
+def _blocks(path: str, word_column: int) -> Iterator[list[_Row]]:
+    """Yield the words between empty lines.
+
+    Comments, marks of documents, and what is no word are left out. A comment
+    stands before the words, and has not their number of columns.
+    """
+    lines: list[_Row] = []
     for number, (_, fields) in enumerate(text_files.read_rows(path), 1):
         if len(fields) == 1:
             fields = [field for field in fields[0].split(" ") if field]
-        if fields:
-            block.append((number, fields))
-        elif block:
-            yield block
-            block = []
-    if block:
-        yield block
-
-
-def _rows(block: Sequence[_Row], word_column: int) -> list[_Row]:
-    """Leave out comments, marks of documents, and what is no word.
-
-    A comment stands before the words, and has not their number of columns.
-    """
-    width = len(block[-1][1])
-    rows = itertools.dropwhile(
-        lambda row: row[1][0].startswith("#") and len(row[1]) != width, block
-    )
-    return [
-        (number, fields)
-        for number, fields in rows
-        if not fields[0].startswith(_DOCUMENT)
-        and (word_column == 1 or not _NO_WORD.fullmatch(fields[0]))
-    ]
+        lines.append((number, fields))
+    for is_empty, group in itertools.groupby(lines, lambda line: not line[1]):
+        if is_empty:
+            continue
+        block = list(group)
+        width = len(block[-1][1])
+        while block[0][1][0].startswith("#") and len(block[0][1]) != width:
+            del block[0]
+        rows = [
+            (number, fields)
+            for number, fields in block
+            if not fields[0].startswith(_DOCUMENT)
+            and (word_column == 1 or not _NO_WORD.fullmatch(fields[0]))
+        ]
+        if rows:
+            yield rows
 
 
 def _column(name: str, wanted: int, width: int, place: str) -> int:
@@ -291,22 +278,17 @@ def _of_words(
 
 def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
     widened: list[str] = []
-    for number, (where, values) in enumerate(text_files.read_objects(path), 1):
-        known = "tags" if "words" in values else "spans"
-        if "words" not in values and "text" not in values:
-            text_files.require_names(
-                values,
-                ["text", "spans"],
-                where,
-                "It needs `words` and `tags`, or",
-            )
+    for number, entry in enumerate(text_files.read_objects(path), 1):
+        entry = dataclasses.replace(entry, key={"object": number})
+        has_words = "words" in entry.values
+        if not has_words and "text" not in entry.values:
+            entry.require(["text", "spans"], "It needs `words` and `tags`, or")
         if needs_tags:
-            text_files.require_names(values, [known], where, "It needs")
-        guid = values.get("id", text_files.Place({"object": number}))
-        example, all_fit = _object(guid, values, where)
+            entry.require(["tags" if has_words else "spans"])
+        example, all_fit = _object(entry)
         if not all_fit:
-            widened.append(where)
-        yield example, [where] * len(example.words)
+            widened.append(entry.where)
+        yield example, [entry.where] * len(example.words)
     if widened:
         logging.warning(
             "%s: %d texts have a span that begins or ends inside a word; it is "
@@ -317,10 +299,9 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
         )
 
 
-def _object(
-    guid: Any, values: Mapping[str, Any], where: str
-) -> tuple[TaggedText, bool]:
+def _object(entry: text_files.Entry) -> tuple[TaggedText, bool]:
     """Return an example, and whether its spans begin and end with words."""
+    guid, values, where = entry.guid, entry.values, entry.where
     if "words" in values:
         written = _texts(values["words"], "words", where)
         tags = None
@@ -333,7 +314,7 @@ def _object(
                 )
         places = [where] * len(written)
         return _of_words(guid, written, tags, places), True
-    (text,) = text_files.texts(values, ["text"], where)
+    (text,) = entry.texts(["text"])
     starts, ends = words.ranges(text)
     pairs = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
     example = TaggedText(guid, text, pairs)

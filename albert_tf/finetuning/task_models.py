@@ -44,21 +44,18 @@ from albert_tf.model.network.encoder import AlbertModel
 @functools.singledispatch
 def make_model(task: base.Task, encoder: AlbertModel) -> keras.Model:
     """Put the head of a task, with new weights, on an encoder."""
-    raise TypeError(_missing("make_model", task))
+    raise TypeError(_missing(task, "model", "make_model"))
 
 
 @functools.singledispatch
 def objective(task: base.Task) -> objectives.Objective:
     """Return what the model of a task is trained for."""
-    raise TypeError(_missing("objective", task))
+    raise TypeError(_missing(task, "loss", "objective"))
 
 
-_WHAT = {"make_model": "model", "objective": "loss"}
-
-
-def _missing(function: str, task: base.Task) -> str:
+def _missing(task: base.Task, what: str, function: str) -> str:
     return (
-        f"The task {task.name} has no {_WHAT[function]}. Register one with "
+        f"The task {task.name} has no {what}. Register one with "
         f"@task_models.{function}.register."
     )
 

@@ -110,10 +110,7 @@ class SavedTexts:
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         """Return the vectors of texts, or logits less a constant, in order."""
         count = len(self._texts)
-        if self._output == _CLASSES:
-            texts = [(e.text_a, e.text_b)[:count] for e in examples]
-        else:
-            texts = [example.texts[:count] for example in examples]
+        texts = [example.texts[:count] for example in examples]
         lengths = [sum(map(len, some)) for some in texts]
         order = np.argsort(lengths, kind="stable")
         found = np.zeros([len(texts), self.width], np.float32)
@@ -178,7 +175,14 @@ def _of_checkpoint(
     )
     positions = checkpoint.config.max_position_embeddings
     own.max_seq_length = min(task.max_seq_length, positions)
-    _check_labels(checkpoint.path, task, path)
+    wanted = list(getattr(task, "labels", ()))
+    if wanted and huggingface.is_folder(checkpoint.path):
+        details = huggingface.read_details(checkpoint.path)
+        if details.are_several:
+            raise _several_labels(path)
+        nameless = [f"LABEL_{n}" for n in range(len(details.labels))]
+        if list(details.labels) not in ([], nameless, wanted):
+            raise _other_labels(details.labels, wanted, path)
     encoder = AlbertModel(checkpoint.config, precision=precision)
     model = task_models.make_model(own, encoder)
     has_pooler = any(n.startswith(_POOLER) for n in checkpoint.shapes)
@@ -192,19 +196,6 @@ def no_config(path: str) -> errors.UserError:
         f"`{OPTION}={path}` has no config file beside it. Give it its "
         "config.json, or albert_config.json."
     )
-
-
-def _check_labels(checkpoint: str, task: base.Task, path: str) -> None:
-    wanted = getattr(task, "labels", None)
-    if not wanted or not huggingface.is_folder(checkpoint):
-        return
-    details = huggingface.read_details(checkpoint)
-    if details.are_several:
-        raise _several_labels(path)
-    known = list(details.labels)
-    nameless = [f"LABEL_{number}" for number in range(len(known))]
-    if known and known != nameless and known != list(wanted):
-        raise _other_labels(known, wanted, path)
 
 
 def _check_task(its: base.Task, task: base.Task, path: str) -> None:

@@ -27,16 +27,30 @@ class StoredOutputs:
 
     def __init__(self, folder: str):
         self._folder = folder
-        self.facts: Mapping[str, Any] = _read_manifest(folder)["facts"]
-        self.layout = _layout(next(self._parts()))
-
-    @property
-    def names(self) -> list[str]:
-        return [f.name.removeprefix(distillation.PREFIX) for f in self.layout]
+        path = files.in_folder(folder, _MANIFEST)
+        advice = "Remove the folder; the teacher can be asked again"
+        found = strict_json.read_object(path, advice)
+        self.facts, self._sums = found.get("facts"), found.get("sha256")
+        are_sums = isinstance(self._sums, list) and self._sums
+        if not (are_sums and isinstance(self.facts, dict)):
+            raise errors.UserError(f"{path} is damaged. {advice}.")
+        first = next(self._parts())
+        self.names = sorted(first)
+        # What is of tokens can be cut.
+        self.layout = tuple(
+            layouts.Feature(
+                f"{distillation.PREFIX}{name}",
+                first[name].shape[1:],
+                "float32",
+                0
+                if name in distillation.OF_TOKENS or first[name].ndim == 3
+                else None,
+            )
+            for name in self.names
+        )
 
     def _parts(self) -> Iterator[base.Outputs]:
-        manifest = _read_manifest(self._folder)
-        for number, sha256 in enumerate(manifest["sha256"]):
+        for number, sha256 in enumerate(self._sums):
             path = _part(self._folder, number)
             if not files.exists(path) or files.sha256(path) != sha256:
                 raise errors.UserError(
@@ -49,32 +63,21 @@ class StoredOutputs:
     def joined(
         self, framed: Iterable[Sequence[bytes]]
     ) -> Iterator[Sequence[bytes]]:
-        added = self._messages()
+        layout = layouts.with_padding(self.layout)
+        added = (
+            message
+            for part in self._parts()
+            for message in tfrecord.encode_batch(
+                layout,
+                {f"{distillation.PREFIX}{k}": v for k, v in part.items()},
+            )
+        )
         for batch in framed:
             # Two messages, one behind the other, are one with the features of
             # both (protobuf: "Last One Wins", embedded messages are merged).
             yield tfrecord.frame_batch(
                 [tfrecord.unframed(record) + next(added) for record in batch]
             )
-
-    def _messages(self) -> Iterator[bytes]:
-        layout = layouts.with_padding(self.layout)
-        for part in self._parts():
-            named = {f"{distillation.PREFIX}{k}": v for k, v in part.items()}
-            yield from tfrecord.encode_batch(layout, named)
-
-
-def _layout(outputs: base.Outputs) -> layouts.Layout:
-    """Return a feature for each output; those of tokens can be cut."""
-    return tuple(
-        layouts.Feature(
-            f"{distillation.PREFIX}{name}",
-            values.shape[1:],
-            "float32",
-            0 if name in distillation.OF_TOKENS or values.ndim == 3 else None,
-        )
-        for name, values in sorted(outputs.items())
-    )
 
 
 def facts_of(
@@ -175,16 +178,6 @@ def _part(folder: str, number: int) -> str:
 
 def is_stored(path: str) -> bool:
     return files.exists(os.path.join(path, _MANIFEST))
-
-
-def _read_manifest(folder: str) -> dict[str, Any]:
-    path = files.in_folder(folder, _MANIFEST)
-    advice = "Remove the folder; the teacher can be asked again"
-    found = strict_json.read_object(path, advice)
-    sums, facts = found.get("sha256"), found.get("facts")
-    if not (isinstance(sums, list) and sums and isinstance(facts, dict)):
-        raise errors.UserError(f"{path} is damaged. {advice}.")
-    return found
 
 
 def open_stored(folder: str, task: base.Task, source: str) -> StoredOutputs:

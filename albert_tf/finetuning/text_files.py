@@ -5,6 +5,7 @@ cannot be used becomes a `BadLine`, so that the other lines get their answers;
 `strictly` stops at the first one.
 """
 
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -18,7 +19,6 @@ from collections.abc import (
     Collection,
     Iterable,
     Iterator,
-    Mapping,
     Sequence,
 )
 from typing import Any, TypeVar
@@ -116,10 +116,46 @@ def key_of(id_: Any) -> dict[str, Any]:
     return id_.key if isinstance(id_, Place) else {"id": id_}
 
 
-# File and line, the key of the line, values by name.
-Entry = tuple[str, dict[str, Any], dict[str, Any]]
-# Takes these three.
-Parse = Callable[[str, dict[str, Any], dict[str, Any]], Iterable[T]]
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """A row or a JSON object of a user's file.
+
+    Attributes:
+        where: File and line, for messages.
+        key: Its `line` or the like, see `BadLine`.
+        values: By names of columns, or keys.
+    """
+
+    where: str
+    key: dict[str, Any]
+    values: dict[str, Any]
+
+    @property
+    def guid(self) -> Any:
+        """Its `id` as given, else its place; see `key_of`."""
+        return self.values.get("id", Place(self.key))
+
+    def require(self, names: Iterable[str], demand: str = "It needs") -> None:
+        require_names(self.values, names, self.where, demand)
+
+    def texts(
+        self,
+        names: Sequence[str],
+        remedy: str = "Put it into quotation marks.",
+    ) -> tuple[str, ...]:
+        """Return the values of these names, which must be there, and texts."""
+        self.require(names)
+        for name in names:
+            if not isinstance(self.values[name], str):
+                raise errors.UserError(
+                    f"{self.where}: {name!r} is {self.values[name]!r}, which "
+                    f"is no text. {remedy}"
+                )
+        return tuple(self.values[name] for name in names)
+
+
+# What an entry gives.
+Parse = Callable[[Entry], Iterable[T]]
 # `PATH, line N`, key and bytes of a line.
 _Line = tuple[str, dict[str, Any], bytes]
 
@@ -141,7 +177,7 @@ def read_own(
         names, rows = read_parquet(_read(path), path)
         require_names(names, inputs, path, "It must have the columns")
         entries = (
-            (f"{path}, row {number}", {"row": number}, values)
+            Entry(f"{path}, row {number}", {"row": number}, values)
             for number, values in enumerate(rows, 1)
         )
     else:
@@ -157,12 +193,10 @@ def parsed(
         if isinstance(entry, BadLine):
             yield entry
             continue
-        where, key, values = entry
         try:
-            made = list(parse(where, key, values))
+            made = list(parse(entry))
         except errors.UserError as error:
-            if "id" in values:
-                key = {"id": values["id"], **key}
+            key = {**key_of(entry.guid), **entry.key}
             yield BadLine(key, str(error))
         else:
             yield from made
@@ -177,29 +211,28 @@ def read_parquet(
         install="pip install pyarrow",
         argument=path,
     )
-    failures = pyarrow.ArrowException, OSError, UnicodeDecodeError
 
-    def failed(error: Exception) -> errors.UserError:
-        reason = (str(error).splitlines() or [repr(error)])[0]
-        return errors.UserError(
-            f"{path} is no whole Parquet file: {reason}. Copy or write it "
-            "again."
-        )
+    @contextlib.contextmanager
+    def naming_damage() -> Iterator[None]:
+        try:
+            yield
+        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            reason = (str(error).splitlines() or [repr(error)])[0]
+            raise errors.UserError(
+                f"{path} is no whole Parquet file: {reason}. Copy or write it "
+                "again."
+            ) from None
 
     def rows() -> Iterator[dict[str, Any]]:
-        try:
+        with naming_damage():
             for batch in table.iter_batches(_ROWS_AT_ONCE):
                 # pyarrow reads beyond the memory of a damaged array.
                 batch.validate(full=True)
                 yield from batch.to_pylist()
-        except failures as error:
-            raise failed(error) from None
 
-    try:
+    with naming_damage():
         table = pyarrow.parquet.ParquetFile(io.BytesIO(content))
         names = list(table.schema_arrow.names)
-    except failures as error:
-        raise failed(error) from None
     return names, rows()
 
 
@@ -356,7 +389,8 @@ def _csv_entries(
                 names = _checked_names(fields, where)
                 continue
             names = names or _numbers(fields, inputs, where)
-            yield where, key, _by_names(fields, names, where, separator)
+            values = _by_names(fields, names, where, separator)
+            yield Entry(where, key, values)
         except errors.UserError as error:
             if not names:
                 raise
@@ -392,23 +426,6 @@ def require_names(
         )
 
 
-def texts(
-    values: Mapping[str, Any],
-    names: Sequence[str],
-    where: str,
-    remedy: str = "Put it into quotation marks.",
-) -> tuple[str, ...]:
-    """Return the values of these names, which must be there, and texts."""
-    require_names(values, names, where, "It needs")
-    for name in names:
-        if not isinstance(values[name], str):
-            raise errors.UserError(
-                f"{where}: {name!r} is {values[name]!r}, which is no text. "
-                + remedy
-            )
-    return tuple(values[name] for name in names)
-
-
 def _columns(
     name: str, line: bytes, inputs: Sequence[str], demand: str, where: str
 ) -> list[str] | None:
@@ -435,8 +452,8 @@ def _columns(
     return None
 
 
-def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield file and line, and content, of each JSON object, strictly.
+def read_objects(path: str) -> Iterator[Entry]:
+    """Yield each JSON object, strictly.
 
     The file holds one object a line (empty lines are allowed), a list of
     objects, or one object over several lines.
@@ -444,8 +461,7 @@ def read_objects(path: str) -> Iterator[tuple[str, dict[str, Any]]]:
     lines = _numbered(_split(path), path)
     filled = (line for line in lines if line[2].strip())
     found = _objects(filled, path, is_whole=True)
-    for where, _, values in strictly(found):
-        yield where, values
+    yield from strictly(found)
 
 
 def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
@@ -486,7 +502,7 @@ def _entry(
     where: str, key: dict[str, Any], parse: Callable[[], dict[str, Any]]
 ) -> Entry | BadLine:
     try:
-        return where, key, parse()
+        return Entry(where, key, parse())
     except errors.UserError as error:
         return BadLine(key, str(error))
 
@@ -516,7 +532,11 @@ def _objects(
         except strict_json.JsonError:
             pass
         else:
-            yield from _values(whole, name)
+            is_list = isinstance(whole, list)
+            for number, value in enumerate(whole if is_list else [whole], 1):
+                where = f"{name}, object {number}" if is_list else name
+                parse = functools.partial(_check_object, where, value)
+                yield _entry(where, {"object": number}, parse)
             return
     for where, key, line in lines:
         parse = functools.partial(_object, where, line, has_texts=has_texts)
@@ -531,14 +551,6 @@ def _goes_on(line: bytes, has_texts: bool) -> bool:
         return isinstance(strict_json.loads(line), list)
     except strict_json.JsonError as error:
         return "unexpected end" in str(error)
-
-
-def _values(whole: Any, name: str) -> Iterator[Entry | BadLine]:
-    several = isinstance(whole, list)
-    for number, value in enumerate(whole if several else [whole], 1):
-        where = f"{name}, object {number}" if several else name
-        parse = functools.partial(_check_object, where, value)
-        yield _entry(where, {"object": number}, parse)
 
 
 def _object(where: str, line: bytes, *, has_texts: bool) -> dict[str, Any]:
@@ -572,6 +584,39 @@ def decode(line: bytes, where: str) -> str:
             f"{where} is not UTF-8: {errors.bad_byte(line, 'the line')}. "
             "Convert the file first."
         ) from None
+
+
+# What a value of JSON must be.
+_KINDS: dict[type | tuple[type, ...], str] = {
+    list: "a list",
+    str: "a text",
+    bool: "true or false",
+    int: "a whole number",
+    (str, int): "a text or a whole number",
+}
+
+
+def get(entry: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """Return a value of a JSON object, which must be there and of its kind."""
+    remedy = "Correct the file, or give one in the official layout."
+    if not isinstance(entry, dict):
+        raise errors.UserError(
+            f"{where}: {strict_json.shown(entry)} stands where an object with "
+            f"the key {key!r} must be. {remedy}"
+        )
+    if key not in entry:
+        raise errors.UserError(
+            f"{where}: the key {key!r} is missing; there are "
+            f"{', '.join(map(repr, entry)) or 'none'}. {remedy}"
+        )
+    value = entry[key]
+    is_no_number = kind is not bool and isinstance(value, bool)
+    if not isinstance(value, kind) or is_no_number:
+        raise errors.UserError(
+            f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
+            f"{_KINDS[kind]}. {remedy}"
+        )
+    return value
 
 
 def number(written: Any) -> float:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common import ranges
+from albert_tf.common.options import checked, option, refuse_foreign
 from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.glue.glue_data import TextExample
 
@@ -39,11 +39,8 @@ class WindowOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.window_stride and not self.is_divided:
-            raise errors.UserError(
-                f"`window_stride={self.window_stride}` divides no text without "
-                "`windows=mean` or max. Add it, or leave this out."
-            )
+        if not self.is_divided:
+            refuse_foreign(self, ["window_stride"], "windows=mean")
 
     @property
     def is_divided(self) -> bool:
@@ -60,7 +57,7 @@ def divide(
     """Return the pieces of each window of each text; one window at least."""
     limit = task.max_seq_length - overlaps.NUM_SPECIAL
     stride = task.options.long.stride(task.max_seq_length)
-    texts = [example.text_a for example in examples]
+    texts = [example.texts[0] for example in examples]
     return [
         [
             ids[begin : begin + length]

@@ -10,14 +10,13 @@ from albert_tf.finetuning import (
     base,
     batches,
     embedding,
-    embedding_data,
     multi_label,
     probabilities,
     race,
     tagging,
     tagging_data,
 )
-from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning.glue import glue, glue_data
 from albert_tf.finetuning.squad import squad
 
 Inputs = Mapping[str, Any]
@@ -64,7 +63,7 @@ def to_inputs(
     """
     if isinstance(task, embedding.EmbeddingTask):
         examples = [
-            embedding_data.TextGroup(text, (text,))
+            glue_data.TextExample(text, (text,))
             for example in examples
             for text in example.texts
         ]
@@ -78,11 +77,11 @@ def to_inputs(
 def _score_vectors(
     ask: Callable[[Sequence[base.Example]], base.Outputs],
     task: embedding.EmbeddingTask,
-    examples: Sequence[embedding_data.TextGroup],
+    examples: Sequence[glue_data.TextExample],
 ) -> dict[str, float]:
     vectors = []
     for texts in zip(*(e.texts for e in examples), strict=True):
-        alone = [embedding_data.TextGroup(text, (text,)) for text in texts]
+        alone = [glue_data.TextExample(text, (text,)) for text in texts]
         vectors.append(ask(alone)["embedding"])
     return task.score({"embedding": np.stack(vectors, 1)}, examples)
 
@@ -162,7 +161,7 @@ def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
     if isinstance(task, embedding.EmbeddingTask):
         return {"text": [example.texts[0] for example in examples]}
     assert isinstance(task, glue.TextTask)
-    texts = {"text": [example.text_a for example in examples]}
+    texts = {"text": [example.texts[0] for example in examples]}
     if task.has_pairs:
-        texts["text_pair"] = [example.text_b for example in examples]
+        texts["text_pair"] = [example.texts[1] for example in examples]
     return texts

@@ -44,7 +44,7 @@ def build_albert_tf(
     layout = layouts.squad_layout(length, is_training=True)
 
     def turn() -> float:
-        questions, _ = squad_data.read(settings.input_file, "input_file")
+        questions = squad_data.read(settings.input_file, "input_file")
         windows = squad_features.make_windows(
             questions, tokenizer, window, length
         )

@@ -139,7 +139,7 @@ run_pretraining --max_seq_length=31
 run_pretraining --max_seq_length=33
     but the records
 run_pretraining --ngram=2
-    --ngram=2 says how training masks
+    --ngram=2 is only used with --masked_lm_budget
 run_pretraining --masked_lm_budget=5 -spm_model_file
     --spm_model_file and --vocab_file are both missing
 run_pretraining --masked_lm_budget=5 --do_permutation=true
@@ -169,7 +169,7 @@ spans --ngram=2
 passages --masked_lm_budget=0
     --records=passages: passages hold no masks
 passages --pack_sequences=true
-    --pack_sequences is for --records=inst
+    --pack_sequences=True is only used with --records=inst
 run_pretraining --sentence_objective=none --token_objective=capitalization
     --token_objective=capitalization needs --records=passages
 run_pretraining --sentence_objective=reordering,distance,nsp

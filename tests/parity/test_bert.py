@@ -125,7 +125,7 @@ def test_exports_of_real_weights_give_the_same_vectors(minilm, tmp_path, form):
     else:
         tokenizer = ours_of(minilm)
         pairs = [(tokenizer.encode(text), ()) for text in texts]
-        rows = packing.pack_all(pairs, tokenizer, 256)
+        rows = packing.pack(pairs, tokenizer, 256)
         inputs = {name: ids.astype(np.int32) for name, ids in rows.items()}
         path = f"{folder}/{onnx_model.FORMAT.file_name}"
         outputs = onnx_model.FORMAT.open(path)("tokens", inputs)

@@ -23,7 +23,7 @@ KOREAN = 5
 @pytest.fixture(scope="module")
 def questions(own_text):
     path = own_text.data / "differences/squad.json"
-    return squad_data.read(str(path), "file")[0]
+    return squad_data.read(str(path), "file")
 
 
 @pytest.fixture(scope="module")

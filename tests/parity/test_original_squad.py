@@ -67,7 +67,7 @@ def find_source(text_set, name):
 
 def find_windows(text_set, name):
     """The questions of a recording, their windows, tokens of a sequence."""
-    questions, _ = squad_data.read(find_source(text_set, name), "file")
+    questions = squad_data.read(find_source(text_set, name), "file")
     length, stride, query = map(int, name.split("_")[-3:])
     windows = squad_features.make_windows(
         questions,

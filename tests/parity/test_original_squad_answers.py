@@ -99,7 +99,7 @@ def test_scores_are_those_of_the_official_scripts(own_text):
     assert len(runs) == 16
     for run in runs:
         path = own_text.data / "squad" / f"{run['file']}.json"
-        questions, _ = squad_data.read(str(path), "file")
+        questions = squad_data.read(str(path), "file")
         predictions = run["predictions"]
         if run["file"] == "dev-v1.1":
             found = squad_metrics.score_version_1(questions, predictions)

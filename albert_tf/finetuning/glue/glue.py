@@ -16,11 +16,12 @@ from albert_tf.finetuning.glue import glue_data, glue_metrics, glue_tasks
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
-_BATCH = 256  # Examples that are featurized together.
 
+class TextTask(packing.PackedTask):
+    """A task with one label or number for each text or pair of texts.
 
-class TextTask(base.Task):
-    """A task with one label or number for each text or pair of texts."""
+    A label that is not known becomes 0 in records, as in the original.
+    """
 
     exit_options = "exit_layers", "exit_heads"
 
@@ -53,48 +54,17 @@ class TextTask(base.Task):
             regression=self.is_regression,
         )
 
-    def featurize(
-        self, examples: Sequence[glue_data.TextExample], split: str
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """Yield one record for each example.
-
-        A label that is not known becomes 0, as in the original.
-        """
-        cut: list[str] = []
-        empty: list[str] = []
-        for start in range(0, len(examples), _BATCH):
-            part = self.pieces(examples[start : start + _BATCH])
-            for example, *pair in part:
-                longest = packing.max_pieces(pair[1], self.max_seq_length)
-                if sum(map(len, pair)) > longest:
-                    cut.append(example.guid)
-                if not any(pair):
-                    empty.append(example.guid)
-            pairs = (pair for _, *pair in part)
-            yield {
-                **packing.pack_all(pairs, self.tokenizer, self.max_seq_length),
-                "label_ids": self.label_ids([example for example, *_ in part]),
-                "is_real_example": np.ones(len(part), np.int64),
-            }
-        self.remark(
-            f"examples are longer than `max_seq_length={self.max_seq_length}` "
-            "and cut.",
-            cut,
-        )
-        self.remark(base.EMPTY, empty)
-
     def pieces(
         self, examples: Sequence[glue_data.TextExample]
     ) -> list[tuple[glue_data.TextExample, Sequence[int], Sequence[int]]]:
-        """Return the pieces of both texts of each record, with its example."""
-        first = self.tokenizer.encode_batch([e.text_a for e in examples])
-        second = self.tokenizer.encode_batch([e.text_b for e in examples])
+        others = ["".join(example.texts[1:]) for example in examples]
+        first = self.tokenizer.encode_batch([e.texts[0] for e in examples])
+        second = self.tokenizer.encode_batch(others)
         return list(zip(examples, first, second, strict=True))
 
     def label_ids(
         self, examples: Sequence[glue_data.TextExample]
     ) -> np.ndarray:
-        """Return the labels as records have them, [examples, ...]."""
         kind = np.float32 if self.is_regression else np.int64
         return np.array([example.label or 0 for example in examples], kind)
 
@@ -220,7 +190,12 @@ class GlueTask(TextTask):
         Their names are `text`, `text_pair` where the task has pairs, and, if
         wanted, `id`.
         """
-        return glue_data.read_own(self._spec, path)
+        names = ("text", "text_pair")[: 1 + self.has_pairs]
+
+        def make(entry: text_files.Entry) -> list[glue_data.TextExample]:
+            return [glue_data.TextExample(entry.guid, entry.texts(names))]
+
+        return list(text_files.read_own(path, names, make))
 
     def write_predictions(
         self,

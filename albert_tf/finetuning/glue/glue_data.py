@@ -5,7 +5,7 @@ Source: the original's classifier_utils (processors).
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from absl import logging
@@ -20,17 +20,17 @@ _LABEL_COLUMNS = ("label", "quality")
 
 @dataclasses.dataclass(frozen=True)
 class TextExample:
-    """One or two texts with a label.
+    """One text, or two or three that belong together, with a label.
 
     Attributes:
-        text_b: Second text; empty if there is only one.
+        texts: Of a pair both. Of a triplet a text, one that is closer and one
+            that is farther.
         label: Index of the right label, or the right number; of tables with
             several labels their indices; None where it is not known.
     """
 
     guid: Any  # See `text_files.key_of`.
-    text_a: str
-    text_b: str = ""
+    texts: tuple[str, ...]
     label: Any = None
 
 
@@ -87,7 +87,13 @@ def _check_header(
     _check_count(fields, columns, where)
     column = 0 if columns.label is None else columns.label
     value = fields[column].strip()
-    if _is_value(value, columns, spec):
+    if columns.label is None:
+        is_value = value.isdecimal()  # An index.
+    elif spec.is_regression:
+        is_value = not math.isnan(text_files.number(value))
+    else:
+        is_value = value in spec.labels
+    if is_value:
         raise errors.UserError(
             f"{where}: column {column + 1} holds {value!r}, so this is an "
             "example and the header is missing. Put a row with the names "
@@ -159,17 +165,6 @@ def _compare_headers(
     )
 
 
-def _is_value(
-    written: str, columns: glue_tasks.Split, spec: glue_tasks.TaskSpec
-) -> bool:
-    """Tell whether this is a label (without labels: an index), no name."""
-    if columns.label is None:
-        return written.isdecimal()
-    if not spec.is_regression:
-        return written in spec.labels
-    return not math.isnan(text_files.number(written))
-
-
 def _parse(
     spec: glue_tasks.TaskSpec,
     fields: list[str],
@@ -178,32 +173,28 @@ def _parse(
     guid: str,
 ) -> TextExample:
     _check_count(fields, columns, where)
-    label = None
+    label: float | None = None
+    written = "" if columns.label is None else fields[columns.label].strip()
     if columns.label is None:
         guid = fields[columns.id_column]
-    else:
-        label = _parse_label(spec, fields[columns.label].strip(), where)
-    text_b = "" if columns.text_b is None else fields[columns.text_b]
-    return TextExample(guid, fields[columns.text_a], text_b, label)
-
-
-def _parse_label(spec: glue_tasks.TaskSpec, written: str, where: str) -> float:
-    if spec.is_regression:
-        number = text_files.number(written)
+    elif spec.is_regression:
+        label = text_files.number(written)
         lowest, highest = spec.bounds
-        if not lowest <= number <= highest:
+        if not lowest <= label <= highest:
             raise errors.UserError(
                 f"{where}: the label {written!r} is not a number from "
                 f"{lowest:g} to {highest:g}, the bounds of the task. Correct "
                 "the row."
             )
-        return number
-    if written not in spec.labels:
+    elif written in spec.labels:
+        label = spec.labels.index(written)
+    else:
         raise errors.UserError(
             f"{where}: the label {written!r} is not one of "
             f"{', '.join(spec.labels)}. Correct the row."
         )
-    return spec.labels.index(written)
+    second = [] if columns.text_b is None else [fields[columns.text_b]]
+    return TextExample(guid, (fields[columns.text_a], *second), label)
 
 
 def _check_count(
@@ -214,17 +205,3 @@ def _check_count(
             f"{where}: {len(fields)} columns instead of {columns.count}. "
             "Columns are separated by one tab each; texts may not hold tabs."
         )
-
-
-def read_own(
-    spec: glue_tasks.TaskSpec, path: str
-) -> list[TextExample | text_files.BadLine]:
-    wanted = ["text", "text_pair"] if spec.has_pairs else ["text"]
-
-    def parse(
-        where: str, place: dict[str, Any], values: Mapping[str, Any]
-    ) -> Iterator[TextExample]:
-        texts = text_files.texts(values, wanted, where)
-        yield TextExample(values.get("id", text_files.Place(place)), *texts)
-
-    return list(text_files.read_own(path, wanted, parse))

@@ -6,7 +6,7 @@ GLUE download.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors
@@ -100,29 +100,30 @@ class TaskSpec:
     bounds: tuple[float, float] = (0.0, 5.0)
 
     def __post_init__(self) -> None:
-        for complaint in self._complaints():
-            raise errors.UserError(complaint)
-
-    def _complaints(self) -> Iterator[str]:
         labels, metrics, bounds = self.labels, self.metrics, self.bounds
         is_list = isinstance(labels, (tuple, list))
         if not is_list or not all(isinstance(label, str) for label in labels):
-            yield (
+            raise errors.UserError(
                 f"labels={labels!r} must be a tuple of texts. Write them as in "
                 '("0", "1"), with commas between them.'
             )
         if len(labels) == 1 or len(set(labels)) < len(labels):
-            yield (
+            raise errors.UserError(
                 f"labels={labels!r}: there must be two or more, each once; or "
                 "none, where a number is predicted."
             )
         if any(not n or n != n.strip() or set(n) & {*"\t\n\r"} for n in labels):
-            yield (
+            raise errors.UserError(
                 f"labels={labels!r}: each must fit into a column. Write them "
                 "without spaces at their ends, tabs and line ends."
             )
-        if not _are_bounds(bounds):
-            yield (
+        is_pair = isinstance(bounds, (tuple, list)) and len(bounds) == 2
+        if not (
+            is_pair
+            and all(isinstance(number, (int, float)) for number in bounds)
+            and -math.inf < bounds[0] < bounds[1] < math.inf
+        ):
+            raise errors.UserError(
                 f"bounds={bounds!r} must be two numbers, the smaller one first."
             )
         # F1 is that of the second of two classes.
@@ -131,32 +132,34 @@ class TaskSpec:
             allowed = glue_metrics.OF_NUMBERS
         is_list = isinstance(metrics, (tuple, list))
         if not is_list or not all(name in allowed for name in metrics):
-            yield (
+            raise errors.UserError(
                 f"metrics={metrics!r} do not go with labels={labels!r}. "
                 f"Allowed is a tuple of {', '.join(allowed)}."
             )
         if not metrics or metrics[0] in glue_metrics.ERRORS:
-            yield (
+            raise errors.UserError(
                 f"metrics={metrics!r}: the first metric chooses the checkpoint "
                 "with its largest value. Put another one than "
                 f"{' or '.join(glue_metrics.ERRORS)} first."
             )
-        yield from self._complaints_of_splits()
+        self._check_splits()
 
-    def _complaints_of_splits(self) -> Iterator[str]:
+    def _check_splits(self) -> None:
         is_dict = isinstance(self.splits, Mapping)
         if not is_dict or any(
             not isinstance(split, Split) for split in self.splits.values()
         ):
-            yield f"splits={self.splits!r} must be a dict of Splits by name."
+            raise errors.UserError(
+                f"splits={self.splits!r} must be a dict of Splits by name."
+            )
         if len({split.text_b is None for split in self.splits.values()}) > 1:
-            yield (
+            raise errors.UserError(
                 "Some splits have a text_b and some have none. A task has one "
                 "text or two in all of its files."
             )
         for name, split in self.splits.items():
             if split.label is None and name.startswith(("train", "dev")):
-                yield (
+                raise errors.UserError(
                     f"The split {name!r} has label=None, but its labels are "
                     "needed. Name their column."
                 )
@@ -168,14 +171,6 @@ class TaskSpec:
     @property
     def has_pairs(self) -> bool:
         return any(split.text_b is not None for split in self.splits.values())
-
-
-def _are_bounds(bounds: Any) -> bool:
-    if not isinstance(bounds, (tuple, list)) or len(bounds) != 2:
-        return False
-    if not all(isinstance(number, (int, float)) for number in bounds):
-        return False
-    return bool(-math.inf < bounds[0] < bounds[1] < math.inf)
 
 
 _BINARY = ("0", "1")

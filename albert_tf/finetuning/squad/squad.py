@@ -102,27 +102,33 @@ class SquadTask(base.Task):
         super().__init__(tokenizer, max_seq_length)
         options.windows.check_length(max_seq_length)
         self.options = options
+        self.has_null = options.squad_version == "2.0"
+        # Those of 2.0 are there where the right starts are known.
+        kind = "log_probs" if self.has_null else "logits"
+        names = f"start_{kind}", f"end_{kind}"
+        self.output_widths = dict.fromkeys(names, max_seq_length)
+        # Enough for the best starts and ends, so that all batches have outputs
+        # of the same shapes.
+        tops = options.start_n_top, options.end_n_top
+        self.shortest = max(lengths.SHORTEST, *tops)
         self._known_threshold = options.null_score_diff_threshold
-        self._has_warned = False
 
     @property
     def threshold(self) -> float:
         """The threshold for "no answer" of questions whose answers are unknown.
 
-        It is the option's; else the last that was found; else 0, with a
+        It is the option's; else the last that was remembered; else 0, with a
         warning.
         """
-        if self._known_threshold is not None:
-            return self._known_threshold
-        if not self._has_warned:
+        if self._known_threshold is None:
             logging.warning(
                 "Without `null_score_diff_threshold` and without answers to "
                 "find it on, questions whose score for no answer is above %g "
                 "have none.",
                 _EVEN,
             )
-        self._has_warned = True
-        return _EVEN
+            self._known_threshold = _EVEN
+        return self._known_threshold
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -135,10 +141,6 @@ class SquadTask(base.Task):
         if self.options.null_score_diff_threshold is None:
             known = self._known_threshold
             self._known_threshold = scores.get(_THRESHOLD, known)
-
-    @property
-    def has_null(self) -> bool:
-        return self.options.squad_version == "2.0"
 
     def read(self, path: str, split: str) -> list[squad_data.Question]:
         """Read all questions of a file; say what was repaired or left out.
@@ -204,39 +206,16 @@ class SquadTask(base.Task):
             examples, self.tokenizer, self.options.windows, self.max_seq_length
         )
 
-    @property
-    def shortest(self) -> int:
-        """Tokens of the shortest batches: enough for the best starts and ends.
-
-        So all batches have outputs of the same shapes.
-        """
-        tops = self.options.start_n_top, self.options.end_n_top
-        return max(lengths.SHORTEST, *tops)
-
-    @property
-    def output_widths(self) -> Mapping[str, int]:
-        """The outputs with a value for each token.
-
-        Those of 2.0 are there where the right starts are known.
-        """
-        kind = "log_probs" if self.has_null else "logits"
-        names = f"start_{kind}", f"end_{kind}"
-        return dict.fromkeys(names, self.max_seq_length)
-
     def score(
         self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
     ) -> dict[str, float]:
         """Return the official metrics in percent.
 
         For 1.1 `exact_match` and `f1`; for 2.0 those of
-        `squad_metrics.score_version_2` and `null_score_diff_threshold`, which
-        is remembered for questions whose answers are not known.
+        `squad_metrics.score_version_2` and `null_score_diff_threshold`.
         """
         results = self._results(outputs, examples)
-        threshold = self._threshold(results)
-        if self.has_null:
-            self._known_threshold = threshold
-        return results.score(threshold)
+        return results.score(self._threshold(results))
 
     def score_texts(
         self, texts: Sequence[str], examples: Sequence[squad_data.Question]
@@ -274,10 +253,7 @@ class SquadTask(base.Task):
         """
         del split  # The names are the original's.
         results = self._results(outputs, examples)
-        threshold = self._threshold(results)
-        if self.has_null and results.are_labelled:
-            self._known_threshold = threshold
-        results.write(threshold, output_dir)
+        results.write(self._threshold(results), output_dir)
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Average the scores of spans and of "no answer".
@@ -323,7 +299,7 @@ class SquadTask(base.Task):
         """Return the threshold for "no answer"; 1.1 needs none.
 
         It is the option's; else the best one, where the answers are known; else
-        the last that was found.
+        the last that was remembered.
         """
         if not self.has_null:
             return _EVEN

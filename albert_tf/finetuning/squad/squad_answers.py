@@ -93,33 +93,20 @@ def n_best(
     empty = Candidate(empty_text, 1.0, empty_score, empty_score)
     ranked = rank(windows, outputs, options)
     for question, spans in zip(questions, ranked, strict=True):
-        size, context = options.n_best_size, question.context
-        yield _distinct(context, spans, size, white_space) or [empty]
-
-
-def _distinct(
-    context: str, spans: Sequence[np.ndarray], size: int, white_space: bool
-) -> list[Candidate]:
-    found: dict[str, tuple[float, float]] = {}
-    rows = zip(*(column.tolist() for column in spans), strict=True)
-    for start, end, *scores in rows:
-        if len(found) == size:
-            break
-        text = context[start:end].strip()
-        if text or white_space:
-            found.setdefault(text, (scores[0], scores[1]))
-    totals = [start + end for start, end in found.values()]
-    return [
-        Candidate(text, probability, *scores)
-        for (text, scores), probability in zip(
-            found.items(), _softmax(totals), strict=True
-        )
-    ]
-
-
-def _softmax(scores: Sequence[float]) -> list[float]:
-    powers = [math.exp(score - max(scores)) for score in scores]
-    return [power / sum(powers) for power in powers]
+        found: dict[str, tuple[float, float]] = {}
+        rows = zip(*(column.tolist() for column in spans), strict=True)
+        for start, end, *scores in rows:
+            if len(found) == options.n_best_size:
+                break
+            text = question.context[start:end].strip()
+            if text or white_space:
+                found.setdefault(text, (scores[0], scores[1]))
+        totals = [one + other for one, other in found.values()]
+        odds = [math.exp(total - max(totals)) for total in totals]
+        yield [
+            Candidate(text, one / sum(odds), *found[text])
+            for text, one in zip(found, odds, strict=True)
+        ] or [empty]
 
 
 def rank(
@@ -140,22 +127,20 @@ def rank(
         For each question, of its spans, the best first: number of the first
         character in the paragraph, of the last one plus 1, and both scores.
     """
-    sees_best = _sees_best(windows)
-    columns = [
-        _block_pairs(windows, outputs, options, sees_best, slice(at, stop))
-        for at, stop in _blocks(len(windows))
-    ]
-    if not columns:
-        columns = [(np.zeros(0),) * 5]
-    window, start, end, start_score, end_score = map(
-        np.concatenate, zip(*columns, strict=True)
+    total, sees_best = len(windows), _sees_best(windows)
+    blocks = [slice(at, at + _BLOCK) for at in range(0, total, _BLOCK)]
+    spans = np.concatenate(
+        [
+            np.zeros([5, 0]),
+            *(_find(windows, outputs, options, sees_best, b) for b in blocks),
+        ],
+        axis=1,
     )
-    window, start, end = (a.astype(np.int64) for a in (window, start, end))
     if "start_top_index" in outputs:
-        rows = _merge_equal(window, start, end, start_score, end_score)
-        window, start, end, start_score, end_score = rows
-    question = windows.question[window]
-    order = np.lexsort((-(start_score + end_score), question))
+        spans = _merge_equal(spans)
+    window, start, end = spans[:3].astype(np.int64)
+    scores, question = spans[3:], windows.question[window]
+    order = np.lexsort((-scores.sum(0), question))
     edges = np.searchsorted(
         question[order], np.arange(len(windows.queries) + 1)
     )
@@ -166,45 +151,38 @@ def rank(
             pieces.starts[start[part]],
             # As in the original, nothing ends before the first character.
             np.maximum(pieces.ends[end[part]], 1),
-            start_score[part],
-            end_score[part],
+            *scores[:, part],
         )
 
 
-def _blocks(total: int) -> list[tuple[int, int]]:
-    return [(at, min(at + _BLOCK, total)) for at in range(0, total, _BLOCK)]
-
-
-def _sees_best(windows: squad_features.Windows) -> tuple[np.ndarray, ...]:
-    """Return which pieces each window sees best, all windows in a row.
-
-    Returns:
-        bool [all pieces of all windows], and where each window begins in it.
-    """
-    parts: list[np.ndarray] = []
+def _sees_best(windows: squad_features.Windows) -> np.ndarray:
+    """Return which pieces each window sees best, bool [windows, longest]."""
+    found = np.zeros([len(windows), windows.length.max(initial=0)], bool)
     for span in windows.spans:
         begins = windows.begin[span].tolist()
         lengths = windows.length[span].tolist()
         pairs = tuple(zip(begins, lengths, strict=True))
-        parts += overlaps.max_context(pairs)
-    flat = np.concatenate(parts) if parts else np.zeros(0, bool)
-    return flat, np.cumsum(windows.length) - windows.length
+        for row, best in zip(
+            found[span], overlaps.max_context(pairs), strict=True
+        ):
+            row[: len(best)] = best
+    return found
 
 
-def _block_pairs(
+def _find(
     windows: squad_features.Windows,
     outputs: Mapping[str, np.ndarray],
     options: AnswerOptions,
-    sees_best: tuple[np.ndarray, ...],
+    sees_best: np.ndarray,
     block: slice,
-) -> tuple[np.ndarray, ...]:
+) -> np.ndarray:
     """Return the valid spans of some windows, best starts first.
 
     Returns:
-        Window, first and last piece of the paragraph, score of start and end;
-        one entry for each span.
+        float64 [5, spans]: window, first and last piece of the paragraph, score
+        of start and end.
     """
-    row, start, end, start_score, end_score = squad_spans.find(
+    row, *span = squad_spans.find(
         {name: values[block] for name, values in outputs.items()},
         windows.first[block],
         windows.length[block],
@@ -212,21 +190,15 @@ def _block_pairs(
         max_answer_length=options.max_answer_length,
     )
     window = row + block.start
-    flat, origin = sees_best
-    is_best = flat[origin[window] + start]
+    is_best = sees_best[window, span[0]]
     begin = windows.begin[window]
-    columns = (window, start + begin, end + begin, start_score, end_score)
-    return tuple(column[is_best] for column in columns)
+    columns = window, span[0] + begin, span[1] + begin, *span[2:]
+    return np.stack(columns)[:, is_best]
 
 
-def _merge_equal(
-    window: np.ndarray,
-    start: np.ndarray,
-    end: np.ndarray,
-    start_score: np.ndarray,
-    end_score: np.ndarray,
-) -> tuple[np.ndarray, ...]:
-    """Merge equal spans, at the position of the first."""
+def _merge_equal(spans: np.ndarray) -> np.ndarray:
+    """Merge equal spans, at the position of the first; see `_find`."""
+    window, start, end = spans[:3].astype(np.int64)
     width = int(end.max(initial=0)) + 1
     _, first, group, count = np.unique(
         (window * width + start) * width + end,
@@ -234,15 +206,11 @@ def _merge_equal(
         return_inverse=True,
         return_counts=True,
     )
-    if len(first) == len(window):
-        return window, start, end, start_score, end_score
     order = np.argsort(first)
-    kept = first[order]
-    means = [
-        (np.bincount(group, scores) / count)[order]
-        for scores in (start_score, end_score)
-    ]
-    return window[kept], start[kept], end[kept], means[0], means[1]
+    merged = spans[:, first[order]]
+    for scores, means in zip(spans[3:], merged[3:], strict=True):
+        means[:] = (np.bincount(group, scores) / count)[order]
+    return merged
 
 
 def null_scores(

@@ -2,8 +2,8 @@
 
 The first step of a SQuAD run: a file of version 1.1 or 2.0, with or without
 answers, becomes a list of `Question`. If an answer is not at its
-`answer_start`, it is searched for in the paragraph; a `Report` counts what was
-repaired and what was not found. White space at the ends of an answer is no part
+`answer_start`, it is searched for in the paragraph; `report` counts what was
+moved and what was not found. White space at the ends of an answer is no part
 of it: there the next word would be learnt.
 
 Source: the layout is that of rajpurkar.github.io/SQuAD-explorer; in the
@@ -13,24 +13,13 @@ original, squad_utils.read_squad_examples.
 import collections
 import dataclasses
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
 from albert_tf.finetuning import base, text_files
-
-# The options that name the file of each split.
-_OPTION = {
-    base.TRAIN: "train_file",
-    base.DEV: "predict_file",
-    base.TEST: "predict_file",
-}
-_NEEDS = {
-    base.TRAIN: "Training needs them.",
-    base.DEV: "Evaluation needs them.",
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +29,12 @@ class Answer:
     Attributes:
         start: Number of its first character in the paragraph; -1 if the text
             does not stand in the paragraph at all.
+        is_moved: Whether the file names another place.
     """
 
     text: str
     start: int
+    is_moved: bool = False
 
     @property
     def end(self) -> int:
@@ -56,23 +47,24 @@ class Question:
     """One question about a paragraph; its neighbours share the paragraph.
 
     Attributes:
-        id: Names the question in prediction files, where keys are texts.
+        guid: See `text_files.key_of`; COVID-QA has whole numbers.
         context: The paragraph, the same string for all of its questions.
         answers: The annotators' answers, best first; empty for a question
             without an answer; None where the file does not say.
         is_impossible: Whether the paragraph holds no answer; only SQuAD 2.0
             has such questions.
-        has_number: Whether `id` is a whole number in the file, as those of
-            COVID-QA are.
     """
 
-    id: str
+    guid: Any
     text: str
     context: str
     answers: tuple[Answer, ...] | None
     is_impossible: bool = False
-    has_number: bool = False
-    place: text_files.Place | None = None  # Of one that has no id.
+
+    @property
+    def id(self) -> str:
+        """Names the question in prediction files, where keys are texts."""
+        return str(self.guid)
 
     @property
     def learnt(self) -> Answer | None:
@@ -83,65 +75,55 @@ class Question:
         """
         for answer in self.answers or ():
             text = answer.text
-            unseen = "".join(filter(_is_unseen, set(text)))
+            unseen = "".join(
+                character
+                for character in set(text)
+                if character.isspace()
+                or unicodedata.category(character) in ("Cc", "Cf")
+            )
             start = answer.start + len(text) - len(text.lstrip(unseen))
             if answer.start >= 0 and text.strip(unseen):
                 return Answer(text.strip(unseen), start)
         return None
 
-    @property
-    def given_id(self) -> str | int | text_files.Place:
-        """The id as it stands in the file; see `text_files.key_of`."""
-        return self.place or (int(self.id) if self.has_number else self.id)
+
+# What is told of questions whose answers are not where the file says.
+_MOVED = (
+    "an answer that is not where answer_start says; it was moved to the "
+    "nearest place where its text stands."
+)
+_PARTLY_FOUND = (
+    "an answer that does not stand in the paragraph, and one that does, which "
+    "is learnt."
+)
+_NOT_FOUND = (
+    "no answer that stands in the paragraph. Training leaves these questions "
+    "out; evaluation compares texts and keeps them."
+)
 
 
-def _is_unseen(character: str) -> bool:
-    kind = unicodedata.category(character)
-    return character.isspace() or kind in ("Cc", "Cf")
+def report(questions: Sequence[Question], path: str) -> list[str]:
+    """Return a line about a file, and one for each fault of its answers."""
+    ids: dict[str, list[str]] = {_MOVED: [], _PARTLY_FOUND: [], _NOT_FOUND: []}
+    for question in questions:
+        answers = question.answers or ()
+        if answers and not question.learnt:
+            ids[_NOT_FOUND].append(question.id)
+        elif any(answer.start < 0 for answer in answers):
+            ids[_PARTLY_FOUND].append(question.id)
+        elif any(answer.is_moved for answer in answers):
+            ids[_MOVED].append(question.id)
+    count = len({question.context for question in questions})
+    lines = [f"{path}: {len(questions):,} questions about {count:,} paragraphs"]
+    for fault, found in ids.items():
+        if found:
+            shown = ", ".join(found[:3]) + ", ..." * (len(found) > 3)
+            verb = "question has" if len(found) == 1 else "questions have"
+            lines.append(f"{path}: {len(found):,} {verb} (id {shown}) {fault}")
+    return lines
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
-    """Counts of a file, and ids of questions by what is told of them."""
-
-    num_paragraphs: int
-    num_questions: int
-    not_found: tuple[str, ...] = ()
-    partly_found: tuple[str, ...] = ()
-    repaired: tuple[str, ...] = ()
-
-    def lines(self, path: str) -> list[str]:
-        lines = [
-            f"{path}: {self.num_questions:,} questions about "
-            f"{self.num_paragraphs:,} paragraphs"
-        ]
-        if self.repaired:
-            lines.append(
-                f"{path}: {_count(self.repaired)} an answer that is not where "
-                "answer_start says; it was moved to the nearest place where "
-                "its text stands."
-            )
-        if self.partly_found:
-            lines.append(
-                f"{path}: {_count(self.partly_found)} an answer that does not "
-                "stand in the paragraph, and one that does, which is learnt."
-            )
-        if self.not_found:
-            lines.append(
-                f"{path}: {_count(self.not_found)} no answer that stands in "
-                "the paragraph. Training leaves these questions out; "
-                "evaluation compares texts and keeps them."
-            )
-        return lines
-
-
-def _count(ids: tuple[str, ...]) -> str:
-    shown = ", ".join(ids[:3]) + (", ..." if len(ids) > 3 else "")
-    verb = "question has" if len(ids) == 1 else "questions have"
-    return f"{len(ids):,} {verb} (id {shown})"
-
-
-def read(path: str, option: str) -> tuple[list[Question], Report]:
+def read(path: str, option: str) -> list[Question]:
     """Read a file of SQuAD 1.1 or 2.0.
 
     DIFFERS: the original does not compare `answer_start` with the text, so
@@ -156,47 +138,21 @@ def read(path: str, option: str) -> tuple[list[Question], Report]:
 
 
 def read_split(path: str, split: str, *, has_null: bool) -> list[Question]:
-    questions, report = read(path, _OPTION[split])
-    for line in report.lines(path):
+    is_training = split == base.TRAIN
+    questions = read(path, "train_file" if is_training else "predict_file")
+    for line in report(questions, path):
         logging.info("%s", line)
-    if not has_null:
-        _check_version(questions, path)
-    if split in (base.TRAIN, base.DEV):
-        _check_labels(questions, path, split)
-    if split == base.TRAIN:
-        questions = _trainable(questions, path)
-    return questions
-
-
-def _check_version(questions: Sequence[Question], path: str) -> None:
-    found = [q.id for q in questions if q.is_impossible]
-    if found:
+    impossible = [q.id for q in questions if q.is_impossible]
+    if impossible and not has_null:
         raise errors.UserError(
-            f"`squad_version=1.1`, but {len(found):,} questions of {path} "
-            f"have no answer (is_impossible; the first id is {found[0]}). "
+            f"`squad_version=1.1`, but {len(impossible):,} questions of {path} "
+            f"have no answer (is_impossible; the first id is {impossible[0]}). "
             "Use `squad_version=2.0`, or give a file of SQuAD 1.1."
         )
-
-
-def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
-    missing = [q.id for q in questions if q.answers is None]
-    if missing:
-        raise errors.UserError(
-            f"{path}: {len(missing):,} questions have no 'answers' (the "
-            f"first id is {missing[0]}). {_NEEDS[split]} Give a file with "
-            "answers."
-        )
-    empty = [q.id for q in questions if not (q.answers or q.is_impossible)]
-    if empty:
-        raise errors.UserError(
-            f"{path}: {len(empty):,} questions have an empty list of "
-            f"answers (the first id is {empty[0]}), but not "
-            f"'is_impossible'. {_NEEDS[split]} Give answers, or mark them "
-            "and use `squad_version=2.0`."
-        )
-
-
-def _trainable(questions: Sequence[Question], path: str) -> list[Question]:
+    if split in (base.TRAIN, base.DEV):
+        _check_labels(questions, path, split)
+    if not is_training:
+        return questions
     several = sum(len(q.answers or ()) > 1 for q in questions)
     if several:
         logging.info(
@@ -221,6 +177,25 @@ def _trainable(questions: Sequence[Question], path: str) -> list[Question]:
     return kept
 
 
+def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
+    use = "Training" if split == base.TRAIN else "Evaluation"
+    missing = [q.id for q in questions if q.answers is None]
+    if missing:
+        raise errors.UserError(
+            f"{path}: {len(missing):,} questions have no 'answers' (the "
+            f"first id is {missing[0]}). {use} needs them. Give a file with "
+            "answers."
+        )
+    empty = [q.id for q in questions if not (q.answers or q.is_impossible)]
+    if empty:
+        raise errors.UserError(
+            f"{path}: {len(empty):,} questions have an empty list of "
+            f"answers (the first id is {empty[0]}), but not "
+            f"'is_impossible'. {use} needs them. Give answers, or mark them "
+            "and use `squad_version=2.0`."
+        )
+
+
 def read_own(path: str) -> list[Question | text_files.BadLine]:
     """Read a user's questions, without answers.
 
@@ -231,20 +206,27 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     """
     seen: set[str] = set()
 
-    def make(
-        where: str, key: dict[str, Any], entry: Mapping[str, Any]
-    ) -> Iterator[Question]:
-        if "data" in entry and 1 in key.values():
-            yield from parse(entry, path)[0]
-            return
-        question = _own_question(where, key, entry)
+    def make(entry: text_files.Entry) -> list[Question]:
+        values, where = entry.values, entry.where
+        if "data" in values and 1 in entry.key.values():
+            return parse(values, path)
+        context = text_files.get(values, "context", str, where)
+        if not context.strip():
+            raise errors.UserError(
+                f"{where}: the context is empty, so the question cannot be "
+                "answered. Write the text, or remove the question."
+            )
+        text = text_files.get(values, "question", str, where)
+        if "id" in values:
+            text_files.get(values, "id", (str, int), where)
+        question = Question(entry.guid, text, context, None)
         if question.id in seen:
             raise errors.UserError(
                 f"{where}: an earlier question has the id {question.id}, too. "
                 "Answers are kept by id, so each needs its own. Rename it."
             )
         seen.add(question.id)
-        yield question
+        return [question]
 
     questions = list(text_files.read_own(path, ["question", "context"], make))
     if not questions:
@@ -252,56 +234,16 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     return questions
 
 
-def _own_question(
-    where: str, key: dict[str, Any], entry: Mapping[str, Any]
-) -> Question:
-    context = _get(entry, "context", str, where)
-    if not context.strip():
-        raise errors.UserError(
-            f"{where}: the context is empty, so the question cannot be "
-            "answered. Write the text, or remove the question."
-        )
-    text = _get(entry, "question", str, where)
-    if "id" not in entry:
-        place = text_files.Place(key)
-        return Question(where, text, context, None, place=place)
-    id_ = _get(entry, "id", (str, int), where)
-    has_number = isinstance(id_, int)
-    return Question(str(id_), text, context, None, has_number=has_number)
-
-
-def parse(content: Any, path: str) -> tuple[list[Question], Report]:
+def parse(content: Any, path: str) -> list[Question]:
     questions: list[Question] = []
-    ids: dict[str, list[str]] = collections.defaultdict(list)
-    num_paragraphs = 0
-    for context, entries, where in _paragraphs(content, path):
-        num_paragraphs += 1
-        for number, entry in enumerate(entries, 1):
-            question, moves = _question(entry, context, f"{where} {number}")
-            questions.append(question)
-            if moves and not question.learnt:
-                ids["not_found"].append(question.id)
-            elif -1 in moves:
-                ids["partly_found"].append(question.id)
-            elif any(moves):
-                ids["repaired"].append(question.id)
-    _check_ids(questions, path)
-    told = {name: tuple(found) for name, found in ids.items()}
-    return questions, Report(num_paragraphs, len(questions), **told)
-
-
-def _paragraphs(
-    content: Any, path: str
-) -> Iterator[tuple[str, list[Any], str]]:
-    for article_number, article in enumerate(
-        _get(content, "data", list, path), 1
-    ):
+    articles = text_files.get(content, "data", list, path)
+    for article_number, article in enumerate(articles, 1):
         where = f"{path}, article {article_number}"
-        paragraphs = _get(article, "paragraphs", list, where)
+        paragraphs = text_files.get(article, "paragraphs", list, where)
         for number, paragraph in enumerate(paragraphs, 1):
             place = f"{where}, paragraph {number}"
-            entries = _get(paragraph, "qas", list, place)
-            context = _get(paragraph, "context", str, place)
+            entries = text_files.get(paragraph, "qas", list, place)
+            context = text_files.get(paragraph, "context", str, place)
             if not context.strip():
                 ids = [e.get("id") for e in entries if isinstance(e, dict)]
                 raise errors.UserError(
@@ -309,43 +251,45 @@ def _paragraphs(
                     f"{', '.join(map(str, ids)) or 'none'}) cannot be "
                     "answered. Write the text, or remove the paragraph."
                 )
-            yield context, entries, f"{place}, question"
+            questions += [
+                _question(entry, context, f"{place}, question {n}")
+                for n, entry in enumerate(entries, 1)
+            ]
+    counts = collections.Counter(question.id for question in questions)
+    twice = [id_ for id_, count in counts.items() if count > 1]
+    if twice:
+        raise errors.UserError(
+            f"{path}: {len(twice)} ids belong to several questions, the first "
+            f"is {twice[0]}. Predictions are kept by id, so each needs its "
+            "own. Rename them."
+        )
+    if not questions:
+        raise _no_questions(path)
+    return questions
 
 
-def _question(
-    entry: Any, context: str, where: str
-) -> tuple[Question, list[int]]:
-    """Check one question; also say how far each answer was moved."""
-    given = _get(entry, "id", (str, int), where)
-    id_, has_number = str(given), isinstance(given, int)
-    where = f"{where} (id {id_})"
-    text = _get(entry, "question", str, where)
+def _question(entry: Any, context: str, where: str) -> Question:
+    guid = text_files.get(entry, "id", (str, int), where)
+    where = f"{where} (id {guid})"
+    text = text_files.get(entry, "question", str, where)
     is_impossible = False
     if "is_impossible" in entry:
-        is_impossible = _get(entry, "is_impossible", bool, where)
+        is_impossible = text_files.get(entry, "is_impossible", bool, where)
     if "answers" not in entry:
-        return (
-            Question(id_, text, context, None, is_impossible, has_number),
-            [],
-        )
-    answers, moves = [], []
-    for written in _get(entry, "answers", list, where):
-        given_text = _get(written, "text", str, where)
-        wanted = _get(written, "answer_start", int, where)
-        wanted += len(given_text) - len(given_text.lstrip())
-        answer = place_answer(context, given_text.strip(), wanted)
-        answers.append(answer)
-        moves.append(-1 if answer.start < 0 else abs(answer.start - wanted))
+        return Question(guid, text, context, None, is_impossible)
+    answers = []
+    for written in text_files.get(entry, "answers", list, where):
+        given = text_files.get(written, "text", str, where)
+        start = text_files.get(written, "answer_start", int, where)
+        start += len(given) - len(given.lstrip())
+        answers.append(place_answer(context, given.strip(), start))
     if is_impossible and answers:
         raise errors.UserError(
             f"{where}: is_impossible is true, but there are answers. Remove "
             "them (SQuAD 2.0 keeps them as plausible_answers), or set "
             "is_impossible to false."
         )
-    question = Question(
-        id_, text, context, tuple(answers), is_impossible, has_number
-    )
-    return question, moves
+    return Question(guid, text, context, tuple(answers), is_impossible)
 
 
 def place_answer(context: str, text: str, start: int) -> Answer:
@@ -353,8 +297,8 @@ def place_answer(context: str, text: str, start: int) -> Answer:
 
     Example:
         place_answer("to be or not to be", "be", 3) = Answer("be", 3)
-        place_answer("to be or not to be", "be", 14) = Answer("be", 16)
-        place_answer("to be or not to be", "bee", 3) = Answer("bee", -1)
+        place_answer("to be or not to be", "be", 14) = Answer("be", 16, True)
+        place_answer("to be or not to be", "bee", 3) = Answer("bee", -1, True)
 
     Returns:
         The answer at `start`, else at the nearest place where the text stands
@@ -371,53 +315,8 @@ def place_answer(context: str, text: str, start: int) -> Answer:
     after = context.find(text, max(0, start))
     if after >= 0:
         places.append(after)
-    return Answer(text, min(places, key=lambda p: abs(p - start), default=-1))
-
-
-def _get(
-    entry: Any, key: str, kind: type | tuple[type, ...], where: str
-) -> Any:
-    if not isinstance(entry, Mapping):
-        raise errors.UserError(
-            f"{where}: {strict_json.shown(entry)} stands where an object with "
-            f"the key {key!r} must be. Give a file in SQuAD's official layout."
-        )
-    if key not in entry:
-        raise errors.UserError(
-            f"{where}: the key {key!r} is missing; there are "
-            f"{', '.join(map(repr, entry)) or 'none'}. Give a file in SQuAD's "
-            "official layout."
-        )
-    value = entry[key]
-    is_no_number = kind is not bool and isinstance(value, bool)
-    if not isinstance(value, kind) or is_no_number:
-        raise errors.UserError(
-            f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
-            f"{_KINDS[kind]}. Correct the file."
-        )
-    return value
-
-
-_KINDS: dict[type | tuple[type, ...], str] = {
-    list: "a list",
-    str: "a text",
-    bool: "true or false",
-    int: "a whole number",
-    (str, int): "a text or a whole number",
-}
-
-
-def _check_ids(questions: list[Question], path: str) -> None:
-    counts = collections.Counter(question.id for question in questions)
-    twice = [id_ for id_, count in counts.items() if count > 1]
-    if twice:
-        raise errors.UserError(
-            f"{path}: {len(twice)} ids belong to several questions, the first "
-            f"is {twice[0]}. Predictions are kept by id, so each needs its "
-            "own. Rename them."
-        )
-    if not questions:
-        raise _no_questions(path)
+    place = min(places, key=lambda p: abs(p - start), default=-1)
+    return Answer(text, place, is_moved=place != start)
 
 
 def _no_questions(path: str) -> errors.UserError:

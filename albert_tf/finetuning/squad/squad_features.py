@@ -22,7 +22,7 @@ import numpy as np
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, tfrecord
-from albert_tf.finetuning import overlaps
+from albert_tf.finetuning import overlaps, packing
 from albert_tf.finetuning.squad import squad_data
 from albert_tf.text import tokenization
 
@@ -112,6 +112,15 @@ class Windows:
         ).tolist()
         return [slice(*pair) for pair in itertools.pairwise(edges)]
 
+    def pairs(self, block: slice) -> Iterator[packing.Pair]:
+        """Yield the pieces of question and window, for some windows."""
+        columns = self.question, self.begin, self.length
+        for row, begin, length in zip(
+            *(column[block].tolist() for column in columns), strict=True
+        ):
+            pieces = self.paragraphs[row].ids[begin : begin + length]
+            yield self.queries[row], pieces
+
 
 def make_windows(
     questions: Sequence[squad_data.Question],
@@ -126,8 +135,9 @@ def make_windows(
     cannot align (Korean, for one). Here every question has its windows; the
     only paragraph without one has no pieces, as one of control characters.
     """
-    options.check_length(max_seq_length)
-    queries = _encode_queries(questions, tokenizer)
+    ids, sizes = tokenizer.encode_flat([q.text for q in questions])
+    edges = [0, *np.cumsum(sizes).tolist()]
+    queries = [ids[begin:end] for begin, end in itertools.pairwise(edges)]
     longest = options.max_query_length
     cut = [row for row, ids in enumerate(queries) if len(ids) > longest]
     queries = [ids[:longest] for ids in queries]
@@ -152,15 +162,6 @@ def make_windows(
         ]
     question_rows, begins, lengths = np.array(rows, np.int32).reshape(-1, 3).T
     return Windows(paragraphs, queries, question_rows, begins, lengths, cut)
-
-
-def _encode_queries(
-    questions: Sequence[squad_data.Question],
-    tokenizer: tokenization.AnyTokenizer,
-) -> list[np.ndarray]:
-    ids, lengths = tokenizer.encode_flat([q.text for q in questions])
-    edges = [0, *np.cumsum(lengths).tolist()]
-    return [ids[begin:end] for begin, end in itertools.pairwise(edges)]
 
 
 def find_answers(
@@ -227,9 +228,17 @@ def make_features(
     """
     for begin in range(0, len(windows), _BLOCK):
         block = slice(begin, min(begin + _BLOCK, len(windows)))
-        values = _block(windows, block, tokenizer, max_seq_length)
+        first = windows.first[block, None]
+        position = np.arange(max_seq_length)
+        is_window = position >= first
+        is_window &= position < first + windows.length[block, None]
         more = (positions or {}).items()
-        yield {**values, **{name: column[block] for name, column in more}}
+        yield {
+            "unique_ids": FIRST_UNIQUE_ID + np.arange(block.start, block.stop),
+            **packing.pack(windows.pairs(block), tokenizer, max_seq_length),
+            "p_mask": (~is_window & (position > 0)).view(np.int8),
+            **{name: column[block] for name, column in more},
+        }
 
 
 def renumber(framed: Sequence[bytes], first: int) -> list[bytes]:
@@ -247,41 +256,3 @@ def renumber(framed: Sequence[bytes], first: int) -> list[bytes]:
         for record, number in zip(framed, encoded, strict=True)
     ]
     return tfrecord.frame_batch(messages)
-
-
-def _block(
-    windows: Windows,
-    block: slice,
-    tokenizer: tokenization.AnyTokenizer,
-    max_seq_length: int,
-) -> dict[str, np.ndarray]:
-    first, length = windows.first[block], windows.length[block]
-    ids = np.zeros([len(first), max_seq_length], np.int32)
-    ids[:, 0] = tokenizer.cls_id
-    rows = zip(
-        ids,
-        windows.question[block].tolist(),
-        windows.begin[block].tolist(),
-        length.tolist(),
-        first.tolist(),
-        strict=True,
-    )
-    for row, question, begin, count, start in rows:
-        row[1 : start - 1] = windows.queries[question]
-        pieces = windows.paragraphs[question]
-        row[start : start + count] = pieces.ids[begin : begin + count]
-    every = np.arange(len(ids))
-    ids[every, first - 1] = tokenizer.sep_id
-    ids[every, first + length] = tokenizer.sep_id
-    position = np.arange(max_seq_length, dtype=np.int32)
-    begin, end = first[:, None], (first + length)[:, None]
-    is_window = (position >= begin) & (position < end)
-    is_real = position <= end
-    numbers = np.arange(block.start, block.stop, dtype=np.int64)
-    return {
-        "unique_ids": FIRST_UNIQUE_ID + numbers,
-        "input_ids": ids,
-        "input_mask": is_real.view(np.int8),
-        "segment_ids": (is_real & (position >= begin)).view(np.int8),
-        "p_mask": (~is_window & (position > 0)).view(np.int8),
-    }

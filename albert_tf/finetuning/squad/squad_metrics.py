@@ -30,19 +30,13 @@ OFFICIAL_THRESHOLD = 1.0
 OFFICIAL_FLOOR = 0.0
 
 
-def normalize_answer(text: str) -> str:
-    """Leave only what counts: no case, punctuation, articles, extra spaces.
+def words(text: str) -> list[str]:
+    """Return what counts: no case, punctuation, articles.
 
     Example:
-        normalize_answer("The  U.S. dollar!") = "us dollar"
+        words("The  U.S. dollar!") = ["us", "dollar"]
     """
-    text = text.lower().translate(_PUNCTUATION)
-    return " ".join(_ARTICLES.sub(" ", text).split())
-
-
-def words(text: str) -> list[str]:
-    """Return what counts of an answer, as the scripts of SQuAD have it."""
-    return normalize_answer(text).split()
+    return _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split()
 
 
 def characters(text: str) -> list[str]:
@@ -215,8 +209,7 @@ def _averages_by_kind(
 ) -> dict[str, float]:
     results = _averages(scores, scores["exact"])
     for prefix, wanted in (("HasAns", True), ("NoAns", False)):
-        ids = [id_ for id_, has in has_answer.items() if has is wanted]
-        ids = [id_ for id_ in ids if id_ in scores["exact"]]
+        ids = [id_ for id_ in scores["exact"] if has_answer[id_] is wanted]
         if ids:
             part = _averages(scores, ids)
             results |= {f"{prefix}_{k}": v for k, v in part.items()}

@@ -60,20 +60,14 @@ class Results:
 
     def best_threshold(self) -> float:
         """Return the threshold with the best F1; the questions are labelled."""
-        null, texts = self.null_scores or {}, self._texts
-        _, threshold = squad_metrics.best_threshold(
-            squad_metrics.raw_scores(
-                self.questions, texts, squad_metrics.f1, self._units
-            ),
-            texts,
-            null,
-            {
-                question.id: bool(question.answers)
-                for question in self.questions
-            },
-            self._lowest,
+        found = squad_metrics.score_version_2(
+            self.questions,
+            self._texts,
+            self.null_scores,
+            floor=self._lowest,
+            units=self._units,
         )
-        return threshold
+        return found["best_f1_thresh"]
 
     def texts(self, threshold: float) -> dict[str, str]:
         """Return id to text, "" where there is no answer."""
@@ -110,7 +104,7 @@ class Results:
         for question in self.questions:
             id_ = question.id
             answer: dict[str, Any] = {
-                **text_files.key_of(question.given_id),
+                **text_files.key_of(question.guid),
                 "prediction": texts[id_],
                 "n_best": [one._asdict() for one in self.n_best[id_]],
             }

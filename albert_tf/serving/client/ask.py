@@ -224,13 +224,11 @@ def read(
     yield from itertools.chain(first, found)
 
 
-def _request(
-    inputs: Inputs, where: str, place: dict[str, Any], entry: Mapping[str, Any]
-) -> Iterator[Request]:
-    text_files.require_names(entry, inputs, where, "The signature needs")
+def _request(inputs: Inputs, entry: text_files.Entry) -> list[Request]:
+    entry.require(inputs, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
-        value, what = entry[name], f"{where}: {name!r}"
+        value, what = entry.values[name], f"{entry.where}: {name!r}"
         if count == 1:
             texts[name] = _text(value, what)
             continue
@@ -244,8 +242,7 @@ def _request(
         texts[name] = [
             _text(item, f"{what}, number {i}") for i, item in enumerate(given)
         ] + [""] * (count - len(given))
-    key = {"id": entry["id"]} if "id" in entry else place
-    yield Request(key, texts)
+    return [Request(text_files.key_of(entry.guid), texts)]
 
 
 def _text(value: Any, what: str) -> str:

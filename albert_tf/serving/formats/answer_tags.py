@@ -22,7 +22,7 @@ class Task:
         ids, starts, ends = self._tokenizer.encode_with_offsets(text)
         edges = (edge.tolist() for edge in words.ranges(text))
         places = [*zip(*edges, strict=True)]
-        pieces = tag_spans.find_pieces(text, places, starts, ends)
+        pieces = tag_spans.find_pieces(places, starts, ends)
         limit = self._longest - overlaps.NUM_SPECIAL
         stride = overlaps.stride(self._longest)
         windows = overlaps.split(len(ids), limit, stride)

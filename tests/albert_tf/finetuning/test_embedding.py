@@ -5,7 +5,14 @@ import pytest
 from scipy import stats
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, embedding, embedding_data, text_files
+from albert_tf.finetuning import (
+    base,
+    embedding,
+    packing,
+    retrieval,
+    text_files,
+)
+from albert_tf.finetuning.glue import glue_data
 
 TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]
 
@@ -18,7 +25,7 @@ def make(tokenizer, length=8, **options):
 
 def group(*texts, score=None):
     place = text_files.Place({"text": texts[0]})  # As without an id.
-    return embedding_data.TextGroup(place, texts, score)
+    return glue_data.TextExample(place, texts, score)
 
 
 def records(task, examples, split):
@@ -63,8 +70,8 @@ def test_texts_of_nothing_are_told(tiny_tokenizer):
     task.remarks = {}
     examples = [group("a", "b"), group("c", "\u200b"), group("d", "")]
     records(task, examples, base.DEV)
-    assert list(task.remarks) == [base.EMPTY]
-    assert len(task.remarks[base.EMPTY]) == 2
+    assert list(task.remarks) == [packing.EMPTY]
+    assert len(task.remarks[packing.EMPTY]) == 2
 
 
 def test_splits_may_have_other_examples(tiny_tokenizer):
@@ -93,7 +100,7 @@ def test_cosines_are_compared_with_scores(tiny_tokenizer):
     vectors = unit(*np.random.default_rng(0).normal(size=[9, 2, 4]))
     examples = [group("a", "b", score=n % 4) for n in range(9)]
     cosines = np.einsum("nd,nd->n", vectors[:, 0], vectors[:, 1])
-    expected = [example.score for example in examples]
+    expected = [example.label for example in examples]
     assert task.key_metric == "spearmanr"
     assert task.score({"embedding": vectors}, examples) == pytest.approx(
         {
@@ -110,7 +117,7 @@ def test_cosines_are_compared_with_scores(tiny_tokenizer):
 
 def test_ranks_count_each_text_once_and_share_ties(monkeypatch):
     """Of three second texts, two are the same and two have one vector."""
-    monkeypatch.setattr(embedding, "_BATCH", 2)
+    monkeypatch.setattr(retrieval, "_BATCH", 2)
     x, y = [1.0, 0.0], [0.0, 1.0]
     vectors = unit([x, x], [y, x], [y, y], [x, x])
     texts = [("1", "a"), ("2", "a"), ("3", "b"), ("4", "c")]

@@ -12,8 +12,8 @@ def read(path, kind, content, **how):
     path.write_text(content)
     items = embedding_data.read(str(path), kind, **how)
     assert all(item.guid == "x" for item in text_files.strictly(items))
-    assert len(items[0].texts) == embedding_data.num_texts(kind)
-    return [(item.texts, item.score) for item in items]
+    assert len(items[0].texts) == len(embedding_data.INPUTS[kind])
+    return [(item.texts, item.label) for item in items]
 
 
 ROWS = {

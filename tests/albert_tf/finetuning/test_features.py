@@ -135,7 +135,7 @@ WORDS = "it rains we stay at home and read old books by the fire".split()
 def many(count):
     return [
         glue_data.TextExample(
-            str(n), " ".join(WORDS[n % 9 :]), WORDS[n % 13], n % 2
+            str(n), (" ".join(WORDS[n % 9 :]), WORDS[n % 13]), n % 2
         )
         for n in range(count)
     ]

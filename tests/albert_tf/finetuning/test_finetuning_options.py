@@ -46,13 +46,13 @@ def test_the_encoders_rate_is_a_share_of_the_other(world, rate, factor):
     [
         (
             {"early_stopping_evaluations": 2, "do_eval": False},
-            "`early_stopping_evaluations` needs the scores of `do_eval`",
+            "`early_stopping_evaluations=2` is only used with `do_eval`",
         ),
         (
             {"learning_rate": 1e-4, "encoder_learning_rate": 2e-4},
             "`encoder_learning_rate=0.0002` is more than `learning_rate=0.0001",
         ),
-        ({"new_head": True}, "`new_head` says how to use `init_checkpoint`"),
+        ({"new_head": True}, "only used with `init_checkpoint`"),
         ({"exit_heads": True}, "only used with `exit_layers`"),
         (
             dict.fromkeys(("do_train", "do_eval", "do_predict"), False),

@@ -7,13 +7,13 @@ from albert_tf.finetuning import held_out, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 EXAMPLES = [
-    TextExample(n, f"text {n // 2}", label=n // 2 % 20 // 15) for n in range(80)
-] + [TextExample(99, "alone", label=2)]
+    TextExample(n, (f"text {n // 2}",), n // 2 % 20 // 15) for n in range(80)
+] + [TextExample(99, ("alone",), 2)]
 
 
 def choose(share, seed):
     numbers = [tables.numbers_of(example) for example in EXAMPLES]
-    keys = [(example.text_a,) for example in EXAMPLES]
+    keys = [example.texts for example in EXAMPLES]
     return np.array(held_out.choose(keys, numbers, share, seed))
 
 

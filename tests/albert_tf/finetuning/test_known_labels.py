@@ -48,8 +48,8 @@ def test_those_of_a_run(monkeypatch, deviation):
     monkeypatch.setattr(run_folder, "is_run", lambda folder: True)
     monkeypatch.setattr(run_folder, "read", lambda folder: run)
     assert NAMES.of_model("run") == ("b", "a")
-    expected = (1.5, deviation) if deviation else None
-    assert known_labels.scale_of_model("run") == expected
+    scale = {"label_mean": 1.5, "label_deviation": deviation}
+    assert known_labels.scale_of_model("run") == scale
 
 
 @pytest.mark.parametrize("head", ["output_bias", "other"])
@@ -64,5 +64,6 @@ def test_those_of_a_hugging_face_folder(monkeypatch, head, is_regression):
     monkeypatch.setattr(checkpoint_reader, "read", lambda folder: model)
     has_head = head == "output_bias"
     assert NAMES.of_model("hf") == (("y", "x") if has_head else ())
-    scale = (0.0, 1.0) if has_head and is_regression else None
-    assert known_labels.scale_of_model("hf") == scale
+    scale = {"label_mean": 0.0, "label_deviation": 1.0}
+    expected = scale if has_head and is_regression else {}
+    assert known_labels.scale_of_model("hf") == expected

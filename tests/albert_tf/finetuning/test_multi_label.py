@@ -83,8 +83,8 @@ def test_a_wrong_separator_and_single_examples_are_told(tmp_path, caplog):
 def test_records_have_a_number_for_each_label():
     task = task_of()
     examples = [
-        TextExample(1, "a", label=(0, 2)),
-        TextExample(2, "b", label=()),
+        TextExample(1, ("a",), (0, 2)),
+        TextExample(2, ("b",), ()),
     ]
     assert task.label_ids(examples).tolist() == [[1, 0, 1], [0, 0, 0]]
     shapes = {f.name: f.shape for f in task.layout(base.TRAIN)}
@@ -112,7 +112,7 @@ def some_outputs(count=200):
     right = random.random((count, 3)) < [0.5, 0.3, 0.1]
     logits = random.normal(size=right.shape).round(1) + 1.5 * right - [0, 1, 3]
     examples = [
-        TextExample(n, "", label=tuple(map(int, np.flatnonzero(row))))
+        TextExample(n, ("",), tuple(map(int, np.flatnonzero(row))))
         for n, row in enumerate(right)
     ]
     return {"logits": logits.astype(np.float32)}, right, examples
@@ -192,7 +192,7 @@ def test_new_texts_get_the_thresholds_of_the_run(kind, caplog):
     task = task_of(label_thresholds=kind)
     found = task.score(outputs, examples)
     known = [a["prediction"] for a in task.answers(outputs, examples)]
-    new = [TextExample(e.guid, "") for e in examples]
+    new = [TextExample(e.guid, ("",)) for e in examples]
     other = task_of(label_thresholds=kind)
     other.remember(found)
     assert [a["prediction"] for a in other.answers(outputs, new)] == known

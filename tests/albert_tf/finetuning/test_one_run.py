@@ -121,13 +121,13 @@ def test_a_run_that_answers_one_class_says_so(
     settings = make(
         world, tmp_path, do_predict=False, train_step=1, warmup_step=0
     )
-    predict = one_run._TaskTrainer.predict
+    predict = one_run._TaskRun.predict
 
     def constant(self, split, *, save=False):
         logits = predict(self, split, save=save)["logits"]
         return {"logits": logits * 0 + np.eye(4)[answer][: logits.shape[1]]}
 
-    monkeypatch.setattr(one_run._TaskTrainer, "predict", constant)
+    monkeypatch.setattr(one_run._TaskRun, "predict", constant)
     run(settings)
     label = {"rte": "not_entailment", "race": "C"}[kind]
     assert f"examples get the same answer, '{label}'" in caplog.text

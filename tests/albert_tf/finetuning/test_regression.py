@@ -94,7 +94,7 @@ def test_scores_are_those_of_scikit_learn_and_scipy():
     random = np.random.default_rng(2)
     right = random.normal(2000, 30, 40).round(1)
     logits = (right + random.normal(0, 20, 40)).astype(np.float32)
-    examples = [TextExample(n, "", label=x) for n, x in enumerate(right)]
+    examples = [TextExample(n, ("",), x) for n, x in enumerate(right)]
     found = task_of().score({"logits": logits[:, None]}, examples)
     expected = {
         "pearson": stats.pearsonr(right, logits).statistic,

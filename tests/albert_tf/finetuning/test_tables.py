@@ -9,7 +9,13 @@ from sklearn.utils import class_weight
 
 from albert_tf.common import errors
 from albert_tf.common import options as options_of
-from albert_tf.finetuning import base, probabilities, tables, text_files
+from albert_tf.finetuning import (
+    base,
+    packing,
+    probabilities,
+    tables,
+    text_files,
+)
 from albert_tf.finetuning.glue.glue_data import TextExample
 from tests import row_files
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
@@ -43,7 +49,7 @@ def test_all_kinds_of_files_have_the_same_rows(tmp_path, kind):
     path = write(tmp_path, kind)
     assert tables.find_labels(path, options()) == ("glad", "sad")
     examples = task_of().read(path, base.DEV)
-    assert [(e.text_a, e.text_b, e.label) for e in examples] == [
+    assert [(*e.texts, e.label) for e in examples] == [
         ('He said "go"', "x, y", 0),
         ("Two\nlines", "", 1),
         ("—", "It rains; it pours.", 0),
@@ -60,7 +66,7 @@ def test_logs_of_searches_are_tables(tmp_path):
     values = {"text_columns": "2,3", "label_column": "1", "labels": "0,1,2"}
     task = task_of(**values, header=False)
     found = task.read(str(path), base.TRAIN)
-    assert [(e.text_a, e.text_b, e.label) for e in found] == [
+    assert [(*e.texts, e.label) for e in found] == [
         ("red shoes", "Shoes in red", 0),
         ("red shoes", "The weather", 2),
     ]
@@ -177,10 +183,10 @@ def test_a_file_without_header_is_read_with_noheader(tmp_path):
 
 def test_texts_of_nothing_are_told(tiny_tokenizer, caplog):
     texts = [("7", "", ""), ("8", "", "a"), ("9", "a", "")]
-    examples = [TextExample(*row, label=0) for row in texts]
+    examples = [TextExample(id_, pair, 0) for id_, *pair in texts]
     task = tables.TableTask(tiny_tokenizer, 16, options(labels="a,b"))
     list(task.featurize(examples, base.TRAIN))
-    assert f"1 {base.EMPTY} (7)" in caplog.text
+    assert f"1 {packing.EMPTY} (7)" in caplog.text
 
 
 def test_columns_by_number(tmp_path):
@@ -189,7 +195,7 @@ def test_columns_by_number(tmp_path):
     given = {"text_columns": "2", "label_column": "1", "header": False}
     assert tables.find_labels(str(path), options(**given)) == ("0", "1")
     found = task_of(labels="0,1", **given).read(str(path), base.TRAIN)
-    assert [(e.text_a, e.label) for e in found] == [
+    assert [(*e.texts, e.label) for e in found] == [
         ('"good"', 1),
         ("bad", 0),
         ("nice", 1),
@@ -198,11 +204,11 @@ def test_columns_by_number(tmp_path):
     path = tmp_path / "new.jsonl"
     path.write_text('{"text": "fine"}\n')
     own = task_of(labels="0,1", **given).read_own(str(path))
-    assert [e.text_a for e in own] == ["fine"]
+    assert [e.texts for e in own] == [("fine",)]
     path = tmp_path / "new.csv"
     path.write_text("text,date\nfine,2026\n")
     own = task_of(labels="0,1", **given).read_own(str(path))
-    assert [e.text_a for e in own] == ["fine"]
+    assert [e.texts for e in own] == [("fine",)]
 
 
 def test_labels_are_text_and_numbers_are_sorted_by_size(tmp_path):
@@ -244,14 +250,14 @@ def test_files_of_one_label_or_without_texts_are_refused(tmp_path):
 def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
     task = task_of()
     own = write(tmp_path, "csv")
-    texts = [(e.text_a, e.text_b) for e in task.read_own(own)]
+    texts = [e.texts for e in task.read_own(own)]
     named = task_of(id_column="nr").read_own(own)
     assert [e.guid for e in named] == ["a", "b", "c"]
     assert texts[0] == ('He said "go"', "x, y")
     usual = tmp_path / "usual.jsonl"
     usual.write_text('{"id": 7, "text": "a", "text_pair": "b"}\n{"text": 1}\n')
     good, bad = task.read_own(str(usual))
-    assert (good.guid, good.text_a, good.text_b) == (7, "a", "b")
+    assert (good.guid, good.texts) == (7, ("a", "b"))
     assert isinstance(bad, text_files.BadLine)
     neither = tmp_path / "neither.csv"
     neither.write_text("headline,text\na,b\n")
@@ -268,7 +274,7 @@ def test_both_parts_are_the_file(tmp_path):
     task = task_of(dev_share=0.2)
     learnt, kept = (task.read(path, s) for s in (base.TRAIN, tables.HELD_OUT))
     assert len(kept) == 6
-    assert {e.text_a for e in learnt} | {e.text_a for e in kept} == {
+    assert {e.texts[0] for e in [*learnt, *kept]} == {
         row["title"] for row in rows
     }
     assert len(learnt) + len(kept) == 30
@@ -316,9 +322,7 @@ def test_scores_are_those_of_scikit_learn(count):
     logits = random.normal(size=(50, count)).round(1) + np.eye(count)[labels]
     names = ",".join(f"l{n}" for n in range(count))
     task = task_of(labels=names, best_score="auc")
-    examples = [
-        TextExample(n, "", label=label) for n, label in enumerate(labels)
-    ]
+    examples = [TextExample(n, ("",), label) for n, label in enumerate(labels)]
     found = task.score({"logits": logits}, examples)
     best, odds = logits.argmax(-1), probabilities.softmax(logits)
     expected = {

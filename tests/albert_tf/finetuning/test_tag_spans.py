@@ -38,7 +38,7 @@ def test_words_go_on_in_a_piece_that_reaches_into_them(end):
     """Of the second word nothing is left, unless the piece has some of it."""
     words = (0, 1), (1, 2)
     first, goes_on = tag_spans.find_pieces(
-        "ab", words, np.array([0]), np.array([end])
+        words, np.array([0]), np.array([end])
     )
     assert first.tolist() == [0, -1]
     assert goes_on.tolist() == [False, end == 2]
@@ -46,6 +46,12 @@ def test_words_go_on_in_a_piece_that_reaches_into_them(end):
         np.array([[0.25, 0.75]]), first, goes_on, ("O", "B-x")
     )
     assert found == [("B-x", 0.75), ("I-x", 0.75) if end == 2 else ("O", 0.0)]
+
+
+def test_a_piece_of_no_character_belongs_to_no_word():
+    pieces = np.array([1, 1]), np.array([1, 2])
+    first, _ = tag_spans.find_pieces([(0, 2)], *pieces)
+    assert first.tolist() == [1]
 
 
 def test_other_letters_of_entities():
@@ -68,7 +74,7 @@ def test_from_pieces_to_words_to_spans(labels, tags, expected, last):
     text, words = "ab cd efg", ((0, 2), (3, 5), (6, 7), (7, 8), (8, 9))
     starts = np.array([0, 1, 2, 4, 5, 6, 8])  # a b _c d _ ef g
     ends = np.array([1, 2, 4, 5, 6, 8, 9])
-    first, goes_on = tag_spans.find_pieces(text, words, starts, ends)
+    first, goes_on = tag_spans.find_pieces(words, starts, ends)
     assert first.tolist() == [0, 2, 5, -1, 6]
     assert goes_on.tolist() == [False, False, False, True, False]
     odds = np.zeros([7, 3])

@@ -86,9 +86,10 @@ def test_words_of_one_piece_share_its_tag(tiny_tokenizer):
     assert laid.first.tolist() == [0, -1, 1, -1, 2]
     assert laid.goes_on.tolist() == [False, True, False, True, False]
     task = make(tiny_tokenizer)
+    task.tokenizer = Pairs()
     logits = np.zeros([1, 16, 5])
     logits[0, [1, 2, 3], [3, 2, 0]] = 50  # B-LOC, I-PER, O.
-    found = task._tags_of_one(laid, logits)
+    (found,) = task._tags({"logits": logits}, [example])
     assert [tag for tag, _ in found] == [
         "B-LOC",
         "I-LOC",

@@ -59,7 +59,7 @@ def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
     one, other = (teacher.open_teacher(t, task) for t in (run, folder))
     texts = ("It rains.", "The ferry waits."), ("We stay.", ""), ("A", "boat")
     examples = [
-        glue_data.TextExample(number, *two, 0)
+        glue_data.TextExample(number, two, 0)
         for number, two in enumerate(texts)
     ]
     logits, found = (t.outputs(examples)["logits"] for t in (one, other))
@@ -79,7 +79,7 @@ def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
     run = str(two_runs / "run_1")
     half = teacher.open_teacher(run, task, "bfloat16")
     full = teacher.open_teacher(run, task)
-    examples = [glue_data.TextExample(0, "It rains.", "The ferry waits.", 0)]
+    examples = [glue_data.TextExample(0, ("It rains.", "The ferry waits."), 0)]
     found, expected = (t.outputs(examples)["logits"] for t in (half, full))
     assert (found != expected).any()
     np.testing.assert_allclose(found, expected, atol=0.02, rtol=0)

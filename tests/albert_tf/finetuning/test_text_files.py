@@ -19,12 +19,13 @@ def file(tmp_path):
     return write
 
 
-def parse(where, key, values):
+def parse(entry):
     """Take entries with a number `n`: so many examples of it."""
-    if not isinstance(values.get("n"), int | str):
-        raise errors.UserError(f"{where}: no n.")
-    (place,) = key.values()
-    return [(place, values["n"])] * int(values["n"])
+    number = entry.values.get("n")
+    if not isinstance(number, int | str):
+        raise errors.UserError(f"{entry.where}: no n.")
+    (place,) = entry.key.values()
+    return [(place, number)] * int(number)
 
 
 def own(path):
@@ -43,9 +44,9 @@ d,5" pipes,1
 @pytest.mark.parametrize("name", ["own.csv", "reviews.CSV"])
 def test_commas_quotes_and_line_breaks(file, name):
     found = list(text_files.own_entries(io.BytesIO(CSV), name, ["text", "n"]))
-    assert [key for _, key, _ in found] == [{"line": n} for n in (2, 5, 6)]
-    assert [where for where, *_ in found][1] == f"{name}, line 5"
-    values = [tuple(entry.values()) for *_, entry in found]
+    assert [entry.key["line"] for entry in found] == [2, 5, 6]
+    assert found[1].where == f"{name}, line 5"
+    values = [tuple(entry.values.values()) for entry in found]
     assert values == [
         ("a, b", 'It "rains".\r\nStill.', "1"),
         ("c", "", "1"),
@@ -101,8 +102,9 @@ def test_what_divides_columns_is_found(file, separator, header):
     path = file("\n".join(lines).encode(), "own.csv")
     number = "n" if header else "2"
 
-    def take(where, key, values):
-        return [(key["line"], *values.values(), values[number])]
+    def take(entry):
+        values = entry.values
+        return [(entry.key["line"], *values.values(), values[number])]
 
     found = list(text_files.read_own(path, [number], take, header=header))
     assert found == [
@@ -229,7 +231,7 @@ def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
     lines = io.BytesIO(content)
     try:
         found = list(text_files.own_entries(lines, "own", ["text"]))
-        texts = [values["text"] for _, _, values in text_files.strictly(found)]
+        texts = [e.values["text"] for e in text_files.strictly(found)]
     except errors.UserError:
         texts = None
     assert texts == expected
@@ -286,7 +288,7 @@ def test_lines_are_read_as_they_are_needed():
 
     found = text_files.own_entries(lines(), "own", ["text"])
     assert next(found).key == {"line": 1}
-    assert next(found)[2] == {"text": "a"}
+    assert next(found).values == {"text": "a"}
 
 
 @pytest.mark.parametrize("id_", [7, "7", None, [1], {"line": 2}, True])
@@ -323,6 +325,39 @@ def test_what_is_no_number(odd):
     assert text_files.number(" 1e3") == 1000
 
 
+def test_an_entry_knows_its_id_and_its_texts():
+    entry = text_files.Entry("HERE", {"line": 2}, {"text": "a", "n": 1})
+    assert entry.texts(["text"]) == ("a",)
+    assert text_files.key_of(entry.guid) == {"line": 2}
+    assert text_files.Entry("HERE", {"line": 2}, {"id": 7}).guid == 7
+    for ask, message in (
+        (lambda: entry.texts(["text", "n"]), "HERE: 'n' is 1, which is no te"),
+        (lambda: entry.texts(["m"]), "HERE has no 'm'; .*'n'. It needs m"),
+        (lambda: entry.require(["n", "m"], "Give"), "no 'm'; .*. Give n, m"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            ask()
+
+
+@pytest.mark.parametrize(
+    ("entry", "kind", "message"),
+    [
+        ([], str, r"HERE: \[\] stands where an object with the key 'a'"),
+        ({"b": 1}, str, "HERE: the key 'a' is missing; there are 'b'"),
+        ({}, str, "there are none"),
+        ({"a": {}}, list, "HERE: 'a' is {}; it must be a list"),
+        ({"a": 0}, bool, "'a' is 0; it must be true or false"),
+        ({"a": True}, int, "'a' is true; it must be a whole number"),
+        ({"a": 1.5}, (str, int), "it must be a text or a whole number"),
+    ],
+)
+def test_wrong_values_of_json_are_named(entry, kind, message):
+    with pytest.raises(errors.UserError, match=message):
+        text_files.get(entry, "a", kind, "HERE")
+    assert text_files.get({"a": True}, "a", bool, "HERE") is True
+    assert text_files.get({"a": 3}, "a", (str, int), "HERE") == 3
+
+
 def test_names_and_fields_make_a_row():
     row = text_files.row(b"1\t\t x \r\n", ["a", "b", "c"], "HERE")
     assert row == {"a": "1", "b": "", "c": " x "}
@@ -352,7 +387,8 @@ def test_only_line_feeds_end_lines_and_quotes_mean_nothing(file):
 )
 def test_official_objects_name_their_places(file, content, places):
     path = file(content)
-    assert list(text_files.read_objects(path)) == [
+    found = [(e.where, e.values) for e in text_files.read_objects(path)]
+    assert found == [
         (path + place, {"a": number}) for number, place in enumerate(places, 1)
     ]
 

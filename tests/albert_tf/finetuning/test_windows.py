@@ -9,7 +9,7 @@ from albert_tf.finetuning.glue.glue_data import TextExample
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 
 EMPTY, SHORT, FULL, LONG = (
-    TextExample(n, "x" * n, label=n % 2) for n in (0, 3, 6, 11)
+    TextExample(n, ("x" * n,), n % 2) for n in (0, 3, 6, 11)
 )
 EXAMPLES = [EMPTY, SHORT, FULL, LONG]
 
@@ -90,7 +90,7 @@ def test_records_without_windows_keep_their_key(tmp_path):
 
 
 def test_wrong_options_are_refused():
-    with pytest.raises(errors.UserError, match="without `windows=mean`"):
+    with pytest.raises(errors.UserError, match="only used with `windows=mean`"):
         windows.WindowOptions(window_stride=3)
     long = windows.WindowOptions(windows="mean")
     for given, remedy in (

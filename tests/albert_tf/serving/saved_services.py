@@ -91,7 +91,7 @@ def pack(tokenizer, first, second=None):
     """What the Python side makes of texts, padded to MAX_SEQ_LENGTH."""
     texts = zip(first, second or [""] * len(first), strict=True)
     pairs = [map(tokenizer.encode, pair) for pair in texts]
-    rows = packing.pack_all(pairs, tokenizer, MAX_SEQ_LENGTH)
+    rows = packing.pack(pairs, tokenizer, MAX_SEQ_LENGTH)
     return {name: tf.constant(ids, tf.int32) for name, ids in rows.items()}
 
 

@@ -6,7 +6,6 @@ import pytest
 from albert_tf.finetuning import (
     base,
     embedding,
-    embedding_data,
     race,
     race_data,
     tagging,
@@ -18,11 +17,11 @@ from albert_tf.serving import scoring
 
 NUMBER = 40  # More than a batch.
 PAIRS = [
-    glue_data.TextExample(str(n), f"a {n}", f"b {n}", n % 2)
+    glue_data.TextExample(str(n), (f"a {n}", f"b {n}"), n % 2)
     for n in range(NUMBER)
 ]
 NUMBERS = [
-    glue_data.TextExample(str(n), f"a {n}", f"b {n}", float(n))
+    glue_data.TextExample(str(n), (f"a {n}", f"b {n}"), float(n))
     for n in range(NUMBER)
 ]
 CHOICES = [
@@ -156,7 +155,7 @@ def test_vectors_are_asked_text_by_text(tiny_tokenizer):
     options = embedding.EmbeddingOptions("triplets")
     task = embedding.EmbeddingTask(tiny_tokenizer, 16, options)
     examples = [
-        embedding_data.TextGroup(n, (f"a {n}", f"b {n}", f"c {n}"))
+        glue_data.TextExample(n, (f"a {n}", f"b {n}", f"c {n}"))
         for n in range(NUMBER)
     ]
     vectors = {"a": [1.0, 0.0], "b": [0.6, 0.8], "c": [0.0, 1.0]}

@@ -20,8 +20,8 @@ def test_diagnostic_set_is_found_in_either_folder(tmp_path, folder):
 def test_features_fill_the_layout(tiny_tokenizer):
     task = small_tasks.make("rte", tiny_tokenizer)
     examples = [
-        glue_data.TextExample("a", "It rains.", "It is wet.", 1),
-        glue_data.TextExample("b", "It rains."),
+        glue_data.TextExample("a", ("It rains.", "It is wet."), 1),
+        glue_data.TextExample("b", ("It rains.",)),
     ]
     task.remarks = {}
     (batch,) = task.featurize(examples, "train")
@@ -30,8 +30,8 @@ def test_features_fill_the_layout(tiny_tokenizer):
         feature.name: feature.shape for feature in task.layout("train")
     }
     texts = [*map(tiny_tokenizer.encode, ("It rains.", "It is wet."))]
-    packed = packing.pack(*texts, tiny_tokenizer, 32)
-    assert (batch["input_ids"][0] == packed["input_ids"]).all()
+    packed = packing.pack([texts], tiny_tokenizer, 32)
+    assert (batch["input_ids"][:1] == packed["input_ids"]).all()
     assert batch["label_ids"].tolist() == [1, 0]
     assert batch["is_real_example"].tolist() == [1, 1]
     assert batch["segment_ids"][1].sum() == 0
@@ -49,7 +49,7 @@ def test_features_do_not_depend_on_the_batch(tiny_tokenizer):
     task = small_tasks.make("cola", tiny_tokenizer, 16)
     texts = ["It rains.", "We stay here.", "The sea is calm."] * 200
     examples = [
-        glue_data.TextExample(str(i), text) for i, text in enumerate(texts)
+        glue_data.TextExample(str(i), (text,)) for i, text in enumerate(texts)
     ]
     batches = list(task.featurize(examples, "train"))
     assert len(batches) > 1
@@ -61,8 +61,8 @@ def test_features_do_not_depend_on_the_batch(tiny_tokenizer):
 def test_numbers_are_labels_of_a_regression(tiny_tokenizer):
     task = small_tasks.make("sts-b", tiny_tokenizer, 16)
     examples = [
-        glue_data.TextExample("a", "A.", "B.", 2.4),
-        glue_data.TextExample("b", "A.", ""),
+        glue_data.TextExample("a", ("A.", "B."), 2.4),
+        glue_data.TextExample("b", ("A.", "")),
     ]
     (batch,) = task.featurize(examples, "train")
     assert batch["label_ids"].dtype == np.float32
@@ -84,7 +84,7 @@ def test_settings_say_labels_and_columns():
 
 
 def test_right_and_predicted_labels_are_counted():
-    examples = [glue_data.TextExample("a", "x", "", n) for n in (0, 0, 1)]
+    examples = [glue_data.TextExample("a", ("x",), n) for n in (0, 0, 1)]
     outputs = {"logits": np.eye(2)[[0, 1, 1]]}
     found = small_tasks.make("rte").confusion(outputs, examples)
     assert found.labels == ("entailment", "not_entailment")
@@ -113,7 +113,7 @@ def test_perfect_outputs_have_the_best_scores(name):
     task = small_tasks.make(name)
     count = len(task.labels) or 3
     examples = [
-        glue_data.TextExample("a", "x", "", label) for label in range(count)
+        glue_data.TextExample("a", ("x",), label) for label in range(count)
     ]
     logits = 100 * np.eye(count)
     if task.is_regression:
@@ -126,8 +126,8 @@ def test_perfect_outputs_have_the_best_scores(name):
 
 
 TEST_ROWS = [
-    glue_data.TextExample("41", "It rains.", "It is wet."),
-    glue_data.TextExample("52", "We stay.", "We go."),
+    glue_data.TextExample("41", ("It rains.", "It is wet.")),
+    glue_data.TextExample("52", ("We stay.", "We go.")),
 ]
 
 

@@ -77,7 +77,9 @@ def header(name, split):
 )
 def test_row_of_each_layout(tmp_path, name, split, content, example):
     found = read(name, tmp_path, content, split)
-    assert found == [glue_data.TextExample(*example)]
+    guid, first, second, label = example
+    texts = (first, second) if second else (first,)
+    assert found == [glue_data.TextExample(guid, texts, label)]
 
 
 @pytest.mark.parametrize(
@@ -110,9 +112,9 @@ def test_columns_are_found_by_their_names(
 ):
     content = f"{header}\n{row}\n".replace(" ", "\t")
     (found,) = read(name, tmp_path, content, split)
-    second = "" if name == "sst-2" else "B"
+    texts = ("A",) if name == "sst-2" else ("A", "B")
     guid = "7" if example is None else f"{split}-2"
-    assert found == glue_data.TextExample(guid, "A", second, example)
+    assert found == glue_data.TextExample(guid, texts, example)
 
 
 def own_spec():
@@ -146,7 +148,7 @@ def test_files_of_an_own_task_name_the_same_columns(
     (tmp_path / "r/train.tsv").write_text(train)
     if message is None:
         (example,) = glue_data.read(own_spec(), "r", str(path), "test")
-        assert (example.guid, example.text_a) == ("r0", "B.")
+        assert (example.guid, example.texts) == ("r0", ("B.",))
         return
     with pytest.raises(errors.UserError, match=f"text_a, but have {message}"):
         list(glue_data.read(own_spec(), "r", str(path), "test"))
@@ -258,7 +260,7 @@ def test_own_texts(tmp_path):
     path = tmp_path / "own.tsv"
     path.write_text("text_pair\tid\ttext\nIt is wet.\ta\tIt rains.\n")
     (read,) = small_tasks.make("rte").read_own(str(path))
-    assert read == glue_data.TextExample("a", "It rains.", "It is wet.")
+    assert read == glue_data.TextExample("a", ("It rains.", "It is wet."))
 
 
 @pytest.mark.parametrize("name", ["cola", "sts-b"])

@@ -20,7 +20,7 @@ from tests.albert_tf.finetuning.squad.question_files import (
 def questions():
     entries = entry("a", "the hill"), entry("b"), entry("c", "the river")
     content = content_of(*entries, entry("d"))
-    return squad_data.parse(content, "f.json")[0]
+    return squad_data.parse(content, "f.json")
 
 
 def without_answers(questions):
@@ -158,7 +158,6 @@ def test_prediction_files(make, questions, tmp_path):
     assert n_best["a"][0]["text"] == "the hill"
     results = (tmp_path / "predict_results.txt").read_text()
     assert "f1 = 100.0\n" in results
-    assert task.threshold == -7
 
 
 def predicted(task, outputs, questions):
@@ -176,7 +175,7 @@ def test_threshold_for_new_questions(make, questions, caplog):
     assert predicted(make(), outputs, new) == nothing
     assert "Without `null_score_diff_threshold`" in caplog.text
     task = make()
-    task.score(outputs, questions)
+    task.remember(task.score(outputs, questions))
     assert predicted(task, outputs, new) == everything
     task = make()
     task.remember({"f1": 1.0})

@@ -219,7 +219,7 @@ def test_equal_spans_are_merged_where_the_first_stood():
         [1.0, 7, 3, 7, 8, 9],
         [0.0, 0, 4, 0, 1, 2],
     ]
-    found = squad_answers._merge_equal(*map(np.array, columns))
+    found = squad_answers._merge_equal(np.array(columns))
     expected = [
         [1, 0, 0, 1, 0],
         [5, 2, 3, 0, 6],
@@ -227,7 +227,7 @@ def test_equal_spans_are_merged_where_the_first_stood():
         [2, 7, 7, 8, 9],
         [2, 0, 0, 1, 2],
     ]
-    assert [column.tolist() for column in found] == expected
+    assert found.tolist() == expected
 
 
 @pytest.mark.parametrize("context", ["a \u3000 b", "\u3000\n \t "])

@@ -28,23 +28,24 @@ def entry(id_="a", **changes):
 
 
 def parse_one(**changes):
-    (question,), report = squad_data.parse(file_of(entry(**changes)), "f.json")
-    return question, report
+    (question,) = squad_data.parse(file_of(entry(**changes)), "f.json")
+    return question
 
 
 def test_version_1_1():
-    question, report = parse_one()
+    question = parse_one()
     expected = squad_data.Question(
         "a", "What?", CONTEXT, (squad_data.Answer("the river", 36),)
     )
     assert question == expected
     assert CONTEXT[36 : question.answers[0].end] == "the river"
-    assert report == squad_data.Report(1, 1)
+    line = "f.json: 1 questions about 1 paragraphs"
+    assert squad_data.report([question], "f.json") == [line]
 
 
 def test_version_2_0_without_an_answer():
     plausible = {"plausible_answers": [answer()]}
-    question, _ = parse_one(is_impossible=True, answers=[], **plausible)
+    question = parse_one(is_impossible=True, answers=[], **plausible)
     assert question.is_impossible
     assert question.answers == ()
 
@@ -52,10 +53,9 @@ def test_version_2_0_without_an_answer():
 def test_file_without_answers():
     unlabelled = entry()
     del unlabelled["answers"]
-    (question,), report = squad_data.parse(file_of(unlabelled), "f.json")
+    (question,) = squad_data.parse(file_of(unlabelled), "f.json")
     assert question.answers is None
     assert not question.is_impossible
-    assert report == squad_data.Report(1, 1)
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,14 @@ def test_file_without_answers():
         ("Rain", 20, 25),
         ("Rain", -1, 0),
         ("Rain", 9999, 25),
-        ("snow", 3, -1),
+        ("snow", -1, -1),
         ("", 3, -1),
     ],
 )
 def test_answer_is_put_at_the_nearest_place(text, start, found):
     placed = squad_data.place_answer(CONTEXT, text, start)
-    assert placed == squad_data.Answer(text, found)
+    assert (placed.text, placed.start) == (text, found)
+    assert placed.is_moved == (text == "Rain" and found != start)
 
 
 def test_overlapping_places_count():
@@ -103,8 +104,8 @@ def test_wrong_answer_starts_are_counted_and_named():
         *(entry(f"m{n}", answers=[answer("Rain", 2)]) for n in (1, 2)),
         *(entry(f"s{n}", answers=[answer(), answer("snow")]) for n in (1, 2)),
     )
-    questions, report = squad_data.parse(content, "f.json")
-    told = "\n".join(report.lines("f.json"))
+    questions = squad_data.parse(content, "f.json")
+    told = "\n".join(squad_data.report(questions, "f.json"))
     assert "9 questions about 1 paragraphs" in told
     assert "3 questions have (id moved, m1, m2) an answer that is not" in told
     assert "4 questions have (id first, second, s1, ...) an answer th" in told
@@ -141,11 +142,14 @@ def test_white_space_at_the_ends_is_no_part_of_an_answer(text, start, learnt):
     content = question_files.content_of(
         entry(answers=[answer(text, start)]), context=context
     )
-    (question,), report = squad_data.parse(content, "f.json")
+    (question,) = squad_data.parse(content, "f.json")
     found = question.learnt
     assert (found and found.text) == learnt
-    assert (report.not_found == ("a",)) == (learnt is None)
-    assert (report.repaired == ("a",)) == (text == "falls " and start == 9)
+    _, *faults = squad_data.report([question], "f.json")
+    told = "".join(faults)
+    assert ("no answer that stands" in told) == (learnt is None)
+    is_moved = text == "falls " and start == 9
+    assert ("it was moved to" in told) == is_moved
     if found:
         assert context[found.start : found.end] == learnt
 
@@ -205,11 +209,11 @@ def test_wrong_layout(path, change, message):
 
 
 def test_whole_numbers_are_ids():
-    questions, _ = squad_data.parse(
+    questions = squad_data.parse(
         file_of(entry(262), entry(-3), entry("7")), "f.json"
     )
     assert [q.id for q in questions] == ["262", "-3", "7"]
-    assert [q.given_id for q in questions] == [262, -3, "7"]
+    assert [q.guid for q in questions] == [262, -3, "7"]
 
 
 @pytest.mark.parametrize("id_", [True, 2.5, None])
@@ -228,7 +232,7 @@ def test_ids_must_differ_also_as_texts():
 def test_file_is_json_with_or_without_a_byte_order_mark(tmp_path):
     path = tmp_path / "f.json"
     path.write_text(json.dumps(file_of(entry())), encoding="utf-8-sig")
-    assert len(squad_data.read(str(path), "train_file")[0]) == 1
+    assert len(squad_data.read(str(path), "train_file")) == 1
     path.write_text("{")
     with pytest.raises(errors.UserError, match="`predict_file=.* not JSON"):
         squad_data.read(str(path), "predict_file")
@@ -244,7 +248,7 @@ def test_own_questions_as_json_lines(tmp_path):
     found = squad_data.read_own(path)
     assert [question.text for question in found] == ["What?", "Who?", "How?"]
     assert {question.context for question in found} == {CONTEXT}
-    keys = [text_files.key_of(question.given_id) for question in found]
+    keys = [text_files.key_of(question.guid) for question in found]
     assert keys == [{"line": 1}, {"id": 7}, {"id": "1"}]
     assert len({question.id for question in found}) == 3
 
@@ -279,6 +283,6 @@ def test_second_question_of_an_id_is_a_bad_line(tmp_path):
     rows = [{**row, "id": id_} for id_ in (5, "5", "6", [1])]
     path = row_files.write(tmp_path / "f.jsonl", rows)
     first, same, other, odd = squad_data.read_own(path)
-    assert (first.given_id, other.given_id) == (5, "6")
+    assert (first.guid, other.guid) == (5, "6")
     assert same.key == {"id": "5", "line": 2} and "has the id 5" in same.message
     assert "must be a text or a whole number" in odd.message

@@ -203,7 +203,7 @@ def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
 
 def test_smallest_window(tiny_tokenizer):
     with pytest.raises(errors.UserError, match="`max_seq_length=4` leaves no"):
-        make_windows([], tiny_tokenizer, 4, 128, 1)
+        squad_features.WindowOptions(128, 1).check_length(4)
     questions = [ask("Where does the rain fall?")]
     windows = make_windows(questions, tiny_tokenizer, 5, 128, 1)
     assert set(windows.length.tolist()) == {1}

@@ -12,7 +12,7 @@ ANSWER = (squad_data.Answer("rain", 4),)
 QUESTIONS = (
     squad_data.Question("a", "What?", CONTEXT, ANSWER),
     squad_data.Question("b", "Who?", CONTEXT, (), is_impossible=True),
-    squad_data.Question("7", "When?", CONTEXT, ANSWER, has_number=True),
+    squad_data.Question(7, "When?", CONTEXT, ANSWER),
 )
 # Right for a, and for 7 the second.
 N_BEST = {

@@ -287,7 +287,8 @@ def pack(tokenizer, length, *row):
 def test_texts_are_packed_and_cut_as_in_training(own_words, length):
     for sizes in itertools.product(range(1, 12), range(12)):
         row = [list(range(50, 50 + size)) for size in sizes]
-        wanted = packing.pack(*row, own_words, length)
+        packed = packing.pack([row], own_words, length)
+        wanted = {name: values[0] for name, values in packed.items()}
         found = pack(own_words, length, *row)
         count = wanted["input_mask"].sum()
         assert found.ids == wanted["input_ids"][:count].tolist()

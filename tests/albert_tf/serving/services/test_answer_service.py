@@ -1,5 +1,6 @@
 """Questions and answers in the graph, against `SquadTask` in Python."""
 
+import lzma
 import random
 
 import numpy as np
@@ -288,3 +289,29 @@ def test_options_of_answers_and_a_wordpiece_vocabulary(
         options["original_threshold"] = False
     assert service.text_options == options
     check(found, questions, expected)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_real_questions(version, shared_dir, tmp_path):
+    content = lzma.decompress(
+        (shared_dir / "data" / "squad" / f"dev-v{version}.json.xz").read_bytes()
+    )
+    path = tmp_path / "dev.json"
+    path.write_bytes(content)
+    questions = squad_data.read(str(path), "predict_file")
+    questions = questions[:: len(questions) // 150]
+    vocabulary = shared_dir / "data" / "vocab" / "30k-clean.model"
+    tokenizer = tokenization.Tokenizer(str(vocabulary))
+    config = tiny_config(
+        vocab_size=tokenizer.vocab_size, max_position_embeddings=128
+    )
+    task, service = make_service(
+        version,
+        tokenizer,
+        config,
+        length=128,
+        windows=squad_features.WindowOptions(40, 24),
+    )
+    expected = python_answers(task, service, questions)
+    assert len({entry["prediction"] for entry in expected}) > 40
+    check(ask_texts(service.answer, questions), questions, expected)
