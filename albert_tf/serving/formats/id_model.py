@@ -240,7 +240,7 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
         "service": type(asked).__name__,
         "max_positions": asked.encoder.config.max_position_embeddings,
         "max_seq_length": asked.max_seq_length,
-        "texts": list(getattr(asked, "texts", ())),
+        "texts": list(asked.texts),
         "labels": list(getattr(asked, "labels", ())),
         "special_ids": {
             name: getattr(tokenizer, f"{name}_id")

@@ -9,7 +9,7 @@ import tensorflow as tf
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import question_answering
 from albert_tf.serving.services import answer_ops, service, text_windows
-from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.serving.services.service import Tensors
 from albert_tf.text import tokenization
 
 Model = question_answering.AlbertSquadV1 | question_answering.AlbertSquadV2
@@ -25,8 +25,7 @@ class AnswerService(service.Service, abc.ABC):
     model: Model
     texts = "question", "context"
     reads_offsets = True
-    # Inputs of `tokens`, and the outputs that answers are made of.
-    ids: ClassVar[tuple[str, ...]]
+    # The outputs of `tokens` that answers are made of.
     parts: ClassVar[dict[str, tf.TensorSpec]]
     # The score of a question without any span; see `squad_answers`.
     empty_score: ClassVar[float]
@@ -51,12 +50,6 @@ class AnswerService(service.Service, abc.ABC):
         self._options = options
         self._threshold = threshold
 
-    def signatures(self) -> dict[str, Signature]:
-        return {
-            "tokens": service.with_ids(self.ask, self.ids),
-            "serving_default": service.with_texts(self.answer, *self.texts),
-        }
-
     @property
     def text_options(self) -> dict[str, Any]:
         options = self._options
@@ -66,14 +59,10 @@ class AnswerService(service.Service, abc.ABC):
         }
 
     @abc.abstractmethod
-    def ask(self, *ids: tf.Tensor) -> Tensors:
-        """Ask the model about sequences, int32 [batch, seq]; see `ids`."""
-
-    @abc.abstractmethod
     def propose(
         self, outputs: Tensors, windows: answer_ops.WindowTensors
     ) -> answer_ops.Proposals:
-        """Return starts and ends, given what `ask` says about windows."""
+        """Return starts and ends, given what `tokens` says about windows."""
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """Answer questions, string [batch], about contexts, string [batch].
@@ -108,7 +97,7 @@ class AnswerService(service.Service, abc.ABC):
         )
         inputs = self._lay_out(queries, pieces, windows)
         rows = [inputs[name] for name in self.ids]
-        outputs = text_windows.ask_in_parts(self.ask, rows, self.parts)
+        outputs = text_windows.ask_in_parts(self.tokens, rows, self.parts)
         answers = self._options.answers
         found = answer_ops.n_best(
             context,
@@ -153,19 +142,18 @@ class AnswerServiceV1(AnswerService):
     """
 
     model: question_answering.AlbertSquadV1
-    ids = service.IDS
     parts: ClassVar = {
         "start_logits": tf.TensorSpec([None, None]),
         "end_logits": tf.TensorSpec([None, None]),
     }
     empty_score = 0.0
 
-    def ask(self, *ids: tf.Tensor) -> Tensors:
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, `start_logits` and `end_logits`.
 
         The last two are float32 [batch, seq], for padding too.
         """
-        outputs = self.tokens(*ids)
+        outputs = super().tokens(*ids)
         return {**outputs, **self.model.logits(outputs["sequence_output"])}
 
     def propose(
@@ -193,7 +181,7 @@ class AnswerServiceV2(AnswerService):
     }
     empty_score = -2e6
 
-    def ask(self, *ids: tf.Tensor) -> Tensors:
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, and what `AlbertSquadV2.search` does.
 
         Args:
@@ -202,7 +190,7 @@ class AnswerServiceV2(AnswerService):
         """
         inputs = service.of_one_shape(dict(zip(self.ids, ids, strict=True)))
         p_mask = inputs.pop("p_mask")
-        outputs = self.tokens(*inputs.values())
+        outputs = super().tokens(*inputs.values())
         found = self.model.search(outputs["sequence_output"], p_mask)
         return {**outputs, **found}
 

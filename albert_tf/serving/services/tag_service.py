@@ -8,7 +8,7 @@ from albert_tf.finetuning import overlaps, tag_spans
 from albert_tf.finetuning.tag_spans import OUTSIDE
 from albert_tf.model.heads import token_classification
 from albert_tf.serving.services import answer_ops, service, text_windows
-from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.serving.services.service import Tensors
 from albert_tf.text import tokenization, word_ops
 
 
@@ -19,7 +19,6 @@ class TagService(service.Service):
     """
 
     model: token_classification.AlbertTokenClassifier
-    texts = ("text",)
     reads_offsets = True
 
     def __init__(
@@ -47,25 +46,18 @@ class TagService(service.Service):
             for prefixes in (tag_spans.BEGIN, tag_spans.ENDED)
         )
 
-    def signatures(self) -> dict[str, Signature]:
-        return {
-            **super().signatures(),
-            "serving_default": service.with_texts(self.find, "text"),
-        }
-
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """`logits` float32 [batch, seq, tags]; `sequence_output` as `Service`.
 
         There is no `pooled_output`: nothing here trains a pooler.
         """
-        outputs = self.encode(dict(zip(service.IDS, ids, strict=True)))
-        sequence = outputs["sequence_output"]
+        sequence = super().tokens(*ids)["sequence_output"]
         return {
             "sequence_output": sequence,
             "logits": self.model.token_scores(sequence),
         }
 
-    def find(self, text: tf.Tensor) -> Tensors:
+    def answer(self, text: tf.Tensor) -> Tensors:
         """Find the spans of texts, string [batch].
 
         Returns:
