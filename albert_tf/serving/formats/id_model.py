@@ -8,7 +8,6 @@ onnx_model.py each describe one format.
 """
 
 import dataclasses
-import hashlib
 import os
 import re
 import types
@@ -116,8 +115,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         (its class); `functions`, by name, each with `inputs` and `outputs`
         (dtype, and shape with null for what may vary) and `largest_difference`,
         for each output of floating point; `max_positions` and `max_seq_length`
-        (tokens); `texts` that a sequence is made of, where that varies;
-        `labels`, in the order of the logits; `special_ids`;
+        (tokens); `texts` that a sequence is made of; `labels`, in the order of
+        the logits; `special_ids`;
         `vocabulary`, its file and how it is used, with `replaced_ids`, see
         `tokenization.Tokenizer.digit_comma_ids`; `options`, see
         `Service.text_options`; `sha256` of the network and the vocabulary.
@@ -139,9 +138,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     name = str(run_folder.copy_vocabulary(what.vocabulary, path))
     _copy_program(path, name, what.service)
     description["sha256"] = {
-        each: hashlib.sha256(
-            files.read_bytes(os.path.join(path, each))
-        ).hexdigest()
+        each: files.sha256(os.path.join(path, each))
         for each in (form.file_name, name)
     }
     text = strict_json.dumps(description, indent=2, sort_keys=True) + "\n"
