@@ -362,7 +362,6 @@ def replace_atomically(
     *,
     through_link: bool = True,
     unfinished_work: bool = False,
-    repeated: bool = False,
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
@@ -377,9 +376,8 @@ def replace_atomically(
             with a link to any other file of the user.
         unfinished_work: True for files that a checksum elsewhere protects. They
             are not synced, which takes milliseconds: after a power failure they
-            may be empty. They may be `repeated`.
-        repeated: True for files that a cluster may write twice at once, with
-            the same content: the partial file has a name of its own,
+            may be empty. A cluster may write them twice at once, with the same
+            content: the partial file has a name of its own,
             `PATH.HOST.PROCESS.THREAD.partial`.
     """
     if is_remote(path):  # Object stores show an object only when it is closed.
@@ -391,7 +389,7 @@ def replace_atomically(
         raise OSError(errno.EEXIST, "Not a regular file", path)
     target = path if is_replaced else os.path.realpath(path)
     unfinished = target + PARTIAL
-    if unfinished_work or repeated:
+    if unfinished_work:
         own = f"{os.getpid()}.{threading.get_native_id()}"
         unfinished = f"{target}.{platform.node()}.{own}.partial"
     if os.path.islink(unfinished):  # Not of this program: it makes no links.
