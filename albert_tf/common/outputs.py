@@ -10,6 +10,7 @@ import errno
 import glob
 import importlib.util
 import os
+import pathlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -140,12 +141,8 @@ def _is_folder(path: str) -> bool:
 
 def _parents(path: str) -> Iterator[str]:
     """Yield the folders around a local path, the nearest first."""
-    if files.is_remote(path):
-        return
-    path = os.path.realpath(path)
-    while path != os.path.dirname(path):
-        path = os.path.dirname(path)
-        yield path
+    if not files.is_remote(path):
+        yield from map(str, pathlib.Path(os.path.realpath(path)).parents)
 
 
 def _require_name(path: str, named: str) -> None:
