@@ -128,8 +128,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     with files.name_full_disk(network):
         form.convert(functions, what, network)
     description = _describe(what, form.name)
-    ask = form.open(network)
-    largest = compare(functions, what.service.encoder.config, ask)
+    config = what.service.encoder.config
+    largest = compare(functions, config, form.open(network))
     logging.info("%s differs by %s", form.name, largest)
     description["functions"] = {
         name: {**_signature(function), "largest_difference": largest[name]}
@@ -190,6 +190,13 @@ def sample(function: Any, config: AlbertConfig) -> dict[str, np.ndarray]:
     return inputs
 
 
+def ask(function: Any, inputs: Arrays) -> Arrays:
+    """Return the outputs of a tf.function with fixed inputs."""
+    names = [spec.name for spec in function.input_signature]
+    outputs = function(*(tf.constant(inputs[name]) for name in names))
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
 def differences(
     function: Any, inputs: Arrays, answers: Arrays
 ) -> dict[str, float]:
@@ -197,12 +204,10 @@ def differences(
 
     Only for outputs of floating point.
     """
-    names = [spec.name for spec in function.input_signature]
-    outputs = function(*(tf.constant(inputs[name]) for name in names))
     return {
-        name: float(np.max(np.abs(value.numpy() - answers[name])))
-        for name, value in sorted(outputs.items())
-        if value.dtype.is_floating
+        name: float(np.max(np.abs(value - answers[name])))
+        for name, value in sorted(ask(function, inputs).items())
+        if value.dtype.kind == "f"
     }
 
 
