@@ -94,6 +94,14 @@ def p_mask(windows: WindowTensors, length: tf.Tensor) -> tf.Tensor:
     return tf.cast(~is_window & (position > 0), tf.int32)
 
 
+def propose(outputs: Tensors, windows: WindowTensors, size: int) -> Proposals:
+    """Propose starts and ends; `size` of each, if the model chose none."""
+    if "start_logits" not in outputs:
+        return propose_found(outputs)
+    logits = outputs["start_logits"], outputs["end_logits"]
+    return propose_each(*logits, windows, size)
+
+
 def propose_each(
     start_logits: tf.Tensor,
     end_logits: tf.Tensor,

@@ -1,6 +1,5 @@
 """Signatures of a finetuned question-answering model, SQuAD."""
 
-import abc
 import dataclasses
 from typing import Any, ClassVar
 
@@ -15,7 +14,7 @@ from albert_tf.text import tokenization
 Model = question_answering.AlbertSquadV1 | question_answering.AlbertSquadV2
 
 
-class AnswerService(service.Service, abc.ABC):
+class AnswerService(service.Service):
     """Finds the answer to a question in a context of any length.
 
     A long context is divided into overlapping windows. They go through the
@@ -58,12 +57,6 @@ class AnswerService(service.Service, abc.ABC):
             **dataclasses.asdict(options.answers),
         }
 
-    @abc.abstractmethod
-    def propose(
-        self, outputs: Tensors, windows: answer_ops.WindowTensors
-    ) -> answer_ops.Proposals:
-        """Return starts and ends, given what `tokens` says about windows."""
-
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """Answer questions, string [batch], about contexts, string [batch].
 
@@ -95,7 +88,12 @@ class AnswerService(service.Service, abc.ABC):
             self.max_seq_length,
             self._options.windows.doc_stride,
         )
-        inputs = self._lay_out(queries, pieces, windows)
+        inputs, _ = self.pack(
+            tf.gather(queries, windows.question),
+            answer_ops.cut(windows, pieces),
+        )
+        length = tf.shape(inputs["input_ids"])[1]
+        inputs["p_mask"] = answer_ops.p_mask(windows, length)
         rows = [inputs[name] for name in self.ids]
         outputs = text_windows.ask_in_parts(self.tokens, rows, self.parts)
         answers = self._options.answers
@@ -105,7 +103,7 @@ class AnswerService(service.Service, abc.ABC):
                 windows,
                 starts,
                 ends,
-                self.propose(outputs, windows),
+                answer_ops.propose(outputs, windows, answers.n_best_size),
                 answers.max_answer_length,
             ),
             answers.n_best_size,
@@ -119,19 +117,6 @@ class AnswerService(service.Service, abc.ABC):
             "question_truncated": asked.row_lengths() > longest,
         }
         return {**best, **found}, outputs, windows
-
-    def _lay_out(
-        self,
-        queries: tf.RaggedTensor,
-        pieces: tf.RaggedTensor,
-        windows: answer_ops.WindowTensors,
-    ) -> Tensors:
-        inputs, _ = self.pack(
-            tf.gather(queries, windows.question),
-            answer_ops.cut(windows, pieces),
-        )
-        length = tf.shape(inputs["input_ids"])[1]
-        return {**inputs, "p_mask": answer_ops.p_mask(windows, length)}
 
 
 class AnswerServiceV1(AnswerService):
@@ -155,16 +140,6 @@ class AnswerServiceV1(AnswerService):
         """
         outputs = super().tokens(*ids)
         return {**outputs, **self.model.logits(outputs["sequence_output"])}
-
-    def propose(
-        self, outputs: Tensors, windows: answer_ops.WindowTensors
-    ) -> answer_ops.Proposals:
-        return answer_ops.propose_each(
-            outputs["start_logits"],
-            outputs["end_logits"],
-            windows,
-            self._options.answers.n_best_size,
-        )
 
 
 class AnswerServiceV2(AnswerService):
@@ -201,11 +176,6 @@ class AnswerServiceV2(AnswerService):
             "null_score_diff_threshold": self._threshold,
             "original_threshold": self._options.original_threshold,
         }
-
-    def propose(
-        self, outputs: Tensors, windows: answer_ops.WindowTensors
-    ) -> answer_ops.Proposals:
-        return answer_ops.propose_found(outputs)
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """Answer questions, string [batch], about contexts, string [batch].
