@@ -121,7 +121,6 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         `tokenization.Tokenizer.digit_comma_ids`; `options`, see
         `Service.text_options`; `sha256` of the network and the vocabulary.
     """
-    form.require()
     functions = form.functions(what.service)
     files.make_folder(path)
     network = os.path.join(path, form.file_name)

@@ -44,7 +44,6 @@ class AnswerService(service.Service):
             threshold: SQuAD 2.0: questions with a higher score for "no answer"
                 have none.
         """
-        options.windows.check_length(max_seq_length)
         super().__init__(model, tokenizer, max_seq_length)
         self._options = options
         self._threshold = threshold

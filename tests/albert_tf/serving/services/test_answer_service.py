@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import (
     squad,
@@ -93,7 +92,7 @@ def python_answers(task, service, questions):
         name: np.concatenate([block[name] for block in blocks])
         for name in service.ids
     }
-    ask = tf.function(service.ask)
+    ask = tf.function(service.tokens)
     outputs = []
     size = text_windows._AT_ONCE
     for begin in range(0, len(inputs["input_ids"]), size):
@@ -290,11 +289,6 @@ def test_options_of_answers_and_a_wordpiece_vocabulary(
         options["original_threshold"] = False
     assert service.text_options == options
     check(found, questions, expected)
-
-
-def test_too_short_sequences_are_refused(tokenizer, config):
-    with pytest.raises(errors.UserError, match="`max_seq_length=11` leaves"):
-        make_service("1.1", tokenizer, config, length=11)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
