@@ -300,9 +300,7 @@ def _save_id_model(
     kept = {k: v for k, v in found.values.items() if k in told}
     inputs: Sequence[scoring.Inputs] = ()
     if task and texts:
-        function = service.id_functions(reference)["tokens"]
-        names = [spec.name for spec in function.input_signature]
-        inputs = scoring.to_inputs(names, task, texts)
+        inputs = scoring.to_inputs(reference.ids, task, texts)
     description = id_model.save(
         id_model.IdModel(
             reference, found.vocabulary, settings.precision, kept, inputs
@@ -326,15 +324,13 @@ def _scores(
     examples: Sequence[base.Example],
 ) -> dict[str, dict[str, float]]:
     """Return the scores of an export, asked as users do, and of its model."""
-    function = service.id_functions(reference)["tokens"]
-    names = [spec.name for spec in function.input_signature]
-    live = functools.partial(id_model.ask, function)
-    expected = scoring.by_ids(live, names, task, examples)
+    live = functools.partial(id_model.ask, reference.functions["tokens"])
+    expected = scoring.by_ids(live, reference.ids, task, examples)
     if settings.format != SAVED_MODEL:
         form = _FORMATS[settings.format]
         path = os.path.join(folder, form.file_name)
         saved = functools.partial(form.open(path), "tokens")
-        scores = scoring.by_ids(saved, names, task, examples)
+        scores = scoring.by_ids(saved, reference.ids, task, examples)
     else:
         scores, _ = _asked(settings, folder, task, examples)
     return {"scores": scores, "scores_in_float32": expected}

@@ -158,18 +158,14 @@ def join_ranges(
             the end of a text.
     """
     starts, ends = (with_last(edges, text_lengths) for edges in ranges)
-    stop = _running_total(lengths)
+    sums = tf.reduce_sum(lengths, -1)
+    before = tf.gather(tf.cumsum(sums) - sums, lengths.value_rowids())
+    # The running totals of each row.
+    stop = lengths.with_flat_values(tf.cumsum(lengths.flat_values) - before)
     start = entries_at(starts, stop - lengths)
     last = entries_at(ends, stop - 1)
     end = tf.where(lengths.flat_values == 0, start, last)
     return lengths.with_flat_values(start), lengths.with_flat_values(end)
-
-
-def _running_total(rows: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Return the running totals of each row, int32 [batch, (parts)]."""
-    sums = tf.reduce_sum(rows, -1)
-    before = tf.gather(tf.cumsum(sums) - sums, rows.value_rowids())
-    return rows.with_flat_values(tf.cumsum(rows.flat_values) - before)
 
 
 def with_last(rows: tf.RaggedTensor, last: tf.Tensor) -> tf.RaggedTensor:

@@ -139,7 +139,15 @@ def readable(row: Arrays) -> dict[str, Any]:
     answer = one_row(row)
     if "predicted" in answer:  # Filled up with empty labels.
         answer["predicted"] = [*filter(None, answer["predicted"])]
-    return _with_spans(answer)
+    if "num_spans" in answer:  # Lists `span_start`, `span_end`, ...
+        count = answer.pop("num_spans")
+        names = [name for name in answer if name.startswith("span_")]
+        lists = {n.removeprefix("span_"): answer.pop(n) for n in names}
+        answer["spans"] = [
+            {name: values[i] for name, values in lists.items()}
+            for i in range(count)
+        ]
+    return answer
 
 
 def open_model(path: str) -> Any:
@@ -185,20 +193,6 @@ def load(path: str, name: str) -> Signature:
             f"{', '.join(usable) or 'none'}."
         )
     return Signature(model, name)
-
-
-def _with_spans(answer: dict[str, Any]) -> dict[str, Any]:
-    """Join the lists `span_start`, `span_end`, ... to a list of `spans`."""
-    if "num_spans" not in answer:
-        return answer
-    count = answer.pop("num_spans")
-    names = [name for name in answer if name.startswith("span_")]
-    lists = {name.removeprefix("span_"): answer.pop(name) for name in names}
-    spans = [
-        {name: values[i] for name, values in lists.items()}
-        for i in range(count)
-    ]
-    return {**answer, "spans": spans}
 
 
 def plain(value: Any) -> Any:
