@@ -8,9 +8,9 @@ onnx_model.py each describe one format.
 """
 
 import dataclasses
+import importlib
 import os
 import re
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,51 +19,22 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import files, strict_json
-from albert_tf.finetuning import overlaps, probabilities, tag_spans
-from albert_tf.finetuning.squad import squad_spans
+from albert_tf.finetuning import probabilities
 from albert_tf.model.config import AlbertConfig
-from albert_tf.serving.formats import (
-    answer,
-    answer_race,
-    answer_squad,
-    answer_tags,
-)
-from albert_tf.serving.services import (
-    answer_service,
-    choice_service,
-    service,
-    tag_service,
-)
+from albert_tf.serving.formats import answer
+from albert_tf.serving.services import service
 from albert_tf.text import (
     cleaning,
     huggingface_rules,
     offsets,
     tokenization,
     wordpiece_rules,
-    words,
 )
 from albert_tf.training import run_folder
 
 DESCRIPTION_NAME = "model.json"
-# What answer.py imports for a kind of service.
-_PARTS: dict[type[service.Service], Sequence[types.ModuleType]] = {
-    tag_service.TagService: (
-        answer_tags,
-        overlaps,
-        probabilities,
-        tag_spans,
-        wordpiece_rules,
-        words,
-    ),
-    answer_service.AnswerService: (
-        answer_squad,
-        overlaps,
-        probabilities,
-        squad_spans,
-    ),
-    choice_service.ChoiceService: (answer_race, probabilities),
-}
-_FROM_PACKAGE = re.compile(rb"^from albert_tf\.\S+ import ", re.MULTILINE)
+# An import in what is copied: the package, the modules.
+_IMPORT = re.compile(r"^from (albert_tf\.\S+) import (.+)$", re.MULTILINE)
 
 Arrays = Mapping[str, np.ndarray]
 # Takes the name of a function and inputs, and returns outputs.
@@ -153,14 +124,21 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
         modules.append(offsets)
     if "windows" in what.text_options:
         modules.append(probabilities)
-    for kind, parts in _PARTS.items():
-        modules += parts if isinstance(what, kind) else ()
+    part, _ = answer.TASKS[type(what).__name__]
+    if part:
+        modules.append(importlib.import_module(f"{__package__}.{part}"))
     contents = {}
-    for module in modules:
+    for module in modules:  # Also those that are found on the way.
         path = str(module.__file__)
+        content = files.read_bytes(path).decode()
+        for package, names in _IMPORT.findall(content):
+            modules += [
+                importlib.import_module(f"{package}.{name}")
+                for name in names.split(", ")
+            ]
         # There they are no package.
-        content = _FROM_PACKAGE.sub(b"import ", files.read_bytes(path))
-        contents[os.path.basename(path)] = content
+        alone = _IMPORT.sub(r"import \2", content)
+        contents[os.path.basename(path)] = alone.encode()
     if is_wordpiece:
         path = os.path.join(folder, vocabulary)
         lines = huggingface_rules.lines_of(files.read_bytes(path), path)
