@@ -10,9 +10,9 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, scores
+from albert_tf.common import errors, options, scores
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, multi_label, registry, tagging
+from albert_tf.finetuning import base, multi_label, race, registry, tagging
 from albert_tf.finetuning import embedding as embedding_task
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
@@ -32,16 +32,8 @@ _FOR = {
     "text_pooling": ["embedding"],
     "tags": ["tagging"],
     "pairs": ["classifier", "regression"],
-    "squad_version": ["squad"],
-    "start_n_top": ["squad"],
-    "end_n_top": ["squad"],
-    "null_score_diff_threshold": ["squad"],
-    "doc_stride": ["squad"],
-    "max_query_length": ["squad"],
-    "max_answer_length": ["squad"],
-    "n_best_size": ["squad"],
-    "num_options": ["race"],
-    "max_qa_length": ["race"],
+    **dict.fromkeys(options.names(squad.SquadOptions), ["squad"]),
+    **dict.fromkeys(options.names(race.RaceOptions), ["race"]),
 }
 # Only the others have examples.
 _WITHOUT_A_TASK = ("encoder", "pretraining", "classifier", "regression")
