@@ -18,7 +18,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import files, strict_json
+from albert_tf.common import files, packages, strict_json
 from albert_tf.finetuning import probabilities
 from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.formats import answer
@@ -51,12 +51,20 @@ class Format(NamedTuple):
 
     name: str  # What the option `format` calls it.
     file_name: str  # Of the network.
-    require: Callable[[], None]  # Refuses where a package is missing.
+    modules: tuple[str, ...]  # That must be installed.
+    install: str  # The packages that have them.
     # What is converted of a service.
     functions: Callable[[service.Service], Functions]
     # Takes these functions, the model and a path, and writes there.
     convert: "Callable[[Functions, IdModel, str], None]"
     open: Callable[[str], Ask]  # Takes the path.
+
+    def require(self) -> None:
+        packages.require(
+            *self.modules,
+            install=f"pip install {self.install}",
+            argument=f"format={self.name}",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
