@@ -86,8 +86,8 @@ def to_composed_units(texts: tf.Tensor) -> Units:
     is_mark = characters.each(text_ops.matches(unicodedata.combining))
     # Two Japanese marks become combining characters when decomposed.
     may_move = characters.each(text_ops.matches(_begins_with_mark))
-    is_free = is_edge & ~is_mark & ~(may_move & after(may_move))
-    after_space = after(characters.each(text_ops.matches(str.isspace)))
+    is_free = is_edge & ~is_mark & ~(may_move & previous(may_move))
+    after_space = previous(characters.each(text_ops.matches(str.isspace)))
     begins = is_first(characters.rows) | after_space | is_free
     unit = tf.cumsum(tf.cast(begins, tf.int64)) - 1
     parts = tf.RaggedTensor.from_value_rowids(characters.texts, unit)
@@ -124,7 +124,7 @@ def kept_spaces(units: Units, is_plain: tf.Tensor) -> tf.Tensor:
     is_space = units.each(text_ops.matches(str.isspace))
     begins_text = is_first(units.rows)
     ends_text = tf.concat([begins_text[1:], [True]], 0)[: tf.size(is_space)]
-    begins_run = is_space & (begins_text | ~after(is_space))
+    begins_run = is_space & (begins_text | ~previous(is_space))
     run = tf.cumsum(tf.cast(begins_run, tf.int32))
     total = tf.size(run)
     rank = tf.range(total) + tf.where(is_plain, 0, total)
@@ -141,9 +141,9 @@ def is_first(rows: tf.Tensor) -> tf.Tensor:
     return tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(rows)]
 
 
-def after(is_wanted: tf.Tensor) -> tf.Tensor:
-    """Tell which entries have a wanted one before them."""
-    return tf.concat([[False], is_wanted], 0)[:-1]
+def previous(values: tf.Tensor, first: int | bool = False) -> tf.Tensor:
+    """Return the value before each; `first` before the first one."""
+    return tf.concat([[first], values], 0)[:-1]
 
 
 def join_ranges(
