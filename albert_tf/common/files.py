@@ -164,10 +164,7 @@ def each_once(paths: Sequence[str]) -> list[str]:
     """
     found: dict[Any, str] = {}
     for path in dict.fromkeys(paths):
-        place: Any = path
-        if not is_remote(path) and os.path.exists(path):
-            status = os.stat(path)
-            place = status.st_dev, status.st_ino
+        place = identity(path) or path
         first = found.setdefault(place, path)
         if first == path:
             continue
@@ -175,6 +172,17 @@ def each_once(paths: Sequence[str]) -> list[str]:
         if os.path.islink(first) and not os.path.islink(path):
             found[place] = path  # Its manifest may stand beside it.
     return list(found.values())
+
+
+def identity(path: str) -> Any:
+    """Return what is equal for all names of a file; None if there is none."""
+    if is_remote(path):
+        return path
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):  # There may be NUL in the name.
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _no_match(pattern: str) -> str:
