@@ -97,13 +97,6 @@ def head(segment: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     return tf.ragged.boolean_mask(segment, positions < lengths[:, tf.newaxis])
 
 
-def tail(segment: tf.RaggedTensor, length: int) -> tf.RaggedTensor:
-    """Keep the last `length` pieces of each row."""
-    positions = tf.ragged.range(segment.row_lengths())
-    first = segment.row_lengths() - length
-    return tf.ragged.boolean_mask(segment, positions >= first[:, tf.newaxis])
-
-
 def _markers(id_: int, counts: tf.Tensor) -> tf.RaggedTensor:
     """Return rows with `counts` (0 or 1) times the same id."""
     values = tf.fill([tf.reduce_sum(counts)], tf.constant(id_, tf.int32))

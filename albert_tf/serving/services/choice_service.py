@@ -121,7 +121,7 @@ class ChoiceService(service.Service):
         articles = tf.gather(
             given, tf.repeat(tf.range(given.nrows()), self._count)
         )
-        kept = packing_ops.tail(asked, self._longest)
+        kept = asked[:, -self._longest :]
         limit = self.max_seq_length - 3 - kept.row_lengths()
         inputs, _ = self.pack(packing_ops.head(articles, limit), kept)
         is_cut = (asked.row_lengths() > self._longest) | (
