@@ -63,9 +63,9 @@ def find(path: str, option: str = "init_checkpoint") -> str:
     return prefix
 
 
-def fingerprint(path: str, option: str = "init_checkpoint") -> str:
+def fingerprint(path: str) -> str:
     """Return a hash of the weights of a checkpoint."""
-    found = find(path, option)
+    found = find(path)
     if is_prefix(found):
         # It holds a checksum of each tensor.
         return files.sha256(f"{found}.index")

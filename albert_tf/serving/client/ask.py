@@ -177,22 +177,19 @@ def open_model(path: str) -> Any:
 
 def load(path: str, name: str) -> Signature:
     model = open_model(path)
+    found = {key: Signature(model, key) for key in sorted(model.signatures)}
     usable = [
         key
-        for key, function in sorted(model.signatures.items())
-        if all(
-            spec.dtype == tf.string
-            for spec in function.structured_input_signature[1].values()
-        )
+        for key, signature in found.items()
+        if all(spec.dtype == tf.string for spec in signature.specs.values())
     ]
     if name not in usable:
-        known = name in model.signatures
-        what = "takes ids, not texts" if known else "does not exist"
+        what = "takes ids, not texts" if name in found else "does not exist"
         raise errors.UserError(
             f"`signature={name}` {what} in {path}. Those that take texts are "
             f"{', '.join(usable) or 'none'}."
         )
-    return Signature(model, name)
+    return found[name]
 
 
 def plain(value: Any) -> Any:

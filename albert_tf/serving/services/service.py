@@ -131,8 +131,7 @@ class Service:
 
     @property
     def encoder(self) -> AlbertModel:
-        is_bare = isinstance(self.model, AlbertModel)
-        return self.model if is_bare else self.model.encoder
+        return getattr(self.model, "encoder", self.model)
 
     @property
     def text_options(self) -> dict[str, Any]:
