@@ -240,43 +240,37 @@ def n_best(
         order = begin + tf.argsort(
             spans.score[begin:stop], direction="DESCENDING", stable=True
         )
-        return _n_best_of_one(
-            context,
-            SpanTensors(
-                tf.stack([0, stop - begin]),
-                *(tf.gather(values, order) for values in spans[1:]),
-            ),
-            size,
-            empty_score,
-        )
+        ranked = (tf.gather(values, order) for values in spans[1:])
+        return _n_best_of_one(context, *ranked, size, empty_score)
 
-    entry = {
-        "n_best_answers": tf.string,
-        "n_best_scores": tf.float32,
-        "n_best_probabilities": tf.float32,
-        "n_best_start": tf.int32,
-        "n_best_end": tf.int32,
-    }
     return tf.map_fn(
         of_one,
         (contexts, spans.row_splits[:-1], spans.row_splits[1:]),
         fn_output_signature={
-            name: tf.TensorSpec([size], dtype) for name, dtype in entry.items()
+            "n_best_answers": tf.TensorSpec([size], tf.string),
+            "n_best_scores": tf.TensorSpec([size]),
+            "n_best_probabilities": tf.TensorSpec([size]),
+            "n_best_start": tf.TensorSpec([size], tf.int32),
+            "n_best_end": tf.TensorSpec([size], tf.int32),
         },
     )
 
 
 def _n_best_of_one(
-    context: tf.Tensor, spans: SpanTensors, size: int, empty_score: float
+    context: tf.Tensor,
+    start: tf.Tensor,
+    end: tf.Tensor,
+    score: tf.Tensor,
+    size: int,
+    empty_score: float,
 ) -> Tensors:
     """Return the entries of one question; its spans are ranked."""
     # As in Python, nothing ends before the first character.
     character = tf.strings.substr(context, 0, 1, unit="UTF8_CHAR")
-    shortest = tf.where(spans.end == 0, tf.strings.length(character), 0)
-    spans = spans._replace(end=spans.end + shortest)
-    kept = _distinct(context, spans, size)
-    texts, starts = _texts(context, spans, kept)
-    scores = tf.gather(spans.score, kept)
+    end += tf.where(end == 0, tf.strings.length(character), 0)
+    kept = _distinct(context, start, end, size)
+    texts, starts = _texts(context, start, end, kept)
+    scores = tf.gather(score, kept)
     empty = tf.constant([empty_score], tf.float64)
     scores = tf.concat([scores, empty], 0)[: tf.maximum(tf.size(kept), 1)]
 
@@ -296,16 +290,18 @@ def _n_best_of_one(
 
 
 def _texts(
-    context: tf.Tensor, spans: SpanTensors, index: tf.Tensor
+    context: tf.Tensor, start: tf.Tensor, end: tf.Tensor, index: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the texts of some spans without white space, and their starts."""
-    start, end = tf.gather(spans.start, index), tf.gather(spans.end, index)
+    start, end = tf.gather(start, index), tf.gather(end, index)
     found = tf.strings.substr(context, start, tf.maximum(end - start, 0))
     texts, lost = text_ops.strip(found)
     return texts, start + lost
 
 
-def _distinct(context: tf.Tensor, spans: SpanTensors, size: int) -> tf.Tensor:
+def _distinct(
+    context: tf.Tensor, start: tf.Tensor, end: tf.Tensor, size: int
+) -> tf.Tensor:
     """Choose the first spans with different texts that are not empty.
 
     They are looked at block by block: mostly the first one is enough, and a
@@ -314,7 +310,7 @@ def _distinct(context: tf.Tensor, spans: SpanTensors, size: int) -> tf.Tensor:
     Returns:
         int32 [size at most], ascending numbers of spans.
     """
-    total = spans.row_splits[1]
+    total = tf.size(start)
 
     def is_open(begin: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
         return (begin < total) & (tf.size(kept) < size)
@@ -322,7 +318,7 @@ def _distinct(context: tf.Tensor, spans: SpanTensors, size: int) -> tf.Tensor:
     def look(begin: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, ...]:
         stop = tf.minimum(begin + _AT_ONCE, total)
         index = tf.concat([kept, tf.range(begin, stop)], 0)
-        texts, _ = _texts(context, spans, index)
+        texts, _ = _texts(context, start, end, index)
         index = tf.boolean_mask(index, texts != "")
         texts = tf.boolean_mask(texts, texts != "")
         different, group = tf.unique(texts)
