@@ -220,17 +220,15 @@ def choose_vocabulary(
     if given.path is not None and not run_folder.is_run(folder):
         return given.resolved()
     known = known.resolved()
-    for name, value in given.settings.items():
-        if value is not None and known.settings[name] not in (value, None):
+    values: dict[str, Any] = {
+        n: value for n, value in given.settings.items() if value is not None
+    }
+    for name, value in values.items():
+        if known.settings[name] not in (value, None):
             raise errors.UserError(
                 f"`{name}={str(value).lower()}`, but the run in {folder} was "
                 f"trained with {str(not value).lower()}. Leave it out."
             )
-    values: dict[str, Any] = {
-        name: value
-        for name, value in given.settings.items()
-        if value is not None
-    }
     if given.path is not None:
         values["spm_model_file"] = given.spm_model_file
         values["vocab_file"] = given.vocab_file
