@@ -406,7 +406,7 @@ def check_command_line(options_class: type) -> None:
     status = run_inside(lambda _: None, options_class, sys.argv[1:])
     if status or flags.FLAGS["only_check_args"].value:
         sys.exit(status)
-    imports.begin()
+    gc.disable()  # Until `imports.end`.
 
 
 def _answer_help(options_class: type) -> None:
