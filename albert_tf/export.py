@@ -222,7 +222,15 @@ def _run(settings: ExportOptions) -> None:
             ),
         }
         if task and settings.eval_file:
-            report |= _scores(settings, folder, reference, task, examples)
+            report["scores"], _ = _asked(
+                settings, reference, folder, task, examples
+            )
+            live = functools.partial(
+                id_model.ask, reference.functions["tokens"]
+            )
+            report["scores_in_float32"] = scoring.by_ids(
+                live, reference.ids, task, examples
+            )
             if settings.format == SAVED_MODEL and len(depths) > 1:
                 points = _points(
                     settings, found, reference, task, depths, examples
@@ -316,39 +324,25 @@ def _save_id_model(
     }
 
 
-def _scores(
-    settings: ExportOptions,
-    folder: str,
-    reference: service.Service,
-    task: base.Task,
-    examples: Sequence[base.Example],
-) -> dict[str, dict[str, float]]:
-    """Return the scores of an export, asked as users do, and of its model."""
-    live = functools.partial(id_model.ask, reference.functions["tokens"])
-    expected = scoring.by_ids(live, reference.ids, task, examples)
-    if settings.format != SAVED_MODEL:
-        form = _FORMATS[settings.format]
-        path = os.path.join(folder, form.file_name)
-        saved = functools.partial(form.open(path), "tokens")
-        scores = scoring.by_ids(saved, reference.ids, task, examples)
-    else:
-        scores, _ = _asked(settings, folder, task, examples)
-    return {"scores": scores, "scores_in_float32": expected}
-
-
 def _asked(
     settings: ExportOptions,
+    what: service.Service,
     folder: str,
     task: base.Task,
     examples: Sequence[base.Example],
 ) -> tuple[dict[str, float], depth_table.Model]:
-    """Return the scores of a SavedModel, and what was asked."""
+    """Ask what was saved as users do; return its scores, and what was asked."""
+    if settings.format != SAVED_MODEL:
+        form = _FORMATS[settings.format]
+        path = os.path.join(folder, form.file_name)
+        model = depth_table.Model(functools.partial(form.open(path), "tokens"))
+        return scoring.by_ids(model, what.ids, task, examples), model
     name = "serving_default" if settings.with_text else "tokens"
     signature = ask.Signature(tf.saved_model.load(folder), name)
     model = depth_table.Model(signature.compute)
     if settings.with_text:
         return scoring.by_texts(model, task, examples), model
-    return scoring.by_ids(model, list(signature.specs), task, examples), model
+    return scoring.by_ids(model, what.ids, task, examples), model
 
 
 def _points(
@@ -379,7 +373,7 @@ def _points(
         what, _ = _make(one, at, task, settings.precision)
         with tempfile.TemporaryDirectory() as folder:
             saved_model.save(what, folder, with_text=settings.with_text)
-            scores, model = _asked(settings, folder, task, examples)
+            scores, model = _asked(settings, what, folder, task, examples)
         models.append(model)
         named.append((kind, value, scores[task.key_metric]))
     return depth_table.measure(models, named)
