@@ -203,8 +203,6 @@ def _run(settings: ExportOptions) -> None:
     if settings.adaptive and settings.format != SAVED_MODEL:
         _require_one_layer(settings, found)
     reference, used = _make(settings, found, task)
-    parent = os.path.dirname(settings.export_dir.rstrip("/"))
-    files.make_folder(parent, "export_dir")
     save = _save_model
     if settings.format != SAVED_MODEL:
         save = functools.partial(_save_id_model, texts=_spread(texts))
