@@ -332,7 +332,6 @@ def _write_prefix(
 ) -> None:
     """Write a checkpoint beside, and give it its name when it is complete."""
     folder = os.path.dirname(prefix)
-    files.make_folder(folder, "to")
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
     if not files.exists(described):  # See `_convert`.
         files.write_text(described, config.to_json())
@@ -355,7 +354,6 @@ def _write_prefix(
 def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    files.make_folder(folder, "to")
     weights = huggingface.bfloat16_file(source.weights())
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
     files.write_together(
