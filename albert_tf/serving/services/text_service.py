@@ -79,11 +79,9 @@ class TextService(service.Service):
         logits = text_windows.pool(
             logits, found.question, tf.size(text), self._long.windows
         )
-        return {
-            "logits": logits,
-            "probabilities": self.chances(logits),
-            "truncated": tf.zeros_like(text, tf.bool),
-        }
+        return self._with_logits(
+            {"logits": logits, "truncated": tf.zeros_like(text, tf.bool)}
+        )
 
 
 class ClassifierService(TextService):
