@@ -58,10 +58,10 @@ def _count_keys(value: Any, levels: int) -> int:
             "lists and objects are nested too deeply, in more than "
             f"{_MAX_DEPTH} levels"
         )
-    is_object = isinstance(value, dict)
-    inner = value.values() if is_object else value
-    own = len(value) if is_object else 0
-    return own + sum(_count_keys(item, levels - 1) for item in inner)
+    own = 0
+    if isinstance(value, dict):
+        own, value = len(value), [*value.values()]
+    return own + sum(_count_keys(item, levels - 1) for item in value)
 
 
 def _refuse_doubled_keys(text: str) -> None:

@@ -239,8 +239,8 @@ def n_best(
         order = begin + tf.argsort(
             spans.score[begin:stop], direction="DESCENDING", stable=True
         )
-        ranked = (tf.gather(values, order) for values in spans[1:])
-        return _n_best_of_one(context, *ranked, size, empty_score)
+        start, end, score = (tf.gather(x, order) for x in spans[1:])
+        return _n_best_of_one(context, start, end, score, size, empty_score)
 
     return tf.map_fn(
         of_one,
