@@ -150,21 +150,28 @@ def run(settings: ConvertOptions) -> None:
     if settings.format in _WRITERS:
         folder = os.path.dirname(settings.to) or os.curdir
     with folder_lock.hold(folder, "to"):
-        _check_target(settings)
-        _convert(settings)
+        _check_target(settings, folder)
+        _convert(settings, folder)
 
 
-def _convert(settings: ConvertOptions) -> None:
+def _convert(settings: ConvertOptions, folder: str) -> None:
     source = _read(settings)
-    _check_neighbour(settings, source.config)
     given = settings.vocabulary
     known, beside = run_folder.vocabulary_beside(source.path, given)
     vocabulary = serving_source.choose_vocabulary(given, known, beside)
     if settings.format in _HUB_FORMATS:
         _write_huggingface(source, settings, vocabulary, beside)
     elif settings.format == _BFLOAT16:
-        _write_bfloat16(source, vocabulary, settings.to)
+        _write_bfloat16(source, vocabulary, folder)
     else:
+        path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
+        if files.exists(path) and (
+            AlbertConfig.from_json_file(path) != source.config
+        ):
+            raise errors.UserError(
+                f"--to={settings.to} would stand beside {path}, which "
+                "describes another model. Choose another folder."
+            )
         details = _details_in(source)
         if details and details.labels:
             logging.warning(
@@ -174,7 +181,6 @@ def _convert(settings: ConvertOptions) -> None:
             )
         if vocabulary.path:  # Parsed before anything is written.
             tokenization.load(vocabulary)
-        folder = os.path.dirname(settings.to) or os.curdir
         if vocabulary.path and not run_folder.vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
         # Last: if a disk is full, the command can be repeated.
@@ -190,7 +196,7 @@ def _convert(settings: ConvertOptions) -> None:
     )
 
 
-def _check_target(settings: ConvertOptions) -> None:
+def _check_target(settings: ConvertOptions, folder: str) -> None:
     target = settings.to
     if settings.format == _BFLOAT16:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
@@ -206,7 +212,6 @@ def _check_target(settings: ConvertOptions) -> None:
             )
     else:
         existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
-        folder = os.path.dirname(target) or os.curdir
         if not run_folder.vocabularies(folder):
             existing += run_folder.vocabulary_paths(folder)
         if os.path.isdir(target) or target.endswith((".index", ".meta", "/")):
@@ -215,24 +220,12 @@ def _check_target(settings: ConvertOptions) -> None:
                 f"example, {os.path.join(target, 'model.ckpt-best')}."
             )
         for name in (run_folder.OPTIONS_NAME, huggingface.CONFIG_NAME):
-            if files.exists(os.path.join(os.path.dirname(target), name)):
+            if files.exists(os.path.join(folder, name)):
                 raise errors.UserError(
                     f"--to={target} is in a folder that belongs to something "
                     f"else: it holds {name}. Choose another folder."
                 )
     outputs.claim(settings, "to", existing)
-
-
-def _check_neighbour(settings: ConvertOptions, config: AlbertConfig) -> None:
-    folder = os.path.dirname(settings.to)
-    path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
-    if settings.format not in _WRITERS or not files.exists(path):
-        return
-    if AlbertConfig.from_json_file(path) != config:
-        raise errors.UserError(
-            f"--to={settings.to} would stand beside {path}, which describes "
-            "another model. Choose another folder."
-        )
 
 
 def _read(settings: ConvertOptions) -> _Source:
@@ -339,9 +332,8 @@ def _write_prefix(
 ) -> None:
     """Write a checkpoint beside, and give it its name when it is complete."""
     folder = os.path.dirname(prefix)
-    files.make_folder(folder, "to")
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
-    if not files.exists(described):  # See `_check_neighbour`.
+    if not files.exists(described):  # See `_convert`.
         files.write_text(described, config.to_json())
     partial = files.partial(prefix + ".index")
     shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
@@ -362,7 +354,6 @@ def _write_prefix(
 def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    files.make_folder(folder, "to")
     weights = huggingface.bfloat16_file(source.weights())
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
     files.write_together(

@@ -17,11 +17,11 @@ outputs from the model in float32.
 import dataclasses
 import functools
 import os
+import pathlib
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from absl import logging
 
 from albert_tf.common import (
@@ -153,6 +153,7 @@ import tensorflow as tf
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.execution import adaptive
 from albert_tf.serving import depth_table, scoring, source
+from albert_tf.serving.client import ask
 from albert_tf.serving.formats import (
     id_model,
     lite_model,
@@ -202,8 +203,6 @@ def _run(settings: ExportOptions) -> None:
     if settings.adaptive and settings.format != SAVED_MODEL:
         _require_one_layer(settings, found)
     reference, used = _make(settings, found, task)
-    parent = os.path.dirname(settings.export_dir.rstrip("/"))
-    files.make_folder(parent, "export_dir")
     save = _save_model
     if settings.format != SAVED_MODEL:
         save = functools.partial(_save_id_model, texts=_spread(texts))
@@ -214,10 +213,22 @@ def _run(settings: ExportOptions) -> None:
             "format": settings.format,
             "precision": settings.precision,
             **save(settings, found, task, reference, folder),
-            "bytes": _num_bytes(folder),
+            "bytes": sum(
+                path.stat().st_size
+                for path in pathlib.Path(folder).rglob("*")
+                if path.is_file()
+            ),
         }
         if task and settings.eval_file:
-            report |= _scores(settings, folder, reference, task, examples)
+            report["scores"], _ = _asked(
+                settings, reference, folder, task, examples
+            )
+            live = functools.partial(
+                id_model.ask, reference.functions["tokens"]
+            )
+            report["scores_in_float32"] = scoring.by_ids(
+                live, reference.ids, task, examples
+            )
             if settings.format == SAVED_MODEL and len(depths) > 1:
                 points = _points(
                     settings, found, reference, task, depths, examples
@@ -271,12 +282,12 @@ def _save_model(
     if settings.precision != "float32":
         what, _ = _make(settings, found, task, settings.precision)
     saved_model.save(what, folder, with_text=settings.with_text)
-    loaded = tf.saved_model.load(folder).signatures
+    loaded = tf.saved_model.load(folder)
     return {
         "largest_difference": id_model.compare(
             service.id_functions(reference),
             found.config,
-            lambda name, inputs: _ask(loaded[name], inputs),
+            lambda name, inputs: ask.Signature(loaded, name).compute(inputs),
         )
     }
 
@@ -295,9 +306,7 @@ def _save_id_model(
     kept = {k: v for k, v in found.values.items() if k in told}
     inputs: Sequence[scoring.Inputs] = ()
     if task and texts:
-        function = service.id_functions(reference)["tokens"]
-        names = [spec.name for spec in function.input_signature]
-        inputs = scoring.to_inputs(names, task, texts)
+        inputs = scoring.to_inputs(reference.ids, task, texts)
     description = id_model.save(
         id_model.IdModel(
             reference, found.vocabulary, settings.precision, kept, inputs
@@ -313,54 +322,25 @@ def _save_id_model(
     }
 
 
-def _ask(
-    function: Callable[..., Mapping[str, tf.Tensor]], inputs: Mapping[str, Any]
-) -> dict[str, np.ndarray]:
-    """Call a signature."""
-    outputs = function(**{k: tf.constant(v) for k, v in inputs.items()})
-    return {name: value.numpy() for name, value in outputs.items()}
-
-
-def _scores(
-    settings: ExportOptions,
-    folder: str,
-    reference: service.Service,
-    task: base.Task,
-    examples: Sequence[base.Example],
-) -> dict[str, dict[str, float]]:
-    """Return the scores of an export, asked as users do, and of its model."""
-    function = service.id_functions(reference)["tokens"]
-    names = [spec.name for spec in function.input_signature]
-
-    def by_name(**inputs: tf.Tensor) -> service.Tensors:
-        return function(*(inputs[name] for name in names))
-
-    ask: scoring.Ask = functools.partial(_ask, by_name)
-    expected = scoring.by_ids(ask, names, task, examples)
-    if settings.format != SAVED_MODEL:
-        form = _FORMATS[settings.format]
-        path = os.path.join(folder, form.file_name)
-        ask = functools.partial(form.open(path), "tokens")
-        scores = scoring.by_ids(ask, names, task, examples)
-    else:
-        scores, _ = _asked(settings, folder, task, examples)
-    return {"scores": scores, "scores_in_float32": expected}
-
-
 def _asked(
     settings: ExportOptions,
+    what: service.Service,
     folder: str,
     task: base.Task,
     examples: Sequence[base.Example],
 ) -> tuple[dict[str, float], depth_table.Model]:
-    """Return the scores of a SavedModel, and what was asked."""
-    signatures = tf.saved_model.load(folder).signatures
+    """Ask what was saved as users do; return its scores, and what was asked."""
+    if settings.format != SAVED_MODEL:
+        form = _FORMATS[settings.format]
+        path = os.path.join(folder, form.file_name)
+        model = depth_table.Model(functools.partial(form.open(path), "tokens"))
+        return scoring.by_ids(model, what.ids, task, examples), model
     name = "serving_default" if settings.with_text else "tokens"
-    model = depth_table.Model(functools.partial(_ask, signatures[name]))
+    signature = ask.Signature(tf.saved_model.load(folder), name)
+    model = depth_table.Model(signature.compute)
     if settings.with_text:
         return scoring.by_texts(model, task, examples), model
-    names = list(signatures[name].structured_input_signature[1])
-    return scoring.by_ids(model, names, task, examples), model
+    return scoring.by_ids(model, what.ids, task, examples), model
 
 
 def _points(
@@ -391,18 +371,10 @@ def _points(
         what, _ = _make(one, at, task, settings.precision)
         with tempfile.TemporaryDirectory() as folder:
             saved_model.save(what, folder, with_text=settings.with_text)
-            scores, model = _asked(settings, folder, task, examples)
+            scores, model = _asked(settings, what, folder, task, examples)
         models.append(model)
         named.append((kind, value, scores[task.key_metric]))
     return depth_table.measure(models, named)
-
-
-def _num_bytes(folder: str) -> int:
-    return sum(
-        os.path.getsize(os.path.join(path, name))
-        for path, _, names in os.walk(folder)
-        for name in names
-    )
 
 
 def _read_examples(

@@ -164,10 +164,7 @@ def each_once(paths: Sequence[str]) -> list[str]:
     """
     found: dict[Any, str] = {}
     for path in dict.fromkeys(paths):
-        place: Any = path
-        if not is_remote(path) and os.path.exists(path):
-            status = os.stat(path)
-            place = status.st_dev, status.st_ino
+        place = identity(path) or path
         first = found.setdefault(place, path)
         if first == path:
             continue
@@ -175,6 +172,17 @@ def each_once(paths: Sequence[str]) -> list[str]:
         if os.path.islink(first) and not os.path.islink(path):
             found[place] = path  # Its manifest may stand beside it.
     return list(found.values())
+
+
+def identity(path: str) -> Any:
+    """Return what is equal for all names of a file; None if there is none."""
+    if is_remote(path):
+        return path
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):  # There may be NUL in the name.
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _no_match(pattern: str) -> str:
@@ -362,7 +370,6 @@ def replace_atomically(
     *,
     through_link: bool = True,
     unfinished_work: bool = False,
-    repeated: bool = False,
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
@@ -377,9 +384,8 @@ def replace_atomically(
             with a link to any other file of the user.
         unfinished_work: True for files that a checksum elsewhere protects. They
             are not synced, which takes milliseconds: after a power failure they
-            may be empty. They may be `repeated`.
-        repeated: True for files that a cluster may write twice at once, with
-            the same content: the partial file has a name of its own,
+            may be empty. A cluster may write them twice at once, with the same
+            content: the partial file has a name of its own,
             `PATH.HOST.PROCESS.THREAD.partial`.
     """
     if is_remote(path):  # Object stores show an object only when it is closed.
@@ -391,7 +397,7 @@ def replace_atomically(
         raise OSError(errno.EEXIST, "Not a regular file", path)
     target = path if is_replaced else os.path.realpath(path)
     unfinished = target + PARTIAL
-    if unfinished_work or repeated:
+    if unfinished_work:
         own = f"{os.getpid()}.{threading.get_native_id()}"
         unfinished = f"{target}.{platform.node()}.{own}.partial"
     if os.path.islink(unfinished):  # Not of this program: it makes no links.

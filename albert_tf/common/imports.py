@@ -13,11 +13,6 @@ import gc
 from collections.abc import Iterator
 
 
-def begin() -> None:
-    """Pause the collector; `end` starts it again."""
-    gc.disable()
-
-
 def end() -> None:
     """Start a paused collector; what exists now is not collected any more."""
     if not gc.isenabled():
@@ -28,7 +23,7 @@ def end() -> None:
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
     """Pause the collector for the imports inside, for those in functions."""
-    begin()
+    gc.disable()
     try:
         yield
     finally:

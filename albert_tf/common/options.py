@@ -21,6 +21,7 @@ import types
 import typing
 from collections.abc import (
     Callable,
+    Collection,
     Container,
     Iterable,
     Iterator,
@@ -299,19 +300,17 @@ def _text(leaf: Flag, value: str) -> str:
     return _HOME.sub(lambda x: x[1] + os.path.expanduser(x[2]), value)
 
 
-def refuse_foreign(settings: Any, names: Iterable[str], other: str) -> None:
+def refuse_foreign(settings: Any, names: Collection[str], other: str) -> None:
     """Refuse options that are only used with `other`, which is not given.
 
     What is as by default counts as left out.
     """
-    usual = {
-        field.name: field.default for field in dataclasses.fields(settings)
-    }
-    for name in names:
-        if getattr(settings, name) != usual[name]:
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if field.name in names and value != field.default:
             raise errors.UserError(
-                f"`{name}={getattr(settings, name)}` is only used with "
-                f"`{other}`, which is not given. Leave it out."
+                f"`{field.name}={value}` is only used with `{other}`, which is "
+                "not given. Leave it out."
             )
 
 
@@ -407,7 +406,7 @@ def check_command_line(options_class: type) -> None:
     status = run_inside(lambda _: None, options_class, sys.argv[1:])
     if status or flags.FLAGS["only_check_args"].value:
         sys.exit(status)
-    imports.begin()
+    gc.disable()  # Until `imports.end`.
 
 
 def _answer_help(options_class: type) -> None:

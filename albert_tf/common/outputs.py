@@ -10,6 +10,7 @@ import errno
 import glob
 import importlib.util
 import os
+import pathlib
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -60,7 +61,9 @@ def claim(
         if not files.is_remote(path) and os.path.lexists(files.partial(path))
     }
     refuse_inputs(settings, option, paths)
-    folders = {_identity(path) for path in _inputs(values) if _is_folder(path)}
+    folders = {
+        files.identity(path) for path in _inputs(values) if _is_folder(path)
+    }
     seen: set[str] = set()
     for path in paths:
         named = f"`{option}={given}`" + (f": {path}" if path != given else "")
@@ -70,7 +73,7 @@ def claim(
         seen.add(os.path.realpath(path))
         if is_own or unfinished - {path} or not files.exists(path):
             continue
-        if not folders.isdisjoint(map(_identity, _parents(path))):
+        if not folders.isdisjoint(map(files.identity, _parents(path))):
             raise errors.UserError(
                 f"{named} exists, in a folder that is read, where nothing is "
                 "replaced. Give another name."
@@ -87,13 +90,13 @@ def claim(
 def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:
     """Refuse outputs, files or whole folders, that are inputs or hold some."""
     values = options.to_dict(settings)
-    inputs = {_identity(path): path for path in _inputs(values)}
+    inputs = {files.identity(path): path for path in _inputs(values)}
     inputs.pop(None, None)  # Those that do not exist.
     for path in paths:
-        identity = _identity(path)
+        identity = files.identity(path)
         problem = "is one of the input files" if identity in inputs else ""
         for inner in inputs.values() if _is_folder(path) else ():
-            if identity in map(_identity, _parents(inner)):
+            if identity in map(files.identity, _parents(inner)):
                 problem = f"holds the input {inner}"
         if problem:
             raise errors.UserError(
@@ -123,29 +126,14 @@ def _inputs(values: dict[str, Any]) -> Iterator[str]:
                 yield f"{os.path.splitext(part)[0]}.normalization.json"
 
 
-def _identity(path: str) -> Any:
-    """Return what is equal for all names of a file; None if there is none."""
-    if files.is_remote(path):
-        return path
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):  # There may be NUL in the name.
-        return None
-    return found.st_dev, found.st_ino
-
-
 def _is_folder(path: str) -> bool:
     return not files.is_remote(path) and os.path.isdir(path)
 
 
 def _parents(path: str) -> Iterator[str]:
     """Yield the folders around a local path, the nearest first."""
-    if files.is_remote(path):
-        return
-    path = os.path.realpath(path)
-    while path != os.path.dirname(path):
-        path = os.path.dirname(path)
-        yield path
+    if not files.is_remote(path):
+        yield from map(str, pathlib.Path(os.path.realpath(path)).parents)
 
 
 def _require_name(path: str, named: str) -> None:

@@ -44,21 +44,24 @@ def loads(text: str | bytes) -> Any:
         raise JsonError(f"{found}, which is not UTF-8") from None
     except orjson.JSONDecodeError as error:
         raise JsonError(str(error)) from None
-    is_long = text.count("[") + text.count("{") > _MAX_DEPTH
-    if is_long and _is_deep(value, _MAX_DEPTH):
-        raise JsonError(
-            "lists and objects are nested too deeply, in more than "
-            f"{_MAX_DEPTH} levels"
-        )
-    if len(_KEY.findall(text)) != _count_keys(value):
+    if len(_KEY.findall(text)) != _count_keys(value, _MAX_DEPTH):
         _refuse_doubled_keys(text)
     return value
 
 
-def _count_keys(value: Any) -> int:
+def _count_keys(value: Any, levels: int) -> int:
+    """Return how many keys a value has; refuse one of more levels."""
+    if not isinstance(value, (dict, list)):
+        return 0
+    if not levels:
+        raise JsonError(
+            "lists and objects are nested too deeply, in more than "
+            f"{_MAX_DEPTH} levels"
+        )
+    own = 0
     if isinstance(value, dict):
-        return len(value) + sum(map(_count_keys, value.values()))
-    return sum(map(_count_keys, value)) if isinstance(value, list) else 0
+        own, value = len(value), [*value.values()]
+    return own + sum(_count_keys(item, levels - 1) for item in value)
 
 
 def _refuse_doubled_keys(text: str) -> None:
@@ -75,15 +78,6 @@ def _refuse_doubled_keys(text: str) -> None:
             seen.add(key)
 
     json.loads(text, object_pairs_hook=check, parse_int=str, parse_float=str)
-
-
-def _is_deep(value: Any, limit: int) -> bool:
-    """Tell whether a value has more than `limit` levels."""
-    inner = value.values() if isinstance(value, dict) else value
-    is_outer = isinstance(value, (dict, list))
-    return is_outer and (
-        not limit or any(_is_deep(item, limit - 1) for item in inner)
-    )
 
 
 def read(path: str, advice: str, what: str | None = None) -> Any:

@@ -6,13 +6,13 @@ was finetuned for, and to its service.
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, scores
+from albert_tf.common import errors, options, scores
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, multi_label, registry, tagging
+from albert_tf.finetuning import base, multi_label, race, registry, tagging
 from albert_tf.finetuning import embedding as embedding_task
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import fit
@@ -32,16 +32,8 @@ _FOR = {
     "text_pooling": ["embedding"],
     "tags": ["tagging"],
     "pairs": ["classifier", "regression"],
-    "squad_version": ["squad"],
-    "start_n_top": ["squad"],
-    "end_n_top": ["squad"],
-    "null_score_diff_threshold": ["squad"],
-    "doc_stride": ["squad"],
-    "max_query_length": ["squad"],
-    "max_answer_length": ["squad"],
-    "n_best_size": ["squad"],
-    "num_options": ["race"],
-    "max_qa_length": ["race"],
+    **dict.fromkeys(options.names(squad.SquadOptions), ["squad"]),
+    **dict.fromkeys(options.names(race.RaceOptions), ["race"]),
 }
 # Only the others have examples.
 _WITHOUT_A_TASK = ("encoder", "pretraining", "classifier", "regression")
@@ -74,16 +66,14 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
         registry.load_module_for(
             run_.options, run_.folder, settings.task_module
         )
-    known = "pretraining"
-    if "task_name" in run_.options:
-        known = run_.options["task_name"].lower()
-    for name, value in settings.given.items():
-        is_known = name in run_.options and not settings.task
-        allowed = _FOR.get(name, [settings.task])
-        if settings.task not in allowed and not is_known:
-            _refuse(name, value, settings.task or known)
-    _check_versions(settings, run_.options)
-    _check_checkpoint(settings)
+    _check_given(settings, run_.options)
+    named = {"checkpoint": settings.checkpoint, "run_dir": settings.run_dir}
+    manifests.check_vocabularies(
+        {
+            f"`{name}={folder}`": run_folder.known_vocabularies(folder)
+            for name, folder in named.items()
+        }
+    )
     vocabulary = choose_vocabulary(
         settings.vocabulary, run_.vocabulary, settings.run_dir
     )
@@ -92,7 +82,7 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
             f"`run_dir={settings.run_dir}` has no copy of its vocabulary. Name "
             "the one it was trained with as `spm_model_file` (or `vocab_file`)."
         )
-    kind = "finetuned" if "task_name" in run_.options else known
+    kind = "finetuned" if "task_name" in run_.options else "pretraining"
     # Other heads for words are not kept, as that of a generator.
     has_masked_lm = (
         run_.options.get("objective", "mlm") == "mlm"
@@ -115,22 +105,9 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
     )
 
 
-def _check_checkpoint(settings: source_options.SourceOptions) -> None:
-    named = {"checkpoint": settings.checkpoint, "run_dir": settings.run_dir}
-    manifests.check_vocabularies(
-        {
-            f"`{name}={folder}`": run_folder.known_vocabularies(folder)
-            for name, folder in named.items()
-        }
-    )
-
-
 def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     assert settings.init_checkpoint is not None
-    for name, value in settings.given.items():
-        if name in _FOR and settings.task not in _FOR[name]:
-            _refuse(name, value, settings.task)
-    _check_versions(settings, {})
+    _check_given(settings, {})
     checkpoint = checkpoint_reader.read(settings.init_checkpoint)
     given = settings.vocabulary
     vocabulary = choose_vocabulary(
@@ -194,18 +171,24 @@ def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:
     return tagging.SEPARATOR.join(names)
 
 
-def _refuse(name: str, value: Any, kind: str | None) -> NoReturn:
-    raise errors.UserError(
-        f"`{name}={value}` is for {' and '.join(_FOR[name])}, but the model is "
-        f"one of {kind}. Leave it out."
-    )
-
-
-def _check_versions(
+def _check_given(
     settings: source_options.SourceOptions, known: Mapping[str, Any]
 ) -> None:
-    """Refuse options of another version of SQuAD than the run's, if `known`."""
-    given, version = settings.given, known.get("squad_version")
+    """Refuse options of another task or version of SQuAD.
+
+    Args:
+        known: The options of a run; none for a checkpoint.
+    """
+    given, task = settings.given, settings.task
+    for name, value in given.items():
+        is_known = name in known and not task
+        if task not in _FOR.get(name, [task]) and not is_known:
+            kind = task or known.get("task_name", "pretraining").lower()
+            raise errors.UserError(
+                f"`{name}={value}` is for {' and '.join(_FOR[name])}, but the "
+                f"model is one of {kind}. Leave it out."
+            )
+    version = known.get("squad_version")
     if settings.run_dir and given.get("squad_version", version) != version:
         raise errors.UserError(
             f"`squad_version={settings.squad_version}`, but "
@@ -237,17 +220,15 @@ def choose_vocabulary(
     if given.path is not None and not run_folder.is_run(folder):
         return given.resolved()
     known = known.resolved()
-    for name, value in given.settings.items():
-        if value is not None and known.settings[name] not in (value, None):
+    values: dict[str, Any] = {
+        n: value for n, value in given.settings.items() if value is not None
+    }
+    for name, value in values.items():
+        if known.settings[name] not in (value, None):
             raise errors.UserError(
                 f"`{name}={str(value).lower()}`, but the run in {folder} was "
                 f"trained with {str(not value).lower()}. Leave it out."
             )
-    values: dict[str, Any] = {
-        name: value
-        for name, value in given.settings.items()
-        if value is not None
-    }
     if given.path is not None:
         values["spm_model_file"] = given.spm_model_file
         values["vocab_file"] = given.vocab_file

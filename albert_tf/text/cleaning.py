@@ -9,12 +9,6 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
-# What `str.split` divides text at, besides the space and the line feed.
-_OTHER_SPACES = (
-    "\t\v\f\r\x1c\x1d\x1e\x1f\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005"
-    "\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
-)
-
 
 def collapse_spaces(text: str) -> str:
     """Strip the text and replace every run of white space by one space."""
@@ -59,33 +53,14 @@ def preprocess_lines(
 ) -> list[str]:
     """Do what `preprocess_text` does with each of many lines, faster.
 
-    All lines are cleaned together, joined by line feeds: no step looks across
-    one. Only lines that are not ASCII are normalized. Lines with a line feed
-    make it slow.
+    All are folded together, joined by line feeds: no step looks across one.
     """
-    text = "\n".join(lines)
-    if text.count("\n") != len(lines) - 1:
-        return [
-            preprocess_text(line, lower=lower, keep_accents=keep_accents)
-            for line in lines
-        ]
-    for space in _OTHER_SPACES:
-        text = text.replace(space, " ")
-    cleaned = [
-        collapse_spaces(line) if "  " in line else line.strip(" ")
-        for line in text.split("\n")
-    ]
-    others = [i for i, line in enumerate(cleaned) if not line.isascii()]
-    folded = fold_characters(
-        "\n".join(cleaned[i] for i in others),
+    text = fold_characters(
+        "\n".join(map(collapse_spaces, lines)),
         lower=lower,
         keep_accents=keep_accents,
     )
-    if lower:
-        cleaned = [line.lower() for line in cleaned]
-    for i, line in zip(others, folded.split("\n"), strict=False):
-        cleaned[i] = line
-    return cleaned
+    return text.split("\n") if lines else []
 
 
 @functools.cache

@@ -45,30 +45,26 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
         return None
     lower, strip = found["do_lower_case"], found.get("strip_accents")
     for key, value in found.items():
-        allowed = (
-            (True, False, None) if key == "strip_accents" else (True, False)
-        )
-        if repr(value) not in map(repr, allowed):
+        is_unsaid = key == "strip_accents" and value is None
+        if not isinstance(value, bool) and not is_unsaid:
             raise errors.UserError(
                 f"{folder} has {key}={value!r} for its tokenizer; it must be "
                 f"true or false. {_ADVICE}"
             )
-    unknown = {
-        "strip_accents": strip is True and not lower,
-        "tokenize_chinese_chars": (
-            found.get("tokenize_chinese_chars", True) is False
-        ),
-    }
-    for key, is_unknown in unknown.items():
-        if is_unknown:
-            raise errors.UserError(
-                f"The tokenizer in {folder} has {key}="
-                f"{strict_json.dumps(found[key])}, do_lower_case="
-                f"{strict_json.dumps(lower)}. "
-                "Cased text keeps its accents here, and Chinese characters are "
-                "words always. Choose another model, or give the vocabulary "
-                "alone in a folder of its own, with other ids for such text."
-            )
+    unknown = ""
+    if strip and not lower:
+        unknown = "strip_accents"
+    elif not found.get("tokenize_chinese_chars", True):
+        unknown = "tokenize_chinese_chars"
+    if unknown:
+        raise errors.UserError(
+            f"The tokenizer in {folder} has {unknown}="
+            f"{strict_json.dumps(found[unknown])}, do_lower_case="
+            f"{strict_json.dumps(lower)}. "
+            "Cased text keeps its accents here, and Chinese characters are "
+            "words always. Choose another model, or give the vocabulary "
+            "alone in a folder of its own, with other ids for such text."
+        )
     return {"do_lower_case": lower, "keep_accents": strip is False and lower}
 
 

@@ -86,8 +86,8 @@ def to_composed_units(texts: tf.Tensor) -> Units:
     is_mark = characters.each(text_ops.matches(unicodedata.combining))
     # Two Japanese marks become combining characters when decomposed.
     may_move = characters.each(text_ops.matches(_begins_with_mark))
-    is_free = is_edge & ~is_mark & ~(may_move & after(may_move))
-    after_space = after(characters.each(text_ops.matches(str.isspace)))
+    is_free = is_edge & ~is_mark & ~(may_move & previous(may_move))
+    after_space = previous(characters.each(text_ops.matches(str.isspace)))
     begins = is_first(characters.rows) | after_space | is_free
     unit = tf.cumsum(tf.cast(begins, tf.int64)) - 1
     parts = tf.RaggedTensor.from_value_rowids(characters.texts, unit)
@@ -124,7 +124,7 @@ def kept_spaces(units: Units, is_plain: tf.Tensor) -> tf.Tensor:
     is_space = units.each(text_ops.matches(str.isspace))
     begins_text = is_first(units.rows)
     ends_text = tf.concat([begins_text[1:], [True]], 0)[: tf.size(is_space)]
-    begins_run = is_space & (begins_text | ~after(is_space))
+    begins_run = is_space & (begins_text | ~previous(is_space))
     run = tf.cumsum(tf.cast(begins_run, tf.int32))
     total = tf.size(run)
     rank = tf.range(total) + tf.where(is_plain, 0, total)
@@ -141,9 +141,9 @@ def is_first(rows: tf.Tensor) -> tf.Tensor:
     return tf.concat([[True], rows[1:] != rows[:-1]], 0)[: tf.size(rows)]
 
 
-def after(is_wanted: tf.Tensor) -> tf.Tensor:
-    """Tell which entries have a wanted one before them."""
-    return tf.concat([[False], is_wanted], 0)[:-1]
+def previous(values: tf.Tensor, first: int | bool = False) -> tf.Tensor:
+    """Return the value before each; `first` before the first one."""
+    return tf.concat([[first], values], 0)[:-1]
 
 
 def join_ranges(
@@ -158,18 +158,14 @@ def join_ranges(
             the end of a text.
     """
     starts, ends = (with_last(edges, text_lengths) for edges in ranges)
-    stop = _running_total(lengths)
+    sums = tf.reduce_sum(lengths, -1)
+    before = tf.gather(tf.cumsum(sums) - sums, lengths.value_rowids())
+    # The running totals of each row.
+    stop = lengths.with_flat_values(tf.cumsum(lengths.flat_values) - before)
     start = entries_at(starts, stop - lengths)
     last = entries_at(ends, stop - 1)
     end = tf.where(lengths.flat_values == 0, start, last)
     return lengths.with_flat_values(start), lengths.with_flat_values(end)
-
-
-def _running_total(rows: tf.RaggedTensor) -> tf.RaggedTensor:
-    """Return the running totals of each row, int32 [batch, (parts)]."""
-    sums = tf.reduce_sum(rows, -1)
-    before = tf.gather(tf.cumsum(sums) - sums, rows.value_rowids())
-    return rows.with_flat_values(tf.cumsum(rows.flat_values) - before)
 
 
 def with_last(rows: tf.RaggedTensor, last: tf.Tensor) -> tf.RaggedTensor:

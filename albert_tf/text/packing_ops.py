@@ -50,21 +50,15 @@ def pack_inputs(
     front = tf.concat([cls, head(first, kept_first), sep], axis=1)
     last_sep = _markers(sep_id, has_second)
     back = tf.concat([head(second, kept_second), last_sep], axis=1)
-    return _padded(front, back)
-
-
-def _padded(
-    front: tf.RaggedTensor, back: tf.RaggedTensor
-) -> dict[str, tf.Tensor]:
-    """Join the part of segment 0 and the part of segment 1, and pad with 0."""
+    ids = tf.concat([front, back], axis=1)
     segment_ids = [tf.zeros_like(front), tf.ones_like(back)]
     rows = {
-        "input_ids": tf.concat([front, back], axis=1),
-        "input_mask": tf.ones_like(tf.concat([front, back], axis=1)),
+        "input_ids": ids,
+        "input_mask": tf.ones_like(ids),
         "segment_ids": tf.concat(segment_ids, axis=1),
     }
     # One column at least, also for an empty batch.
-    lengths = tf.concat([[1], rows["input_ids"].row_lengths()], 0)
+    lengths = tf.concat([[1], ids.row_lengths()], 0)
     shape = tf.stack([-1, tf.reduce_max(lengths)])
     return {name: row.to_tensor(shape=shape) for name, row in rows.items()}
 
@@ -95,13 +89,6 @@ def head(segment: tf.RaggedTensor, lengths: tf.Tensor) -> tf.RaggedTensor:
     """Keep the first `lengths` (int64 [batch]) pieces of each row."""
     positions = tf.ragged.range(segment.row_lengths())
     return tf.ragged.boolean_mask(segment, positions < lengths[:, tf.newaxis])
-
-
-def tail(segment: tf.RaggedTensor, length: int) -> tf.RaggedTensor:
-    """Keep the last `length` pieces of each row."""
-    positions = tf.ragged.range(segment.row_lengths())
-    first = segment.row_lengths() - length
-    return tf.ragged.boolean_mask(segment, positions >= first[:, tf.newaxis])
 
 
 def _markers(id_: int, counts: tf.Tensor) -> tf.RaggedTensor:

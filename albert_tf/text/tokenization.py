@@ -85,8 +85,6 @@ class Tokenizer:
             self._ids[piece]: tuple(self.pieces_to_ids(new_pieces))
             for piece, new_pieces in self._digit_comma_pieces.items()
         }
-        self._is_replaced = np.zeros(len(self.pieces), bool)
-        self._is_replaced[list(self.digit_comma_ids)] = True
 
     @property
     def vocab_size(self) -> int:
@@ -190,26 +188,9 @@ class Tokenizer:
         cleaned = cleaning.preprocess_lines(texts, **self._folding)
         # Its threads would only wait for each other and for Python's lists.
         rows = self._processor.encode(cleaned, num_threads=1)
-        return self._replace_flat(*wordpiece.flatten(rows))
-
-    def _replace_flat(
-        self, ids: np.ndarray, lengths: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Apply `digit_comma_ids` to the result of `wordpiece.flatten`."""
-        places = np.flatnonzero(self._is_replaced[ids])
-        if not len(places):
-            return ids, lengths
-        new, sizes = wordpiece.flatten(
-            [self.digit_comma_ids[id_] for id_ in ids[places].tolist()]
+        return wordpiece.flatten(
+            [_replace(ids, self.digit_comma_ids) for ids in rows]
         )
-        repeats = np.ones(len(ids), np.int64)
-        repeats[places] = sizes
-        is_new = np.repeat(self._is_replaced[ids], repeats)
-        replaced = np.repeat(ids, repeats)
-        replaced[is_new] = new
-        rows = np.searchsorted(np.cumsum(lengths), places, "right")
-        more = np.bincount(rows, sizes - 1, len(lengths)).astype(np.int64)
-        return replaced, lengths + more
 
     def encode_with_offsets(
         self, text: str

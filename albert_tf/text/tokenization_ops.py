@@ -95,7 +95,10 @@ class GraphTokenizer(tf.Module):
         assert self._aligner, "Make the tokenizer with with_offsets=True."
         cleaned = self.clean(texts)
         ids = self._plain.tokenize(cleaned)
-        lengths = self._aligner.lengths(ids, self._surfaces(cleaned))
+        # Has the same vocabulary; cuts runs of unknown characters, too.
+        as_texts = copy.copy(self._plain)
+        as_texts.out_type = tf.string
+        lengths = self._aligner.lengths(ids, as_texts.tokenize(cleaned))
         ranges = self._aligner.character_ranges(
             cleaned, self._sources(texts), tf.strings.length(texts)
         )
@@ -103,12 +106,6 @@ class GraphTokenizer(tf.Module):
             lengths, ranges, tf.strings.length(texts)
         )
         return self._split_digit_commas(ids), starts, ends
-
-    def _surfaces(self, cleaned: tf.Tensor) -> tf.RaggedTensor:
-        """Cut texts into pieces and runs of unknown characters."""
-        tokenizer = copy.copy(self._plain)  # Has the same vocabulary.
-        tokenizer.out_type = tf.string
-        return tokenizer.tokenize(cleaned)
 
     def _sources(self, texts: tf.Tensor) -> Ranges:
         """Return where each byte of the cleaned texts comes from.
@@ -141,7 +138,12 @@ class GraphTokenizer(tf.Module):
             text_ops.collapse_spaces(text_ops.valid_utf8(texts))
         )
         ids = self._split_digit_commas(self._masked.tokenize(texts))
-        return self._without_word_start_before_mask(ids)
+        values, rows = ids.flat_values, ids.value_rowids()
+        is_start = values[:-1] == self._word_start_id
+        is_before_mask = (values[1:] == self._mask_id) & (rows[1:] == rows[:-1])
+        keep = tf.concat([~(is_start & is_before_mask), [True]], axis=0)
+        keep = keep[: tf.size(values)]  # No piece at all: nothing to keep.
+        return tf.ragged.boolean_mask(ids, ids.with_flat_values(keep))
 
     def _fold_between_masks(self, texts: tf.Tensor) -> tf.Tensor:
         """Fold characters, but leave each `[MASK]` as it is.
@@ -158,16 +160,6 @@ class GraphTokenizer(tf.Module):
 
     def _split_digit_commas(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         return tf.gather(_ragged(self._replacements), ids).merge_dims(1, 2)
-
-    def _without_word_start_before_mask(
-        self, ids: tf.RaggedTensor
-    ) -> tf.RaggedTensor:
-        values, rows = ids.flat_values, ids.value_rowids()
-        is_start = values[:-1] == self._word_start_id
-        is_before_mask = (values[1:] == self._mask_id) & (rows[1:] == rows[:-1])
-        keep = tf.concat([~(is_start & is_before_mask), [True]], axis=0)
-        keep = keep[: tf.size(values)]  # No piece at all: nothing to keep.
-        return tf.ragged.boolean_mask(ids, ids.with_flat_values(keep))
 
 
 class _Aligner(tf.Module):

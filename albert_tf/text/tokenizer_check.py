@@ -8,7 +8,7 @@ import functools
 import random
 
 from albert_tf.common import errors, packages, strict_json
-from albert_tf.text import tokenization, wordpiece_rules
+from albert_tf.text import tokenization
 
 _NUM_LINES = 1000
 _PIECES_PER_LINE = 20
@@ -76,25 +76,13 @@ def _texts_of_pieces(tokenizer: tokenization.AnyTokenizer) -> list[str]:
     with pieces like "5,", see docs/checkpoints.md.
     """
     special = {p for p in tokenizer.pieces if p[:1] in "<[" and p[1:]}
-    pieces = [piece for piece in tokenizer.pieces if piece not in special]
+    ids = [i for i, p in enumerate(tokenizer.pieces) if p not in special]
     generator = random.Random(0)
     lines = [
-        _joined(generator.choices(pieces, k=_PIECES_PER_LINE))
+        tokenizer.decode(generator.choices(ids, k=_PIECES_PER_LINE))
         for _ in range(_NUM_LINES)
     ]
     return [line.replace(",", " ") for line in lines]
-
-
-def _joined(pieces: list[str]) -> str:
-    words = [
-        piece.removeprefix(wordpiece_rules.CONTINUATION)
-        if piece.startswith(wordpiece_rules.CONTINUATION)
-        else f" {piece}"
-        for piece in pieces
-    ]
-    if any(piece.startswith(tokenization.WORD_START) for piece in pieces):
-        words = pieces
-    return "".join(words).replace(tokenization.WORD_START, " ")
 
 
 def _scores(content: str) -> list[float]:

@@ -54,8 +54,8 @@ def find(texts: tf.Tensor) -> tuple[Words, _Characters]:
     )
     letter = ~(is_space | mark | alone)
     behind = tf.concat([letter[1:], [False]], 0)[: tf.size(letter)]
-    letter |= mark & offset_ops.after(letter) & ~first & behind & ~last
-    begins = ~is_space & ~(letter & offset_ops.after(letter) & ~first)
+    letter |= mark & offset_ops.previous(letter) & ~first & behind & ~last
+    begins = ~is_space & ~(letter & offset_ops.previous(letter) & ~first)
     number = tf.cumsum(tf.cast(begins, tf.int32)) - 1
     rows = tf.cast(units.rows, tf.int32)
     # Numbers of the characters in their texts.

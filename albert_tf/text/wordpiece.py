@@ -195,7 +195,7 @@ def _read_pieces(content: bytes, path: str) -> tuple[str, ...]:
         ) from error
     lines = text.removesuffix("\n").split("\n")
     pieces = tuple((line.split() or [" "])[0] for line in lines)
-    _check_special_pieces(pieces, lines, path)
+    _check_special_pieces(pieces, path)
     # A piece with two ids: programs would disagree on later ids.
     piece, count = collections.Counter(pieces).most_common(1)[0]
     if count > 1:
@@ -221,15 +221,13 @@ def marked_pieces(pieces: Iterable[str]) -> int:
     )
 
 
-def _check_special_pieces(
-    pieces: tuple[str, ...], lines: list[str], path: str
-) -> None:
+def _check_special_pieces(pieces: tuple[str, ...], path: str) -> None:
     missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
     of_sentencepiece = marked_pieces(pieces) < 0
     if not missing and not of_sentencepiece:
         return
     what = f"has no piece {' '.join(missing)}"
-    if not any(map(str.strip, lines)):
+    if set(pieces) == {" "}:
         what = "is empty"
     elif of_sentencepiece:
         what = "is a list of pieces of SentencePiece or BPE"

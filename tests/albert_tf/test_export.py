@@ -398,11 +398,11 @@ def test_existing_folder_is_replaced_whole_or_not_at_all(
     (target / "saved_model.pb").write_text("old")
     settings = options(run_dir, overwrite=True, export_dir=f"{target}/")
 
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError("pulled the plug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export, "_num_bytes", fail)
+        patch.setattr(export.strict_json, "dumps", fail)
         with pytest.raises(RuntimeError, match="pulled the plug"):
             export.run(settings)
     assert (target / "saved_model.pb").read_text() == "old"

@@ -61,7 +61,7 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     )
     assert theirs.max_seq_length == LENGTH
     service = embedding_service.EmbeddingService(model, tokenizer, LENGTH)
-    ours = service.embed(tf.constant(TEXTS))
+    ours = service.answer(tf.constant(TEXTS))
     assert ours["truncated"].numpy().tolist() == [False, False, True, True]
     assert_close(theirs.encode(TEXTS), ours["embedding"])
     theirs.save(str(tmp_path / "again"))

@@ -27,7 +27,7 @@ SCOPES = (
     ("output/dense", "ffn_1/intermediate/output/dense"),
     ("output/LayerNorm", "LayerNorm_1"),
 )
-OUR_LAYER = "bert/encoder/transformer/group_{group}/inner_group_0/"
+OUR_LAYER = "bert/encoder/transformer/group_{group}/inner_group_{inner}/"
 # brightmart's albert_zh has one layer, which is shared.
 _LAYER = re.compile(r"bert/encoder/layer_(\d+|shared)/")
 
@@ -61,7 +61,7 @@ def our_name(name: str) -> str:
     for theirs, ours in SCOPES:
         if rest.startswith(f"{theirs}/"):
             leaf = rest.removeprefix(theirs)
-            return OUR_LAYER.format(group=group) + ours + leaf
+            return OUR_LAYER.format(group=group, inner=0) + ours + leaf
     return name
 
 

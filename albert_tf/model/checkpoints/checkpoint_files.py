@@ -63,9 +63,9 @@ def find(path: str, option: str = "init_checkpoint") -> str:
     return prefix
 
 
-def fingerprint(path: str, option: str = "init_checkpoint") -> str:
+def fingerprint(path: str) -> str:
     """Return a hash of the weights of a checkpoint."""
-    found = find(path, option)
+    found = find(path)
     if is_prefix(found):
         # It holds a checksum of each tensor.
         return files.sha256(f"{found}.index")
@@ -186,8 +186,7 @@ def clean_state(folder: str) -> None:
     process was killed may be missing there, or the list may be damaged.
     """
     path = os.path.join(folder, STATE_NAME)
-    state = _read_state(folder) if files.exists(path) else None
-    if state is None and files.exists(path):
+    if files.exists(path) and _read_state(folder) is None:
         logging.warning("%s is damaged; it will be made again.", path)
     prefixes = numbered(folder)[::-1]
     if not prefixes:
@@ -198,25 +197,16 @@ def clean_state(folder: str) -> None:
     # folder it adds the name.
     names = [os.path.basename(prefix) for prefix in prefixes]
     listed = names if os.path.isabs(folder) else prefixes
-    times = {}
-    if state is not None:
-        times = dict(
-            zip(
-                map(os.path.basename, state.all_model_checkpoint_paths),
-                state.all_model_checkpoint_timestamps,
-                strict=False,
-            )
-        )
     tf.compat.v1.train.update_checkpoint_state(
         folder,
         listed[-1],
         listed,
         all_model_checkpoint_timestamps=[
-            times.get(name) or files.size_and_time(f"{prefix}.index")[1] / 1e9
-            for name, prefix in zip(names, prefixes, strict=True)
+            files.size_and_time(f"{prefix}.index")[1] / 1e9
+            for prefix in prefixes
         ],
-        # Only later checkpoints may be deleted.
-        last_preserved_timestamp=0.0,
+        # Only later checkpoints may be deleted. A file may have the time 0.
+        last_preserved_timestamp=-1.0,
     )
 
 

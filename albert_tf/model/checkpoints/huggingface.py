@@ -195,7 +195,6 @@ def files_of(
     values = {
         **_config_values(config, groups, model_type),
         "architectures": [architecture],
-        **details.ids,
     }
     for name in ("output_bias", f"{huggingface_names.TAGS}output_bias"):
         if name in weights:

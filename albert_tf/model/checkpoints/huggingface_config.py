@@ -78,21 +78,12 @@ class Details:
 
     Attributes:
         labels: Names of a classifier's classes; empty if they are not known.
-        ids: The special pieces by transformers' names; by default those of the
-            released vocabulary.
     """
 
     labels: Sequence[str] = ()
     is_regression: bool = False
     are_several: bool = False  # Whether a text may have several labels.
     is_choice: bool = False
-    ids: Mapping[str, int] = dataclasses.field(
-        default_factory=lambda: {
-            "pad_token_id": 0,  # <pad>
-            "bos_token_id": 2,  # [CLS]
-            "eos_token_id": 3,  # [SEP]
-        }
-    )
 
 
 def is_config(values: Mapping[str, Any]) -> bool:

@@ -104,117 +104,101 @@ class Family:
         return f"{self.scope}.{name}" if bare else name
 
 
-def _encoder(scope: str, layers: Rows, pooler: str) -> Rows:
-    return (
-        *(
-            (f"bert/embeddings/{name}", kind, f"{scope}.embeddings.{name}")
-            for name, kind in _EMBEDDINGS
-        ),
-        *layers,
-        (f"{POOLER}/dense", "dense", pooler),
-    )
-
-
 _ALBERT_LAYER = (
-    "bert/encoder/transformer/group_{group}/inner_group_{inner}/",
-    "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
+    "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}."
 )
-_ALBERT_LAYERS = (
-    (MAPPING, "dense", MAPPING_THEIRS),
-    *(
-        (_ALBERT_LAYER[0] + ours, kind, _ALBERT_LAYER[1] + theirs)
-        for ours, kind, theirs in (
-            ("attention_1/self/query", "dense", "attention.query"),
-            ("attention_1/self/key", "dense", "attention.key"),
-            ("attention_1/self/value", "dense", "attention.value"),
-            ("attention_1/output/dense", "dense", "attention.dense"),
-            ("LayerNorm", "norm", "attention.LayerNorm"),
-            ("ffn_1/intermediate/dense", "dense", "ffn"),
-            ("ffn_1/intermediate/output/dense", "dense", "ffn_output"),
-            ("LayerNorm_1", "norm", "full_layer_layer_norm"),
-        )
-    ),
+# In the order of `bert.SCOPES`.
+_ALBERT_SCOPES = (
+    "attention.query",
+    "attention.key",
+    "attention.value",
+    "attention.dense",
+    "attention.LayerNorm",
+    "ffn",
+    "ffn_output",
+    "full_layer_layer_norm",
 )
-_BERT_LAYERS = tuple(
-    (
-        bert.OUR_LAYER + ours,
-        "norm" if theirs.endswith("LayerNorm") else "dense",
-        "bert.encoder.layer.{group}." + theirs.replace("/", "."),
-    )
-    for theirs, ours in bert.SCOPES
-)
+_BERT_SCOPES = [theirs.replace("/", ".") for theirs, _ in bert.SCOPES]
 
 
-def _masked_lm(transform: str, bias: str) -> Rows:
-    return (
-        ("cls/predictions/transform/dense", "dense", f"{transform}.dense"),
+def _layers(place: str, scopes: Iterable[str]) -> Rows:
+    return tuple(
         (
-            "cls/predictions/transform/LayerNorm",
-            "norm",
-            f"{transform}.LayerNorm",
-        ),
-        ("cls/predictions/output_bias", "bias", bias),
+            bert.OUR_LAYER + ours,
+            "norm" if "LayerNorm" in ours else "dense",
+            place + theirs,
+        )
+        for (_, ours), theirs in zip(bert.SCOPES, scopes, strict=True)
     )
 
 
-def _architectures(
-    name: str, masked_lm: Rows, sentences: str
-) -> dict[str, Rows]:
-    """Return the heads by class.
+def _family(
+    scope: str, layers: Rows, pooler: str, masked_lm: Rows, sentences: str
+) -> Family:
+    """Return the family whose classes begin with the scope's name.
 
     Label 1 of the head for two sentences means swapped in an ALBERT, and random
     in a BERT, as with `sentence_objective=nsp`.
     """
-    pairs = (("cls/seq_relationship/", "output", sentences),)
-    return {
-        f"{name}ForPreTraining": (*masked_lm, *pairs),
-        f"{name}ForMaskedLM": masked_lm,
-        f"{name}ForSequenceClassification": (("", "output", "classifier"),),
-        f"{name}ForQuestionAnswering": (
-            ("cls/squad/", "output", "qa_outputs"),
-        ),
-        f"{name}ForTokenClassification": ((TAGS, "output", "classifier"),),
-        f"{name}Model": (),
-    }
-
-
-def _family(
-    scope: str, encoder: Rows, masked_lm: Rows, sentences: str
-) -> Family:
-    """Return the family whose classes begin with the scope's name."""
     name, bias = scope.capitalize(), masked_lm[-1][-1]
-    without_pooler = (
-        "Model",
-        "ForMaskedLM",
-        "ForQuestionAnswering",
-        "ForTokenClassification",
+    words = f"{scope}.embeddings.word_embeddings.weight"
+    encoder = (
+        *(
+            (f"bert/embeddings/{table}", kind, f"{scope}.embeddings.{table}")
+            for table, kind in _EMBEDDINGS
+        ),
+        *layers,
+        (f"{POOLER}/dense", "dense", pooler),
     )
-    decoder = f"{bias}.decoder"
+    heads: dict[str, Rows] = {
+        "ForPreTraining": (
+            *masked_lm,
+            ("cls/seq_relationship/", "output", sentences),
+        ),
+        "ForMaskedLM": masked_lm,
+        "ForSequenceClassification": (("", "output", "classifier"),),
+        "ForQuestionAnswering": (("cls/squad/", "output", "qa_outputs"),),
+        "ForTokenClassification": ((TAGS, "output", "classifier"),),
+        "Model": (),
+    }
+    with_pooler = "ForPreTraining", "ForSequenceClassification"
     return Family(
         scope,
         encoder,
-        _architectures(name, masked_lm, sentences),
-        {name + kind for kind in without_pooler},
+        {name + kind: rows for kind, rows in heads.items()},
+        {name + kind for kind in heads if kind not in with_pooler},
         {
-            f"{decoder}.weight": f"{scope}.embeddings.word_embeddings.weight",
-            f"{decoder}.bias": f"{bias}.bias",
+            f"{bias}.decoder.weight": words,
+            f"{bias}.decoder.bias": f"{bias}.bias",
         },
         f"{name}ForTokenClassification",
     )
 
 
-FAMILIES = {
-    "albert": _family(
-        "albert",
-        _encoder("albert", _ALBERT_LAYERS, "albert.pooler"),
-        _masked_lm("predictions", "predictions"),
-        "sop_classifier.classifier",
+def _masked_lm(transform: str, bias: str) -> Rows:
+    ours = "cls/predictions/transform"
+    return (
+        (f"{ours}/dense", "dense", f"{transform}.dense"),
+        (f"{ours}/LayerNorm", "norm", f"{transform}.LayerNorm"),
+        ("cls/predictions/output_bias", "bias", bias),
+    )
+
+
+ALBERT = _family(
+    "albert",
+    (
+        (MAPPING, "dense", MAPPING_THEIRS),
+        *_layers(_ALBERT_LAYER, _ALBERT_SCOPES),
     ),
-    "bert": _family(
-        "bert",
-        _encoder("bert", _BERT_LAYERS, "bert.pooler.dense"),
-        _masked_lm("cls.predictions.transform", "cls.predictions"),
-        "cls.seq_relationship",
-    ),
-}
-ALBERT, BERT = FAMILIES.values()
+    "albert.pooler",
+    _masked_lm("predictions", "predictions"),
+    "sop_classifier.classifier",
+)
+BERT = _family(
+    "bert",
+    _layers("bert.encoder.layer.{group}.", _BERT_SCOPES),
+    "bert.pooler.dense",
+    _masked_lm("cls.predictions.transform", "cls.predictions"),
+    "cls.seq_relationship",
+)
+FAMILIES = {"albert": ALBERT, "bert": BERT}

@@ -415,13 +415,10 @@ def _are_of_muon(values: Mapping[str, np.ndarray]) -> bool:
 
 
 def restore_optimizer(
-    optimizer: optimization.AdamW,
-    variables: Iterable[tf.Variable],
-    path: str,
-    option: str = "init_checkpoint",
+    optimizer: optimization.AdamW, variables: Iterable[tf.Variable], path: str
 ) -> None:
     """Restore step and moments; `variables` in the order of the optimizer."""
-    checkpoint = checkpoint_reader.read(path, option)
+    checkpoint = checkpoint_reader.read(path)
     wanted = {
         f"{checkpoint_reader.name_of(variable)}/{kind}": moment
         for kind in ("adam_m", "adam_v")
@@ -432,24 +429,25 @@ def restore_optimizer(
     missing = {"global_step", *wanted} - set(checkpoint.state)
     if missing:
         raise errors.UserError(
-            f"`{option}={path}` lacks {len(missing)} values of the optimizer "
-            f"state, such as {min(missing)}. Released checkpoints often have "
-            "none: start a new schedule from them (`init_schedule=restart`)."
+            f"`init_checkpoint={path}` lacks {len(missing)} values of the "
+            f"optimizer state, such as {min(missing)}. Released checkpoints "
+            "often have none: start a new schedule from them "
+            "(`init_schedule=restart`)."
         )
     values = checkpoint.load(["global_step", *wanted])
     if not isinstance(optimizer, optimization.Muon) and _are_of_muon(values):
         # Their zeros would make AdamW's steps huge.
         raise errors.UserError(
-            f"`{option}={path}` holds the moments of Muon, which other "
+            f"`init_checkpoint={path}` holds the moments of Muon, which other "
             "optimizers cannot use. Set `optimizer=muon`, or start a new "
             "schedule (`init_schedule=restart`)."
         )
     for name, variable in wanted.items():
         if list(values[name].shape) != list(variable.shape):
             raise errors.UserError(
-                f"`{option}={path}` holds {name} as {values[name].shape}, the "
-                f"model needs {tuple(variable.shape)}. Use "
-                "`init_schedule=restart`."
+                f"`init_checkpoint={path}` holds {name} as "
+                f"{values[name].shape}, the model needs "
+                f"{tuple(variable.shape)}. Use `init_schedule=restart`."
             )
     for name, variable in wanted.items():
         variable.assign(values[name])

@@ -49,14 +49,12 @@ class Modules:
         text_pooling: One of `config.TEXT_POOLINGS`.
         max_seq_length: Tokens of a text, at most; None if nothing says so.
         dense: The folder of the linear layer, if there is one.
-        projection_size: Columns of its output, 0 without it.
         remarks: What a user should know, sentences.
     """
 
     text_pooling: str
     max_seq_length: int | None = None
     dense: str | None = None
-    projection_size: int = 0
     remarks: tuple[str, ...] = ()
 
 
@@ -89,16 +87,15 @@ def read(folder: str) -> Modules | None:
             f"{folder}: sentence-transformers puts {prompt!r} before every "
             "text. Write it there yourself: this project does not."
         )
-    dense, size = None, 0
+    dense = None
     if "Dense" in steps:
         dense = files.in_folder(folder, steps["Dense"])
-        size = _dense_size(dense)
+        _check_dense(dense)
     pooling = os.path.join(steps["Pooling"], CONFIG_NAME)
     return Modules(
         _pooling(files.in_folder(folder, pooling)),
         _length(folder),
         dense,
-        size,
         tuple(remarks),
     )
 
@@ -158,8 +155,8 @@ def _length(folder: str) -> int | None:
     return None
 
 
-def _dense_size(folder: str) -> int:
-    """Return the columns of a layer's output; only a linear one is allowed."""
+def _check_dense(folder: str) -> None:
+    """Refuse a layer that is not linear, or has no width."""
     path = files.in_folder(folder, CONFIG_NAME)
     values = _object(path)
     allowed: Mapping[str, Any] = {
@@ -180,7 +177,6 @@ def _dense_size(folder: str) -> int:
         raise errors.UserError(
             f"{path} has out_features={size!r}, which is no width. {_ADVICE}"
         )
-    return size
 
 
 def _prompt(path: str) -> Any:

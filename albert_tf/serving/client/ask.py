@@ -139,7 +139,15 @@ def readable(row: Arrays) -> dict[str, Any]:
     answer = one_row(row)
     if "predicted" in answer:  # Filled up with empty labels.
         answer["predicted"] = [*filter(None, answer["predicted"])]
-    return _with_spans(answer)
+    if "num_spans" in answer:  # Lists `span_start`, `span_end`, ...
+        count = answer.pop("num_spans")
+        names = [name for name in answer if name.startswith("span_")]
+        lists = {n.removeprefix("span_"): answer.pop(n) for n in names}
+        answer["spans"] = [
+            {name: values[i] for name, values in lists.items()}
+            for i in range(count)
+        ]
+    return answer
 
 
 def open_model(path: str) -> Any:
@@ -169,36 +177,19 @@ def open_model(path: str) -> Any:
 
 def load(path: str, name: str) -> Signature:
     model = open_model(path)
+    found = {key: Signature(model, key) for key in sorted(model.signatures)}
     usable = [
         key
-        for key, function in sorted(model.signatures.items())
-        if all(
-            spec.dtype == tf.string
-            for spec in function.structured_input_signature[1].values()
-        )
+        for key, signature in found.items()
+        if all(spec.dtype == tf.string for spec in signature.specs.values())
     ]
     if name not in usable:
-        known = name in model.signatures
-        what = "takes ids, not texts" if known else "does not exist"
+        what = "takes ids, not texts" if name in found else "does not exist"
         raise errors.UserError(
             f"`signature={name}` {what} in {path}. Those that take texts are "
             f"{', '.join(usable) or 'none'}."
         )
-    return Signature(model, name)
-
-
-def _with_spans(answer: dict[str, Any]) -> dict[str, Any]:
-    """Join the lists `span_start`, `span_end`, ... to a list of `spans`."""
-    if "num_spans" not in answer:
-        return answer
-    count = answer.pop("num_spans")
-    names = [name for name in answer if name.startswith("span_")]
-    lists = {name.removeprefix("span_"): answer.pop(name) for name in names}
-    spans = [
-        {name: values[i] for name, values in lists.items()}
-        for i in range(count)
-    ]
-    return {**answer, "spans": spans}
+    return found[name]
 
 
 def plain(value: Any) -> Any:

@@ -86,7 +86,7 @@ class Model:
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
         self._about = about = _read_description(folder)
         # The texts of a request: 1, or a list of this length at most.
-        self.names = dict.fromkeys(about["texts"] or ["text"], 1)
+        self.names = dict.fromkeys(about["texts"], 1)
         self._count = about["options"].get("num_options", 1)
         if "options" in self.names:
             self.names["options"] = self._count

@@ -77,15 +77,14 @@ def write(
     rules = tokenizer_json.make(tokenizer)
     tokenizer_check.check(rules, tokenizer)
     _warn_of_numbers(tokenizer)
-    ids = {
+    config, weights = huggingface.files_of(
+        model.config, model.weights, model.details
+    )
+    config |= {
         "pad_token_id": tokenizer.pad_id,
         "bos_token_id": tokenizer.cls_id,
         "eos_token_id": tokenizer.sep_id,
     }
-    details = model.details or huggingface_config.Details()
-    config, weights = huggingface.files_of(
-        model.config, model.weights, dataclasses.replace(details, ids=ids)
-    )
     shown = config
     if model.shown_as:
         shown = {**config, "architectures": [model.shown_as]}

@@ -8,10 +8,9 @@ onnx_model.py each describe one format.
 """
 
 import dataclasses
-import hashlib
+import importlib
 import os
 import re
-import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -19,52 +18,23 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import files, strict_json
-from albert_tf.finetuning import overlaps, probabilities, tag_spans
-from albert_tf.finetuning.squad import squad_spans
+from albert_tf.common import files, packages, strict_json
+from albert_tf.finetuning import probabilities
 from albert_tf.model.config import AlbertConfig
-from albert_tf.serving.formats import (
-    answer,
-    answer_race,
-    answer_squad,
-    answer_tags,
-)
-from albert_tf.serving.services import (
-    answer_service,
-    choice_service,
-    service,
-    tag_service,
-)
+from albert_tf.serving.formats import answer
+from albert_tf.serving.services import service
 from albert_tf.text import (
     cleaning,
     huggingface_rules,
     offsets,
     tokenization,
     wordpiece_rules,
-    words,
 )
 from albert_tf.training import run_folder
 
 DESCRIPTION_NAME = "model.json"
-# What answer.py imports for a kind of service.
-_PARTS: dict[type[service.Service], Sequence[types.ModuleType]] = {
-    tag_service.TagService: (
-        answer_tags,
-        overlaps,
-        probabilities,
-        tag_spans,
-        wordpiece_rules,
-        words,
-    ),
-    answer_service.AnswerService: (
-        answer_squad,
-        overlaps,
-        probabilities,
-        squad_spans,
-    ),
-    choice_service.ChoiceService: (answer_race, probabilities),
-}
-_FROM_PACKAGE = re.compile(rb"^from albert_tf\.\S+ import ", re.MULTILINE)
+# An import in what is copied: the package, the modules.
+_IMPORT = re.compile(r"^from (albert_tf\.\S+) import (.+)$", re.MULTILINE)
 
 Arrays = Mapping[str, np.ndarray]
 # Takes the name of a function and inputs, and returns outputs.
@@ -81,12 +51,20 @@ class Format(NamedTuple):
 
     name: str  # What the option `format` calls it.
     file_name: str  # Of the network.
-    require: Callable[[], None]  # Refuses where a package is missing.
+    modules: tuple[str, ...]  # That must be installed.
+    install: str  # The packages that have them.
     # What is converted of a service.
     functions: Callable[[service.Service], Functions]
     # Takes these functions, the model and a path, and writes there.
     convert: "Callable[[Functions, IdModel, str], None]"
     open: Callable[[str], Ask]  # Takes the path.
+
+    def require(self) -> None:
+        packages.require(
+            *self.modules,
+            install=f"pip install {self.install}",
+            argument=f"format={self.name}",
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,21 +94,20 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         (its class); `functions`, by name, each with `inputs` and `outputs`
         (dtype, and shape with null for what may vary) and `largest_difference`,
         for each output of floating point; `max_positions` and `max_seq_length`
-        (tokens); `texts` that a sequence is made of, where that varies;
-        `labels`, in the order of the logits; `special_ids`;
+        (tokens); `texts` that a sequence is made of; `labels`, in the order of
+        the logits; `special_ids`;
         `vocabulary`, its file and how it is used, with `replaced_ids`, see
         `tokenization.Tokenizer.digit_comma_ids`; `options`, see
         `Service.text_options`; `sha256` of the network and the vocabulary.
     """
-    form.require()
     functions = form.functions(what.service)
     files.make_folder(path)
     network = os.path.join(path, form.file_name)
     with files.name_full_disk(network):
         form.convert(functions, what, network)
     description = _describe(what, form.name)
-    ask = form.open(network)
-    largest = compare(functions, what.service.encoder.config, ask)
+    config = what.service.encoder.config
+    largest = compare(functions, config, form.open(network))
     logging.info("%s differs by %s", form.name, largest)
     description["functions"] = {
         name: {**_signature(function), "largest_difference": largest[name]}
@@ -139,9 +116,7 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     name = str(run_folder.copy_vocabulary(what.vocabulary, path))
     _copy_program(path, name, what.service)
     description["sha256"] = {
-        each: hashlib.sha256(
-            files.read_bytes(os.path.join(path, each))
-        ).hexdigest()
+        each: files.sha256(os.path.join(path, each))
         for each in (form.file_name, name)
     }
     text = strict_json.dumps(description, indent=2, sort_keys=True) + "\n"
@@ -157,14 +132,21 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
         modules.append(offsets)
     if "windows" in what.text_options:
         modules.append(probabilities)
-    for kind, parts in _PARTS.items():
-        modules += parts if isinstance(what, kind) else ()
+    part, _ = answer.TASKS[type(what).__name__]
+    if part:
+        modules.append(importlib.import_module(f"{__package__}.{part}"))
     contents = {}
-    for module in modules:
+    for module in modules:  # Also those that are found on the way.
         path = str(module.__file__)
+        content = files.read_bytes(path).decode()
+        for package, names in _IMPORT.findall(content):
+            modules += [
+                importlib.import_module(f"{package}.{name}")
+                for name in names.split(", ")
+            ]
         # There they are no package.
-        content = _FROM_PACKAGE.sub(b"import ", files.read_bytes(path))
-        contents[os.path.basename(path)] = content
+        alone = _IMPORT.sub(r"import \2", content)
+        contents[os.path.basename(path)] = alone.encode()
     if is_wordpiece:
         path = os.path.join(folder, vocabulary)
         lines = huggingface_rules.lines_of(files.read_bytes(path), path)
@@ -193,6 +175,13 @@ def sample(function: Any, config: AlbertConfig) -> dict[str, np.ndarray]:
     return inputs
 
 
+def ask(function: Any, inputs: Arrays) -> Arrays:
+    """Return the outputs of a tf.function with fixed inputs."""
+    names = [spec.name for spec in function.input_signature]
+    outputs = function(*(tf.constant(inputs[name]) for name in names))
+    return {name: value.numpy() for name, value in outputs.items()}
+
+
 def differences(
     function: Any, inputs: Arrays, answers: Arrays
 ) -> dict[str, float]:
@@ -200,12 +189,10 @@ def differences(
 
     Only for outputs of floating point.
     """
-    names = [spec.name for spec in function.input_signature]
-    outputs = function(*(tf.constant(inputs[name]) for name in names))
     return {
-        name: float(np.max(np.abs(value.numpy() - answers[name])))
-        for name, value in sorted(outputs.items())
-        if value.dtype.is_floating
+        name: float(np.max(np.abs(value - answers[name])))
+        for name, value in sorted(ask(function, inputs).items())
+        if value.dtype.kind == "f"
     }
 
 
@@ -240,7 +227,7 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
         "service": type(asked).__name__,
         "max_positions": asked.encoder.config.max_position_embeddings,
         "max_seq_length": asked.max_seq_length,
-        "texts": list(getattr(asked, "texts", ())),
+        "texts": list(asked.texts),
         "labels": list(getattr(asked, "labels", ())),
         "special_ids": {
             name: getattr(tokenizer, f"{name}_id")

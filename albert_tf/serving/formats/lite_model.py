@@ -4,7 +4,6 @@ The file has the signatures of the SavedModel that take ids, under their names.
 Batch and length may vary. docs/serving.md shows how it is asked.
 """
 
-import functools
 import pathlib
 import re
 import tempfile
@@ -12,7 +11,7 @@ import tempfile
 import tensorflow as tf
 from tensorflow.lite.python import convert_phase
 
-from albert_tf.common import errors, packages
+from albert_tf.common import errors
 from albert_tf.serving.formats import id_model
 from albert_tf.serving.services import service
 
@@ -63,12 +62,8 @@ def _open(path: str) -> id_model.Ask:
 FORMAT = id_model.Format(
     name="litert",
     file_name="model.tflite",
-    require=functools.partial(
-        packages.require,
-        "ai_edge_litert",
-        install="pip install ai-edge-litert",
-        argument="format=litert",
-    ),
+    modules=("ai_edge_litert",),
+    install="ai-edge-litert",
     functions=service.id_functions,
     convert=convert,
     open=_open,

@@ -43,7 +43,7 @@ def _functions(what: service.Service) -> id_model.Functions:
     MediaPipe cuts nothing: a text that is too long would stop its graph.
     """
     answer = _ANSWERS.get(type(what))
-    if answer is None or getattr(what, "texts", ()) != ("text",):
+    if answer is None or what.texts != ("text",):
         raise errors.UserError(
             "`format=mediapipe` takes models that give a single text a label, "
             "several labels or a vector. Use `format=litert`."

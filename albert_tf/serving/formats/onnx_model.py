@@ -6,14 +6,13 @@ model it has the inputs and outputs of the signatures `tokens`, `mlm` and
 position, 0, for each sequence. docs/serving.md shows how it is asked.
 """
 
-import functools
 import os
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.common import errors, packages
+from albert_tf.common import errors
 from albert_tf.serving.formats import id_model, onnx_int8, onnx_loops
 from albert_tf.serving.services import encoder_service, service
 
@@ -125,13 +124,8 @@ def _open(path: str) -> id_model.Ask:
 FORMAT = id_model.Format(
     name="onnx",
     file_name="model.onnx",
-    require=functools.partial(
-        packages.require,
-        "tf2onnx",
-        "onnxruntime",
-        install="pip install onnx onnxruntime tf2onnx",
-        argument="format=onnx",
-    ),
+    modules=("tf2onnx", "onnxruntime"),
+    install="onnx onnxruntime tf2onnx",
     functions=_functions,
     convert=_convert,
     open=_open,

@@ -16,7 +16,6 @@ from albert_tf.text import text_ops
 
 Tensors = dict[str, tf.Tensor]
 
-_AT_ONCE = 64  # Spans whose texts are compared together; bounds the memory.
 # The score for "no answer" of a question without a window; as `squad_answers`.
 _NO_WINDOW = 1e6
 
@@ -92,6 +91,14 @@ def p_mask(windows: WindowTensors, length: tf.Tensor) -> tf.Tensor:
     is_window = position >= first
     is_window &= position < first + windows.length[:, None]
     return tf.cast(~is_window & (position > 0), tf.int32)
+
+
+def propose(outputs: Tensors, windows: WindowTensors, size: int) -> Proposals:
+    """Propose starts and ends; `size` of each, if the model chose none."""
+    if "start_logits" not in outputs:
+        return propose_found(outputs)
+    logits = outputs["start_logits"], outputs["end_logits"]
+    return propose_each(*logits, windows, size)
 
 
 def propose_each(
@@ -232,43 +239,43 @@ def n_best(
         order = begin + tf.argsort(
             spans.score[begin:stop], direction="DESCENDING", stable=True
         )
-        return _n_best_of_one(
-            context,
-            SpanTensors(
-                tf.stack([0, stop - begin]),
-                *(tf.gather(values, order) for values in spans[1:]),
-            ),
-            size,
-            empty_score,
-        )
+        start, end, score = (tf.gather(x, order) for x in spans[1:])
+        return _n_best_of_one(context, start, end, score, size, empty_score)
 
-    entry = {
-        "n_best_answers": tf.string,
-        "n_best_scores": tf.float32,
-        "n_best_probabilities": tf.float32,
-        "n_best_start": tf.int32,
-        "n_best_end": tf.int32,
-    }
     return tf.map_fn(
         of_one,
         (contexts, spans.row_splits[:-1], spans.row_splits[1:]),
         fn_output_signature={
-            name: tf.TensorSpec([size], dtype) for name, dtype in entry.items()
+            "n_best_answers": tf.TensorSpec([size], tf.string),
+            "n_best_scores": tf.TensorSpec([size]),
+            "n_best_probabilities": tf.TensorSpec([size]),
+            "n_best_start": tf.TensorSpec([size], tf.int32),
+            "n_best_end": tf.TensorSpec([size], tf.int32),
         },
     )
 
 
 def _n_best_of_one(
-    context: tf.Tensor, spans: SpanTensors, size: int, empty_score: float
+    context: tf.Tensor,
+    start: tf.Tensor,
+    end: tf.Tensor,
+    score: tf.Tensor,
+    size: int,
+    empty_score: float,
 ) -> Tensors:
     """Return the entries of one question; its spans are ranked."""
     # As in Python, nothing ends before the first character.
     character = tf.strings.substr(context, 0, 1, unit="UTF8_CHAR")
-    shortest = tf.where(spans.end == 0, tf.strings.length(character), 0)
-    spans = spans._replace(end=spans.end + shortest)
-    kept = _distinct(context, spans, size)
-    texts, starts = _texts(context, spans, kept)
-    scores = tf.gather(spans.score, kept)
+    end += tf.where(end == 0, tf.strings.length(character), 0)
+    found = tf.strings.substr(context, start, tf.maximum(end - start, 0))
+    texts, lost = text_ops.strip(found)
+    # The first spans with different texts that are not empty.
+    number = tf.where(texts != "")[:, 0]
+    different, group = tf.unique(tf.gather(texts, number))
+    kept = tf.math.unsorted_segment_min(number, group, tf.size(different))
+    kept = kept[:size]
+    texts, starts = tf.gather(texts, kept), tf.gather(start + lost, kept)
+    scores = tf.gather(score, kept)
     empty = tf.constant([empty_score], tf.float64)
     scores = tf.concat([scores, empty], 0)[: tf.maximum(tf.size(kept), 1)]
 
@@ -285,45 +292,3 @@ def _n_best_of_one(
         "n_best_start": padded(starts),
         "n_best_end": padded(starts + tf.strings.length(texts)),
     }
-
-
-def _texts(
-    context: tf.Tensor, spans: SpanTensors, index: tf.Tensor
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Return the texts of some spans without white space, and their starts."""
-    start, end = tf.gather(spans.start, index), tf.gather(spans.end, index)
-    found = tf.strings.substr(context, start, tf.maximum(end - start, 0))
-    texts, lost = text_ops.strip(found)
-    return texts, start + lost
-
-
-def _distinct(context: tf.Tensor, spans: SpanTensors, size: int) -> tf.Tensor:
-    """Choose the first spans with different texts that are not empty.
-
-    They are looked at block by block: mostly the first one is enough, and a
-    long context has many.
-
-    Returns:
-        int32 [size at most], ascending numbers of spans.
-    """
-    total = spans.row_splits[1]
-
-    def is_open(begin: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
-        return (begin < total) & (tf.size(kept) < size)
-
-    def look(begin: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        stop = tf.minimum(begin + _AT_ONCE, total)
-        index = tf.concat([kept, tf.range(begin, stop)], 0)
-        texts, _ = _texts(context, spans, index)
-        index = tf.boolean_mask(index, texts != "")
-        texts = tf.boolean_mask(texts, texts != "")
-        different, group = tf.unique(texts)
-        first = tf.math.unsorted_segment_min(index, group, tf.size(different))
-        return stop, first[:size]
-
-    return tf.while_loop(
-        is_open,
-        look,
-        (0, tf.zeros([0], tf.int32)),
-        (tf.TensorShape([]), tf.TensorShape([None])),
-    )[1]

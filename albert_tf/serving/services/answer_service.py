@@ -1,6 +1,5 @@
 """Signatures of a finetuned question-answering model, SQuAD."""
 
-import abc
 import dataclasses
 from typing import Any, ClassVar
 
@@ -9,13 +8,13 @@ import tensorflow as tf
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import question_answering
 from albert_tf.serving.services import answer_ops, service, text_windows
-from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.serving.services.service import Tensors
 from albert_tf.text import tokenization
 
 Model = question_answering.AlbertSquadV1 | question_answering.AlbertSquadV2
 
 
-class AnswerService(service.Service, abc.ABC):
+class AnswerService(service.Service):
     """Finds the answer to a question in a context of any length.
 
     A long context is divided into overlapping windows. They go through the
@@ -25,8 +24,7 @@ class AnswerService(service.Service, abc.ABC):
     model: Model
     texts = "question", "context"
     reads_offsets = True
-    # Inputs of `tokens`, and the outputs that answers are made of.
-    ids: ClassVar[tuple[str, ...]]
+    # The outputs of `tokens` that answers are made of.
     parts: ClassVar[dict[str, tf.TensorSpec]]
     # The score of a question without any span; see `squad_answers`.
     empty_score: ClassVar[float]
@@ -46,16 +44,9 @@ class AnswerService(service.Service, abc.ABC):
             threshold: SQuAD 2.0: questions with a higher score for "no answer"
                 have none.
         """
-        options.windows.check_length(max_seq_length)
         super().__init__(model, tokenizer, max_seq_length)
         self._options = options
         self._threshold = threshold
-
-    def signatures(self) -> dict[str, Signature]:
-        return {
-            "tokens": service.with_ids(self.ask, self.ids),
-            "serving_default": service.with_texts(self.answer, *self.texts),
-        }
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -64,16 +55,6 @@ class AnswerService(service.Service, abc.ABC):
             **dataclasses.asdict(options.windows),
             **dataclasses.asdict(options.answers),
         }
-
-    @abc.abstractmethod
-    def ask(self, *ids: tf.Tensor) -> Tensors:
-        """Ask the model about sequences, int32 [batch, seq]; see `ids`."""
-
-    @abc.abstractmethod
-    def propose(
-        self, outputs: Tensors, windows: answer_ops.WindowTensors
-    ) -> answer_ops.Proposals:
-        """Return starts and ends, given what `ask` says about windows."""
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """Answer questions, string [batch], about contexts, string [batch].
@@ -106,9 +87,14 @@ class AnswerService(service.Service, abc.ABC):
             self.max_seq_length,
             self._options.windows.doc_stride,
         )
-        inputs = self._lay_out(queries, pieces, windows)
+        inputs, _ = self.pack(
+            tf.gather(queries, windows.question),
+            answer_ops.cut(windows, pieces),
+        )
+        length = tf.shape(inputs["input_ids"])[1]
+        inputs["p_mask"] = answer_ops.p_mask(windows, length)
         rows = [inputs[name] for name in self.ids]
-        outputs = text_windows.ask_in_parts(self.ask, rows, self.parts)
+        outputs = text_windows.ask_in_parts(self.tokens, rows, self.parts)
         answers = self._options.answers
         found = answer_ops.n_best(
             context,
@@ -116,7 +102,7 @@ class AnswerService(service.Service, abc.ABC):
                 windows,
                 starts,
                 ends,
-                self.propose(outputs, windows),
+                answer_ops.propose(outputs, windows, answers.n_best_size),
                 answers.max_answer_length,
             ),
             answers.n_best_size,
@@ -131,19 +117,6 @@ class AnswerService(service.Service, abc.ABC):
         }
         return {**best, **found}, outputs, windows
 
-    def _lay_out(
-        self,
-        queries: tf.RaggedTensor,
-        pieces: tf.RaggedTensor,
-        windows: answer_ops.WindowTensors,
-    ) -> Tensors:
-        inputs, _ = self.pack(
-            tf.gather(queries, windows.question),
-            answer_ops.cut(windows, pieces),
-        )
-        length = tf.shape(inputs["input_ids"])[1]
-        return {**inputs, "p_mask": answer_ops.p_mask(windows, length)}
-
 
 class AnswerServiceV1(AnswerService):
     """Every question has an answer (SQuAD 1.1).
@@ -153,30 +126,19 @@ class AnswerServiceV1(AnswerService):
     """
 
     model: question_answering.AlbertSquadV1
-    ids = service.IDS
     parts: ClassVar = {
         "start_logits": tf.TensorSpec([None, None]),
         "end_logits": tf.TensorSpec([None, None]),
     }
     empty_score = 0.0
 
-    def ask(self, *ids: tf.Tensor) -> Tensors:
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, `start_logits` and `end_logits`.
 
         The last two are float32 [batch, seq], for padding too.
         """
-        outputs = self.tokens(*ids)
+        outputs = super().tokens(*ids)
         return {**outputs, **self.model.logits(outputs["sequence_output"])}
-
-    def propose(
-        self, outputs: Tensors, windows: answer_ops.WindowTensors
-    ) -> answer_ops.Proposals:
-        return answer_ops.propose_each(
-            outputs["start_logits"],
-            outputs["end_logits"],
-            windows,
-            self._options.answers.n_best_size,
-        )
 
 
 class AnswerServiceV2(AnswerService):
@@ -193,7 +155,7 @@ class AnswerServiceV2(AnswerService):
     }
     empty_score = -2e6
 
-    def ask(self, *ids: tf.Tensor) -> Tensors:
+    def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, and what `AlbertSquadV2.search` does.
 
         Args:
@@ -202,7 +164,7 @@ class AnswerServiceV2(AnswerService):
         """
         inputs = service.of_one_shape(dict(zip(self.ids, ids, strict=True)))
         p_mask = inputs.pop("p_mask")
-        outputs = self.tokens(*inputs.values())
+        outputs = super().tokens(*inputs.values())
         found = self.model.search(outputs["sequence_output"], p_mask)
         return {**outputs, **found}
 
@@ -213,11 +175,6 @@ class AnswerServiceV2(AnswerService):
             "null_score_diff_threshold": self._threshold,
             "original_threshold": self._options.original_threshold,
         }
-
-    def propose(
-        self, outputs: Tensors, windows: answer_ops.WindowTensors
-    ) -> answer_ops.Proposals:
-        return answer_ops.propose_found(outputs)
 
     def answer(self, question: tf.Tensor, context: tf.Tensor) -> Tensors:
         """Answer questions, string [batch], about contexts, string [batch].

@@ -41,7 +41,7 @@ class ChoiceService(service.Service):
         return {
             "tokens": service.with_ids(self.tokens, service.IDS, self._count),
             "serving_default": tf.function(
-                self.choose, input_signature=texts, autograph=False
+                self.answer, input_signature=texts, autograph=False
             ),
         }
 
@@ -69,7 +69,7 @@ class ChoiceService(service.Service):
         logits = self.model.logits(outputs["pooled_output"], mask)
         return {**outputs, "logits": logits}
 
-    def choose(
+    def answer(
         self, article: tf.Tensor, question: tf.Tensor, options: tf.Tensor
     ) -> Tensors:
         """Choose an option.
@@ -121,7 +121,7 @@ class ChoiceService(service.Service):
         articles = tf.gather(
             given, tf.repeat(tf.range(given.nrows()), self._count)
         )
-        kept = packing_ops.tail(asked, self._longest)
+        kept = asked[:, -self._longest :]
         limit = self.max_seq_length - 3 - kept.row_lengths()
         inputs, _ = self.pack(packing_ops.head(articles, limit), kept)
         is_cut = (asked.row_lengths() > self._longest) | (

@@ -11,12 +11,10 @@ class EmbeddingService(service.Service):
     """Vectors of length 1: their dot product is the cosine."""
 
     model: embedding.AlbertEmbedder
-    texts = ("text",)
 
     def signatures(self) -> dict[str, Signature]:
         return {
             **super().signatures(),
-            "serving_default": service.with_texts(self.embed, "text"),
             "compare": service.with_texts(self.compare, "text", "text_pair"),
         }
 
@@ -28,7 +26,7 @@ class EmbeddingService(service.Service):
         inputs = dict(zip(service.IDS, ids, strict=True))
         return self._vectors(inputs, self.encode(inputs))
 
-    def embed(self, text: tf.Tensor) -> Tensors:
+    def answer(self, text: tf.Tensor) -> Tensors:
         """Give each text, string [batch], its vector.
 
         Returns:
@@ -46,7 +44,7 @@ class EmbeddingService(service.Service):
             `cosine` float32 [batch]; `truncated` bool [batch]: whether one of
             both was too long.
         """
-        found = self.embed(tf.concat([text, text_pair], 0))
+        found = self.answer(tf.concat([text, text_pair], 0))
         one, other = tf.split(found["embedding"], 2)
         cut = tf.split(found["truncated"], 2)
         return {

@@ -15,13 +15,7 @@ MLM_IDS = (*service.IDS, "mlm_positions")
 class EncoderService(service.Service):
     """An encoder without a head: embeddings of texts."""
 
-    def signatures(self) -> dict[str, Signature]:
-        return {
-            **super().signatures(),
-            "serving_default": service.with_texts(self.embed, "text"),
-        }
-
-    def embed(self, text: tf.Tensor) -> Tensors:
+    def answer(self, text: tf.Tensor) -> Tensors:
         """`mean_output` (over tokens), `truncated`, perhaps `pooled_output`.
 
         Returns:
@@ -85,7 +79,7 @@ class PretrainedService(EncoderService):
         Returns:
             `pieces` string and `probabilities` float32, both [batch, masks, 5],
             likeliest first; rows with fewer masks (or none) are filled with ""
-            and 0. `truncated` bool [batch], see `embed`; masks that were cut
+            and 0. `truncated` bool [batch], see `answer`; masks that were cut
             off have no row.
         """
         inputs, truncated = self.pack(self.tokenizer.tokenize_with_masks(text))

@@ -101,6 +101,11 @@ def with_texts(function: Signature, *names: str) -> Signature:
 class Service:
     """A model with its tokenizer, and the signatures all models share."""
 
+    # Inputs of the signatures `tokens` and `serving_default`.
+    ids: ClassVar[tuple[str, ...]] = IDS
+    texts: tuple[str, ...] = ("text",)
+    # Answers texts, string [batch] each: `serving_default`.
+    answer: Callable[..., Tensors]
     # What the tokenizer must be able to do; each makes the export larger.
     reads_masks: ClassVar[bool] = False
     reads_offsets: ClassVar[bool] = False
@@ -126,8 +131,7 @@ class Service:
 
     @property
     def encoder(self) -> AlbertModel:
-        is_bare = isinstance(self.model, AlbertModel)
-        return self.model if is_bare else self.model.encoder
+        return getattr(self.model, "encoder", self.model)
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -170,7 +174,10 @@ class Service:
         self._served = self._serve(self.encoder, freeze=True)
 
     def signatures(self) -> dict[str, Signature]:
-        return {"tokens": with_ids(self.tokens)}
+        return {
+            "tokens": with_ids(self.tokens, self.ids),
+            "serving_default": with_texts(self.answer, *self.texts),
+        }
 
     @functools.cached_property
     def functions(self) -> dict[str, Any]:

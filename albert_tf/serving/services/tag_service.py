@@ -8,8 +8,8 @@ from albert_tf.finetuning import overlaps, tag_spans
 from albert_tf.finetuning.tag_spans import OUTSIDE
 from albert_tf.model.heads import token_classification
 from albert_tf.serving.services import answer_ops, service, text_windows
-from albert_tf.serving.services.service import Signature, Tensors
-from albert_tf.text import tokenization, word_ops
+from albert_tf.serving.services.service import Tensors
+from albert_tf.text import offset_ops, tokenization, word_ops
 
 
 class TagService(service.Service):
@@ -19,7 +19,6 @@ class TagService(service.Service):
     """
 
     model: token_classification.AlbertTokenClassifier
-    texts = ("text",)
     reads_offsets = True
 
     def __init__(
@@ -47,25 +46,18 @@ class TagService(service.Service):
             for prefixes in (tag_spans.BEGIN, tag_spans.ENDED)
         )
 
-    def signatures(self) -> dict[str, Signature]:
-        return {
-            **super().signatures(),
-            "serving_default": service.with_texts(self.find, "text"),
-        }
-
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """`logits` float32 [batch, seq, tags]; `sequence_output` as `Service`.
 
         There is no `pooled_output`: nothing here trains a pooler.
         """
-        outputs = self.encode(dict(zip(service.IDS, ids, strict=True)))
-        sequence = outputs["sequence_output"]
+        sequence = super().tokens(*ids)["sequence_output"]
         return {
             "sequence_output": sequence,
             "logits": self.model.token_scores(sequence),
         }
 
-    def find(self, text: tf.Tensor) -> Tensors:
+    def answer(self, text: tf.Tensor) -> Tensors:
         """Find the spans of texts, string [batch].
 
         Returns:
@@ -127,9 +119,9 @@ class TagService(service.Service):
         label = tf.boolean_mask(tf.argmax(probabilities, -1), own)
         row = tf.boolean_mask(found.row, own)
         type_ = tf.gather(self._type, label)
-        same_row = _shifted(row, -1) == row
-        continues = same_row & (_shifted(type_, -1) == type_)
-        continues &= ~_shifted(tf.gather(self._ended, label), True)
+        same_row = offset_ops.previous(row, -1) == row
+        continues = same_row & (offset_ops.previous(type_, -1) == type_)
+        continues &= ~offset_ops.previous(tf.gather(self._ended, label), True)
         begins = (type_ >= 0) & (tf.gather(self._begins, label) | ~continues)
         # Back to all words, from those of their own.
         carrier = tf.cumsum(tf.cast(own, tf.int32)) - 1
@@ -175,8 +167,3 @@ class TagService(service.Service):
             "num_spans": tf.cast(sizes, tf.int32),
             **{name: value.to_tensor() for name, value in ragged.items()},
         }
-
-
-def _shifted(values: tf.Tensor, first: int | bool) -> tf.Tensor:
-    """Return the value before each; `first` before the first one."""
-    return tf.concat([[first], values], 0)[:-1]

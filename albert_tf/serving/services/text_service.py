@@ -1,6 +1,5 @@
 """Signatures of finetuned classifiers and regressions."""
 
-import abc
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,11 +8,11 @@ import tensorflow as tf
 from albert_tf.finetuning import windows
 from albert_tf.model.heads import classification
 from albert_tf.serving.services import service, text_windows
-from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.serving.services.service import Tensors
 from albert_tf.text import tokenization
 
 
-class TextService(service.Service, abc.ABC):
+class TextService(service.Service):
     """A finetuned model of one text or of pairs of texts."""
 
     model: classification.AlbertClassifier
@@ -48,12 +47,6 @@ class TextService(service.Service, abc.ABC):
         stride = self._long.stride(self.max_seq_length)
         return {"windows": self._long.windows, "window_stride": stride}
 
-    def signatures(self) -> dict[str, Signature]:
-        return {
-            **super().signatures(),
-            "serving_default": service.with_texts(self.answer, *self.texts),
-        }
-
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, `logits` and `probabilities`.
 
@@ -69,10 +62,6 @@ class TextService(service.Service, abc.ABC):
             logits = self.model.logits(outputs["pooled_output"])
         chances = self.chances(logits)
         return {**outputs, "logits": logits, "probabilities": chances}
-
-    @abc.abstractmethod
-    def answer(self, *texts: tf.Tensor) -> Tensors:
-        """Answer for each text, or pair of texts, string [batch]."""
 
     def _outputs(self, texts: tuple[tf.Tensor, ...]) -> Tensors:
         """Return `tokens` for texts, and `truncated` bool [batch]."""
@@ -90,11 +79,9 @@ class TextService(service.Service, abc.ABC):
         logits = text_windows.pool(
             logits, found.question, tf.size(text), self._long.windows
         )
-        return {
-            "logits": logits,
-            "probabilities": self.chances(logits),
-            "truncated": tf.zeros_like(text, tf.bool),
-        }
+        return self._with_logits(
+            {"logits": logits, "truncated": tf.zeros_like(text, tf.bool)}
+        )
 
 
 class ClassifierService(TextService):

@@ -227,21 +227,6 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
             source.choose_vocabulary(given, known, "r")
 
 
-@pytest.mark.parametrize("names, count", [((), 0), ("a", 1), ("ab", 0)])
-def test_only_vocabulary_beside_a_checkpoint_is_taken(
-    tmp_path, names, count, monkeypatch
-):
-    kinds = ("spm_model_file", "vocab_file")
-    paths = {kinds[i]: str(tmp_path / name) for i, name in enumerate(names)}
-    monkeypatch.setattr(run_folder, "vocabularies", lambda folder: paths)
-    found, folder = run_folder.vocabulary_beside(
-        str(tmp_path / "model.ckpt"), VOCABULARY(do_lower_case=False)
-    )
-    assert folder == str(tmp_path)
-    assert found.path == (paths["spm_model_file"] if count else None)
-    assert found.do_lower_case is False
-
-
 @pytest.mark.parametrize(
     ("count", "labels", "expected"),
     [

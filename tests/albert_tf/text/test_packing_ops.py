@@ -56,8 +56,3 @@ def test_pack_cuts_as_the_original_loop():
             assert packed["input_ids"][row][:size] == expected
             assert sum(packed["input_mask"][row]) == size
             assert sum(packed["segment_ids"][row]) == size - len(a) - 2
-
-
-def test_the_end_of_a_row_is_kept():
-    rows = tf.ragged.constant([[1, 2, 3], [4], []], tf.int32, ragged_rank=1)
-    assert packing_ops.tail(rows, 2).to_list() == [[2, 3], [4], []]

@@ -54,7 +54,7 @@ def google_values(weights):
     for name, value in weights.items():
         for theirs, ours in SCOPES.items():
             for layer in range(CONFIG.num_hidden_layers):
-                scope = bert.OUR_LAYER.format(group=layer) + ours + "/"
+                scope = bert.OUR_LAYER.format(group=layer, inner=0) + ours + "/"
                 if name.startswith(scope):
                     name = name.replace(
                         scope, f"bert/encoder/layer_{layer}/{theirs}/"

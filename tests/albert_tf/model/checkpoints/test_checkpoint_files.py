@@ -49,22 +49,22 @@ def test_latest_checkpoint_is_taken_from_the_folder_itself(listed, tmp_path):
 
 
 def test_list_of_checkpoints_keeps_names_of_its_own_folder(tmp_path):
-    for name in ("model.ckpt-1", "model.ckpt-2", "model.ckpt-10"):
-        (tmp_path / f"{name}.index").write_bytes(b"")
+    for number in (1, 2, 10):
+        path = tmp_path / f"model.ckpt-{number}.index"
+        path.write_bytes(b"")
+        os.utime(path, (0, 2_000_000_000.5 + number))
     lines = [f'model_checkpoint_path: "{RECORDED}"']
-    for time, path in enumerate(
-        ["/old/place/model.ckpt-1", "model.ckpt-2", "/x/model.ckpt-7", "*"]
-    ):
+    for path in ("/old/place/model.ckpt-1", "/x/model.ckpt-7", "*"):
         lines.append(f'all_model_checkpoint_paths: "{path}"')
-        lines.append(f"all_model_checkpoint_timestamps: {time}.5")
     (tmp_path / "checkpoint").write_text("\n".join(lines))
-    os.utime(tmp_path / "model.ckpt-10.index", (0, 2_000_000_000.5))
     checkpoint_files.clean_state(str(tmp_path))
     state = tf.train.get_checkpoint_state(str(tmp_path))
     names = [str(tmp_path / f"model.ckpt-{number}") for number in (1, 2, 10)]
     assert state.all_model_checkpoint_paths == names
-    times = state.all_model_checkpoint_timestamps
-    assert times == [0.5, 1.5, 2_000_000_000.5]  # The last from its file.
+    times = [
+        time - 2_000_000_000 for time in state.all_model_checkpoint_timestamps
+    ]
+    assert times == [1.5, 2.5, 10.5]
     assert state.model_checkpoint_path == names[-1]
 
 

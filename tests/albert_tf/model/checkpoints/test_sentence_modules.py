@@ -35,7 +35,6 @@ def test_all_that_a_folder_says(tmp_path, length):
     found = sentence_modules.read(folder)
     assert found.max_seq_length == 77
     assert found.dense == f"{folder}/2_Dense"
-    assert found.projection_size == 5
     no_step, prompt = found.remarks
     assert "no step Normalize" in no_step and "'query: '" in prompt
 

@@ -455,10 +455,6 @@ def test_without_any_answer_the_status_is_2(monkeypatch, capfdbinary, tmp_path):
             answer.main()
     assert b"empty has no texts" in capfdbinary.readouterr().err
 
-    monkeypatch.setattr(sys, "argv", ["answer.py", str(tmp_path / "none")])
-    with pytest.raises(SystemExit, match="2"):
-        answer.main()
-
 
 def test_no_more_threads_than_cores_that_are_allowed(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 4)

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.serving.formats import id_model, lite_model, onnx_model
-from albert_tf.serving.services import service
+from albert_tf.serving.services import encoder_service, service
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.serving.formats import id_services
 from tests.conftest import python
@@ -228,7 +228,7 @@ def test_too_long_sequences_get_no_answer(form, saved):
         form.open(str(path / form.file_name))("tokens", inputs)
 
 
-class Odd(service.Service):
+class Odd(encoder_service.EncoderService):
     """A service with an operation that nobody else has."""
 
     def tokens(self, *ids):

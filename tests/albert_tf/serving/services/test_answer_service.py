@@ -92,7 +92,7 @@ def python_answers(task, service, questions):
         name: np.concatenate([block[name] for block in blocks])
         for name in service.ids
     }
-    ask = tf.function(service.ask)
+    ask = tf.function(service.tokens)
     outputs = []
     size = text_windows._AT_ONCE
     for begin in range(0, len(inputs["input_ids"]), size):
