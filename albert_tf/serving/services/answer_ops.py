@@ -16,6 +16,7 @@ from albert_tf.text import text_ops
 
 Tensors = dict[str, tf.Tensor]
 
+_AT_ONCE = 64  # Spans whose texts are compared together; bounds the memory.
 # The score for "no answer" of a question without a window; as `squad_answers`.
 _NO_WINDOW = 1e6
 
@@ -267,14 +268,8 @@ def _n_best_of_one(
     # As in Python, nothing ends before the first character.
     character = tf.strings.substr(context, 0, 1, unit="UTF8_CHAR")
     end += tf.where(end == 0, tf.strings.length(character), 0)
-    found = tf.strings.substr(context, start, tf.maximum(end - start, 0))
-    texts, lost = text_ops.strip(found)
-    # The first spans with different texts that are not empty.
-    number = tf.where(texts != "")[:, 0]
-    different, group = tf.unique(tf.gather(texts, number))
-    kept = tf.math.unsorted_segment_min(number, group, tf.size(different))
-    kept = kept[:size]
-    texts, starts = tf.gather(texts, kept), tf.gather(start + lost, kept)
+    kept = _distinct(context, start, end, size)
+    texts, starts = _texts(context, start, end, kept)
     scores = tf.gather(score, kept)
     empty = tf.constant([empty_score], tf.float64)
     scores = tf.concat([scores, empty], 0)[: tf.maximum(tf.size(kept), 1)]
@@ -292,3 +287,47 @@ def _n_best_of_one(
         "n_best_start": padded(starts),
         "n_best_end": padded(starts + tf.strings.length(texts)),
     }
+
+
+def _texts(
+    context: tf.Tensor, start: tf.Tensor, end: tf.Tensor, index: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Return the texts of some spans without white space, and their starts."""
+    start, end = tf.gather(start, index), tf.gather(end, index)
+    found = tf.strings.substr(context, start, tf.maximum(end - start, 0))
+    texts, lost = text_ops.strip(found)
+    return texts, start + lost
+
+
+def _distinct(
+    context: tf.Tensor, start: tf.Tensor, end: tf.Tensor, size: int
+) -> tf.Tensor:
+    """Choose the first spans with different texts that are not empty.
+
+    They are looked at block by block: mostly the first one is enough, and a
+    long context has many.
+
+    Returns:
+        int32 [size at most], ascending numbers of spans.
+    """
+    total = tf.size(start)
+
+    def is_open(begin: tf.Tensor, kept: tf.Tensor) -> tf.Tensor:
+        return (begin < total) & (tf.size(kept) < size)
+
+    def look(begin: tf.Tensor, kept: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        stop = tf.minimum(begin + _AT_ONCE, total)
+        index = tf.concat([kept, tf.range(begin, stop)], 0)
+        texts, _ = _texts(context, start, end, index)
+        index = tf.boolean_mask(index, texts != "")
+        texts = tf.boolean_mask(texts, texts != "")
+        different, group = tf.unique(texts)
+        first = tf.math.unsorted_segment_min(index, group, tf.size(different))
+        return stop, first[:size]
+
+    return tf.while_loop(
+        is_open,
+        look,
+        (0, tf.zeros([0], tf.int32)),
+        (tf.TensorShape([]), tf.TensorShape([None])),
+    )[1]

@@ -253,3 +253,11 @@ def test_n_best_lists(context, spans, answers, starts, scores):
         "start": starts,
         "end": [n + len(text) for n, text in zip(starts, texts, strict=True)],
     }
+
+
+def test_texts_are_compared_beyond_one_block(monkeypatch):
+    monkeypatch.setattr(answer_ops, "_AT_ONCE", 2)
+    spans = [(0, 1, 9.0), (2, 3, 8.0), (4, 5, 7.0), (0, 3, 6.0), (0, 5, 5.0)]
+    found = n_best("a a a", spans, size=3)
+    assert found["answers"] == [b"a", b"a a", b"a a a"]
+    assert found["scores"] == [9.0, 6.0, 5.0]
