@@ -84,12 +84,9 @@ class InspectOptions:
         else:
             names = "sentence_objective", "markers_file"
             options.refuse_foreign(self, names, "objective")
-        alone = self.objective in ("plm", "spans")
-        if alone and self.sentence_objective != "none":
-            raise errors.UserError(
-                f"`objective={self.objective}` predicts nothing beside. Set "
-                "`sentence_objective=none`."
-            )
+        if self.objective in ("plm", "spans"):
+            others = "objective=mlm` or `rtd"
+            options.refuse_foreign(self, ["sentence_objective"], others)
         _ = self.recipe
 
     @property

@@ -30,7 +30,7 @@ from typing import IO, Any
 from backports import zstd
 
 from albert_tf.common import errors, files, streams
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, refuse_foreign
 from data_prep.writer import articles, sentences, tables, text_lines
 
 BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
@@ -104,23 +104,12 @@ class CorpusOptions:
                 "--json_field is empty. Name the field that holds the "
                 "text of each JSON object, for example --json_field=text."
             )
-        default = {f.name: f.default for f in dataclasses.fields(self)}
         for name, formats in _FORMATS.items():
-            value = getattr(self, name)
-            if value != default[name] and self.input_format not in formats:
-                raise errors.UserError(
-                    f"--{name}={value} is given with --input_format="
-                    f"{self.input_format}. It is for {' and '.join(formats)} "
-                    f"only. Add --input_format={formats[0]}, or remove "
-                    f"--{name}."
-                )
-
-        if self.language and not self.split_sentences:
-            raise errors.UserError(
-                f"`language={self.language}` is given without "
-                "`split_sentences`. It chooses the rules that find sentences. "
-                "Add --split_sentences, or remove it."
-            )
+            if self.input_format not in formats:
+                allowed = "` or `".join(formats)
+                refuse_foreign(self, [name], f"input_format={allowed}")
+        if not self.split_sentences:
+            refuse_foreign(self, ["language"], "split_sentences")
 
     @property
     def is_text(self) -> bool:

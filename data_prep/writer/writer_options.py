@@ -137,18 +137,11 @@ class CreatePretrainingDataOptions:
     def _check_records(self) -> None:
         """Refuse options of the other kind of records."""
         if self.records == "instances":
-            is_dialogue = self.text.input_format == "dialogues"
-            of_passages: dict[str, object] = {
-                "cross_documents": self.cross_documents,
-                **self.unit_files,
-                "input_format": is_dialogue and "dialogues",
-            }
-            for option, given in of_passages.items():
-                if given:
-                    raise errors.UserError(
-                        f"`{option}={given}` is for `records=passages`. Add "
-                        "that, or leave it out."
-                    )
+            other = "records=passages"
+            names = "cross_documents", *units.OPTIONS
+            options.refuse_foreign(self, names, other)
+            if self.text.input_format == "dialogues":
+                options.refuse_foreign(self.text, ["input_format"], other)
             return
         values = options.to_dict(self)
         groups = segment_pairs.PairOptions(), masking.MaskingOptions()

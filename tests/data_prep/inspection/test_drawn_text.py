@@ -85,7 +85,7 @@ def test_a_task_is_shown_with_an_objective_only(name, value):
 
 @pytest.mark.parametrize("objective", ["plm", "spans"])
 def test_tasks_about_sentences_beside_other_orders_are_refused(base, objective):
-    with pytest.raises(errors.UserError, match=f"`objective={objective}` pred"):
+    with pytest.raises(errors.UserError, match="=sop` is only used with"):
         inspect(base, objective=objective, sentence_objective="sop")
 
 

@@ -331,13 +331,13 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"language": "de"}, "language=de. is given without .split_sentences"),
+        ({"language": "de"}, "language=de. is only used with .split_sentences"),
         ({"split_sentences": True}, "--split_sentences=True is given"),
-        ({"json_field": "body"}, "--json_field=body is given"),
-        ({"text_column": "a"}, "for parquet and arrow .*input_format=parquet"),
+        ({"json_field": "body"}, "=body. is only used with .*format=jsonl"),
+        ({"text_column": "a"}, "with .input_format=parquet. or .arrow., which"),
         (
             {"input_format": "arrow", "json_field": "a"},
-            "--json_field=a is given with --input_format=arrow",
+            "json_field=a. is only used with .input_format=jsonl., which is",
         ),
         ({"input_format": "jsonl", "json_field": ""}, "--json_field is empty"),
     ],
