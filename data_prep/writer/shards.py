@@ -139,8 +139,6 @@ class ShardWriter:
         digests = []
         for shard in range(len(self.paths)):
             facts = work_folder.known(self._facts(shard))
-            counts = statistics.add(
-                counts, statistics.from_json(facts["counts"])
-            )
+            counts = statistics.add(counts, facts["counts"])
             digests.append(facts["sha256"])
         return counts, digests
