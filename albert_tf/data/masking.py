@@ -441,12 +441,6 @@ class Words:
             ends = np.where(inside, in_first[:, None], ends)
         return cls(counts, before, ends, places, first)
 
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of sequences, and words of the one with the most."""
-        n, width = self.ends.shape
-        return n, width
-
     def pieces(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> np.ndarray:
@@ -505,12 +499,13 @@ class _RunChoice:
         """Begin with nothing chosen; words in `taken`, [n, W], may not be."""
         self._words = words
         self._cumulative = cumulative
-        n, width = words.shape
+        n, width = words.ends.shape
         # Wider than the words, so that runs may be looked up beyond the last.
         self._chosen = np.zeros([n, width + len(cumulative)], bool)
         self._blocked = self._chosen.copy()
         if taken is not None:
             self._blocked[:, :width] = taken
+        # From a step on: the words of which none has been drawn before.
         self._order = np.tile(np.arange(width, dtype=np.int32), (n, 1))
         self._order_keys = random_streams.derive_array(keys, order_stream)
         self._length_keys = random_streams.derive_array(keys, length_stream)
@@ -538,14 +533,17 @@ class _RunChoice:
             step += 1
             going_on = (used[rows] < budget[rows]) & (step < counts[rows])
             rows = rows[going_on]
-        return self._chosen[:, : self._words.shape[1]], run_lengths
+        return self._chosen[:, : self._order.shape[1]], run_lengths
 
     def _draw(
         self, rows: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return first word and end of the next run of some rows, int [k]."""
-        counts, keys = self._words.counts[rows], self._order_keys[rows]
-        start = _next_of_shuffle(self._order, rows, step, counts, keys)
+        left = self._words.counts[rows] - step
+        draw = random_streams.uniform(self._order_keys[rows], step)
+        place = step + (draw * left).astype(np.int64)
+        start = self._order[rows, place]
+        self._order[rows, place] = self._order[rows, step]
         draw = random_streams.uniform(self._length_keys[rows], step)
         length = np.searchsorted(self._cumulative, draw, "right") + 1
         return start, np.minimum(start + length, self._words.ends[rows, start])
@@ -589,28 +587,6 @@ class _RunChoice:
             place = rows[inside], start[inside] + offset
             self._chosen[place] = True
             self._blocked[place] = True
-
-
-def _next_of_shuffle(
-    order: np.ndarray,
-    rows: np.ndarray,
-    step: int,
-    counts: np.ndarray,
-    keys: np.ndarray,
-) -> np.ndarray:
-    """Return the next entry of each row's shuffle, and remember it.
-
-    Args:
-        order: int32 [n, W], changed in place: entries not returned yet stand
-            from `step` on.
-        rows: int [k], those that take the step.
-        counts: int [k], their entries.
-    """
-    draw = random_streams.uniform(keys, step)
-    place = step + (draw * (counts - step)).astype(np.int64)
-    entry = order[rows, place]
-    order[rows, place] = order[rows, step]
-    return entry
 
 
 def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:

@@ -118,18 +118,12 @@ def _read(
             first = lengths.setdefault(feature.shape, length)
             checks.append(tf.debugging.assert_equal(length, first))
     with tf.control_dependencies([c for c in checks if c is not None]):
-        return _padded(layout, parsed)
-
-
-def _padded(
-    layout: layouts.Layout, parsed: dict[str, tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    return {
-        feature.name: parsed[feature.name]
-        if feature.padding is None
-        else _pad(feature, parsed[feature.name])
-        for feature in layout
-    }
+        return {
+            feature.name: parsed[feature.name]
+            if feature.padding is None
+            else _pad(feature, parsed[feature.name])
+            for feature in layout
+        }
 
 
 def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:

@@ -102,8 +102,11 @@ def _encode_block(
         if feature.dtype == "int64":
             payloads = _encode_integers(rows, kept)
         else:
-            payloads = _encode_floats(rows)
-        columns += [_heads(feature, payloads), payloads]
+            with np.errstate(over="ignore"):  # It becomes infinite.
+                payloads = _cut_evenly(np.ascontiguousarray(rows, "<f4"))
+        name, dtype = feature.name, feature.dtype
+        heads = [_head(name, dtype, len(payload)) for payload in payloads]
+        columns += [heads, payloads]
     bodies = map(b"".join, zip(*columns, strict=True))
     return [_FIRST + _varint(len(body)) + body for body in bodies]
 
@@ -134,11 +137,6 @@ def _check(layout: layouts.Layout, values: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def _heads(feature: layouts.Feature, payloads: Sequence[bytes]) -> list[bytes]:
-    name, dtype = feature.name, feature.dtype
-    return [_head(name, dtype, len(payload)) for payload in payloads]
-
-
 @functools.lru_cache(maxsize=1 << 16)  # Lengths of a feature differ little.
 def _head(name: str, dtype: str, payload_length: int) -> bytes:
     """Return what stands in a message between two payloads.
@@ -167,12 +165,6 @@ def _varint(number: int) -> bytes:
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
-
-
-def _encode_floats(rows: np.ndarray) -> list[bytes]:
-    """Return the rows [n, k] as float32; too large numbers become infinite."""
-    with np.errstate(over="ignore"):
-        return _cut_evenly(np.ascontiguousarray(rows, "<f4"))
 
 
 def _kept(mask: np.ndarray) -> np.ndarray:

@@ -39,14 +39,7 @@ class DecoderLayer:
         seed: tf.Tensor | None = None,
         memory: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Return float [B, S, H].
-
-        Args:
-            x: float [B, S, H].
-            biases: Of the first attention; the last one is of the second.
-            seed: Of dropout, int32 [2]; None outside of training.
-            memory: float [B, T, H].
-        """
+        """See `TransformerLayer`; the last of the biases is for the memory."""
         *biases, of_memory = biases
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
         x = self.own_attention(x, biases, None, dropout, training=training)
