@@ -59,12 +59,12 @@ class Guard(tf.Module):
         """Create the counters; call it in the strategy's scope."""
         super().__init__(name="guard")
         self._scales = precision == "float16"
-        self.skipped = _counter("skipped", 0)
-        self.skipped_in_row = _counter("skipped_in_row", 0)
-        self.loss_scale = _counter(
-            "loss_scale", _FIRST_SCALE if self._scales else 1.0
-        )
-        self._good_in_row = _counter("good_in_row", 0)
+        counter = optimization.counter
+        self.skipped = counter("skipped", 0)
+        self.skipped_in_row = counter("skipped_in_row", 0)
+        scale = _FIRST_SCALE if self._scales else 1.0
+        self.loss_scale = counter("loss_scale", scale)
+        self._good_in_row = counter("good_in_row", 0)
 
     def has_failed(self, limit: int) -> bool:
         """Tell whether so many updates in a row were skipped.
@@ -95,15 +95,6 @@ class Guard(tf.Module):
             self.loss_scale.assign(scale)
             good = tf.where(grow, 0, good)
         self._good_in_row.assign(good)
-
-
-def _counter(name: str, value: float) -> tf.Variable:
-    return tf.Variable(
-        value,
-        trainable=False,
-        name=name,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

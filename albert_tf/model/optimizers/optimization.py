@@ -364,6 +364,16 @@ def _trust_ratio(weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
     return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
 
 
+def counter(name: str, value: float) -> tf.Variable:
+    """Return a variable that is not trained, the same on all replicas."""
+    return tf.Variable(
+        value,
+        trainable=False,
+        name=name,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
+
+
 def make_optimizer(
     options: model_options.OptimizerOptions,
     num_train_steps: int,
@@ -374,14 +384,8 @@ def make_optimizer(
     precision: str = "float32",
 ) -> AdamW:
     """Make the optimizer with its schedule; call it in the strategy's scope."""
-    step_scale = 1.0
-    if by_the_clock:
-        step_scale = tf.Variable(
-            1.0,
-            trainable=False,
-            name="pace",  # As in the checkpoints of earlier versions.
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-        )
+    # Named as in the checkpoints of earlier versions.
+    step_scale = counter("pace", 1.0) if by_the_clock else 1.0
     schedule = WarmupPolynomialDecay(
         options, num_train_steps, num_warmup_steps, step_scale
     )
