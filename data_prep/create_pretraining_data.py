@@ -85,7 +85,8 @@ _REFUSED = "refused"
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
-    wanted = wanted.resolved()
+    vocabulary = wanted.vocabulary.resolved()
+    wanted = dataclasses.replace(wanted, vocabulary=vocabulary)
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)
     found = writer_options.prepare(wanted)

@@ -172,10 +172,6 @@ class CreatePretrainingDataOptions:
     def writes_masks(self) -> bool:
         return self.records == "instances" and self.masking_time == "writing"
 
-    def resolved(self) -> "CreatePretrainingDataOptions":
-        """Return the options, completed by the vocabulary's description."""
-        return dataclasses.replace(self, vocabulary=self.vocabulary.resolved())
-
     @property
     def layout(self) -> layouts.Layout:
         if self.records == "passages":
@@ -217,40 +213,30 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
 
 def _warn(wanted: CreatePretrainingDataOptions) -> None:
     """Warn of options that are allowed but probably a mistake."""
-    if wanted.masking_time == "training":
-        _warn_of_masks(wanted.masks)
+    default = options.to_dict(masking.MaskingOptions())
+    given = options.to_dict(wanted.masks)
+    unused = [f"--{k}={v}" for k, v in given.items() if v != default[k]]
+    if unused and wanted.masking_time == "training":
+        logging.warning(
+            "%s: not used, because with --masking_time=training "
+            "run_pretraining draws the masks. Give it there.",
+            ", ".join(unused),
+        )
     if not wanted.writes_masks:
         return
-    given = wanted.masks.max_predictions_per_seq
+    name = "max_predictions_per_seq"
     full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
-    usual = masking.MaskingOptions().max_predictions_per_seq
-    if given < full or given > max(full, usual):
+    if not full <= given[name] <= max(full, default[name]):
         logging.warning(
             "--max_predictions_per_seq=%d: at --max_seq_length=%d and "
             "--masked_lm_prob=%g a full sequence has %d predictions. More are "
             "never used, and fewer limit masking. Use "
             "--max_predictions_per_seq=%d. (The original's default is 20.)",
-            given,
+            given[name],
             wanted.pairs.max_seq_length,
             wanted.masks.masked_lm_prob,
             full,
             full,
-        )
-
-
-def _warn_of_masks(masks: masking.MaskingOptions) -> None:
-    """Warn of options that have no effect because training masks."""
-    default = options.to_dict(masking.MaskingOptions())
-    unused = [
-        f"--{name}={value}"
-        for name, value in options.to_dict(masks).items()
-        if value != default[name]
-    ]
-    if unused:
-        logging.warning(
-            "%s: not used, because with --masking_time=training "
-            "run_pretraining draws the masks. Give it there.",
-            ", ".join(unused),
         )
 
 
