@@ -58,15 +58,7 @@ class TrainingOptions:
         "Other vocabularies, of which the last lines report, too: .model of "
         "SentencePiece or .txt of WordPiece, separated by commas.",
     )
-
     overwrite: bool = shared_options.overwrite("vocabulary")
-
-    def __post_init__(self) -> None:
-        if not self.output_prefix:
-            raise errors.UserError(
-                "`output_prefix` is empty. Give a path without ending, for "
-                "example vocabulary/30k-clean."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
