@@ -214,7 +214,6 @@ class Inspector:
     def _draw(
         self, found: Sequence[Mapping[str, Any]], path: str
     ) -> Mapping[str, np.ndarray]:
-        """Return what training draws from passages."""
         for passage in found:
             self._check_passage(passage)
             self._check_ids(passage["tokens"], path)
@@ -235,7 +234,6 @@ class Inspector:
         print(f"record {self._num_read + row + 1}, {path}", *lines, sep="\n")
 
     def _check_ids(self, ids: np.ndarray, path: str) -> None:
-        """Refuse ids that the vocabulary does not have."""
         if self._tokenizer is None:
             return
         size, highest = self._tokenizer.vocab_size, int(ids.max(initial=0))

@@ -35,7 +35,6 @@ def parse(
 
 
 def complaint(layout: layouts.Layout, record: bytes) -> str | None:
-    """Return what is wrong with a record, if anything is."""
     try:
         found = _read(layout, tf.constant([record]))
     except tf.errors.InvalidArgumentError:

@@ -59,7 +59,6 @@ def check_records(
 def _check_manifest(
     path: str, manifest: manifests.Manifest, expected: Expected, where: str
 ) -> None:
-    """Compare a record file with its manifest, and that with the options."""
     name = os.path.basename(path)
     size = manifest.shard_bytes[manifest.shards.index(name)]
     if files.size(path) != size:
@@ -133,7 +132,6 @@ def _check_kind(where: str, kind: str, expected: Expected) -> None:
 
 
 def _check_lengths(where: str, found: Expected, expected: Expected) -> None:
-    """Compare the masks and lengths of records with what training expects."""
     if found.has_masks and not expected.has_masks:
         raise errors.UserError(
             f"`masked_lm_budget` is given, but the records {where} hold masks "

@@ -322,7 +322,6 @@ class AlbertConfig:
 
     @property
     def pooled_width(self) -> int:
-        """Columns of what the pooler reads."""
         return self.hidden_size * (4 if self.pooling == "pair" else 1)
 
     @property
@@ -341,7 +340,6 @@ class AlbertConfig:
 
 
 def _check_value(key: str, kind: Any, value: Any) -> None:
-    """Refuse a config value of the wrong type or out of its range."""
     if kind is str:
         if value not in list(_CHOICES[key]):
             raise errors.UserError(

@@ -225,7 +225,6 @@ class RecipeOptions:
             )
 
     def _check_generator(self) -> None:
-        """Refuse options of a generator when there is none."""
         names = "generator_size", "generator_sharing", "replaced_token_factor"
         if self.objective != "rtd":
             refuse_foreign(self, names, "objective=rtd")

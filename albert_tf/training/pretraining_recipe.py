@@ -106,7 +106,6 @@ def make_optimizer(
     precision: str,
     by_the_clock: bool = False,
 ) -> optimization.AdamW:
-    """Return the optimizer; see `optimization.make_optimizer`."""
     return optimization.make_optimizer(
         recipe.optimizer,
         recipe.num_train_steps,

@@ -395,7 +395,6 @@ def is_trained(folder: str) -> bool:
 
 
 def no_weights(folder: str) -> errors.UserError:
-    """Return the error for a folder without weights to evaluate."""
     return errors.UserError(
         f"`output_dir={folder}` has no checkpoint to evaluate. Set `do_train`, "
         "name the folder of a run, or give an `init_checkpoint` that holds all "

@@ -190,7 +190,6 @@ class TrainStep:
     def _sum_over_microbatches(
         self, batch: Batch, normalizers: objectives.Tensors
     ) -> _Sums:
-        """Add up the gradients of this replica's microbatches."""
         if self.microbatches == 1:
             return self._gradients(batch, normalizers, self._dropout_seed(0))
         split = {

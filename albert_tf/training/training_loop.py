@@ -152,7 +152,6 @@ class Trainer:
             self._is_complete = restored is not None and not restored.new
 
     def restore_best(self) -> None:
-        """Restore the best checkpoint, if there is one."""
         if not (self._saved.restore_best() or self.step or self._is_complete):
             raise run_folder.no_weights(self.output_dir)
 
@@ -213,7 +212,6 @@ class Trainer:
         evaluate: Callable[[], dict[str, float]],
         key_metric: str,
     ) -> validation.Validation:
-        """Return what evaluates checkpoints; see `validation.Validation`."""
         return validation.Validation(
             evaluate, key_metric, log, self._saved, self._workers
         )
@@ -296,7 +294,6 @@ class Trainer:
         return np.concatenate(rows), is_preempted
 
     def _not_finite(self) -> errors.UserError:
-        """Return the error for numbers that stay infinite or NaN."""
         in_row = int(self._guard.skipped_in_row.numpy())
         return errors.UserError(
             f"The loss or its gradient was not finite for the last {in_row} "

@@ -183,7 +183,6 @@ class DistributionOptions:
 def check_warmup(
     name: str, num_warmup_steps: int, num_train_steps: int
 ) -> None:
-    """Make sure that a warm-up is not longer than the training."""
     if num_warmup_steps > num_train_steps:
         raise errors.UserError(
             f"`{name}={num_warmup_steps}` is more than the {num_train_steps} "

@@ -56,7 +56,6 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
 def _read_header(
     stream: IO[bytes], path: str
 ) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and type of the array in a NumPy file."""
     try:
         np.lib.format.read_magic(stream)
         shape, _, dtype = np.lib.format.read_array_header_1_0(stream)

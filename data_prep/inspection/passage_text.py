@@ -67,7 +67,6 @@ def passage_lines(
 
 
 def lines(counts: statistics.Counts) -> list[str]:
-    """Return what was counted as lines of text."""
     pieces, total = counts["pieces"], counts["passages"]
     marked = zip(_NAMES, counts["marks"].tolist(), strict=True)
     return [

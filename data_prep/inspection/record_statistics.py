@@ -214,7 +214,6 @@ def summarize(counts: statistics.Counts) -> dict[str, Any]:
 
 
 def _summarize_predictions(counts: statistics.Counts) -> dict[str, Any]:
-    """Return the part of `summarize` that describes predictions."""
     sizes = counts["sizes"]
     length, predictions = map(np.arange, sizes.shape)
     tokens, made = int(length @ sizes.sum(1)), int(predictions @ sizes.sum(0))
@@ -240,7 +239,6 @@ def _percentiles(values: np.ndarray, counts: np.ndarray, digits: int) -> Any:
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """Return statistics as lines of text."""
     found = [
         f"records: {result['examples']:,}, "
         f"well-formed: {result['well_formed']:.2%}",

@@ -377,7 +377,6 @@ def open_unpacked(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _unpacked(stored: _HashedFile, path: str) -> Iterator[Any]:
-    """Yield a buffered stream of the unpacked bytes of a file."""
     opener = _OPENERS.get(os.path.splitext(path)[1])
     buffered = io.BufferedReader(stored, _CHUNK_BYTES)
     try:

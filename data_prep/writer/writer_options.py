@@ -135,7 +135,6 @@ class CreatePretrainingDataOptions:
             )
 
     def _check_records(self) -> None:
-        """Refuse options of the other kind of records."""
         if self.records == "instances":
             other = "records=passages"
             names = "cross_documents", *units.OPTIONS

@@ -104,7 +104,6 @@ class AdaptiveEncoder(serving.ServedEncoder):
     def __call__(
         self, inputs: Mapping[str, tf.Tensor], *, unpad: bool = False
     ) -> Tensors:
-        """Return the answers for a batch, see the class."""
         return self._compute(inputs, unpad)
 
     def _run(self, inputs: Mapping[str, tf.Tensor]) -> Tensors:

@@ -27,7 +27,6 @@ class AlbertMultipleChoice(base.BuiltModel):
     def __init__(
         self, encoder: AlbertModel, dropout: float = classification.DROPOUT
     ):
-        """Add a new scorer to an encoder; see `AlbertClassifier`."""
         super().__init__("albert_multiple_choice")
         # Its variables have no scope, as in the original.
         self.scorer = classification.AlbertClassifier(encoder, 1, dropout)
