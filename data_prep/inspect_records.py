@@ -184,7 +184,12 @@ class Inspector:
         drawn = None
         if show and self._wanted.objective != "none":
             parsed = list(parsed)
-            drawn = self._draw(parsed, path)
+            for passage in parsed:
+                self._check_passage(passage)
+                self._check_ids(passage["tokens"], path)
+            assert self._tokenizer is not None, "Options require it."
+            recipe = self._wanted.recipe
+            drawn = drawn_text.draw(parsed, recipe, self._tokenizer)
         for row, example in enumerate(parsed):
             is_passage = passage_text.is_passage(example)
             if row >= show and not is_passage:
@@ -210,15 +215,6 @@ class Inspector:
                 self._passages = statistics.add(
                     self._passages, passage_text.count(example)
                 )
-
-    def _draw(
-        self, found: Sequence[Mapping[str, Any]], path: str
-    ) -> Mapping[str, np.ndarray]:
-        for passage in found:
-            self._check_passage(passage)
-            self._check_ids(passage["tokens"], path)
-        assert self._tokenizer is not None, "Options require it."
-        return drawn_text.draw(found, self._wanted.recipe, self._tokenizer)
 
     def _check_passage(self, example: Mapping[str, Any]) -> None:
         """Refuse other records, if an example is to be drawn from them."""

@@ -325,7 +325,13 @@ def check_same(
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
         told = [line.split()[0].strip("-") for line in lines]
-        lines += _architecture_changes(previous.config, config, told)
+        before, now = vars(previous.config), vars(config)
+        place = f"(in {CONFIG_NAME})"
+        lines += [
+            f"  {key} was {before[key]!r}, is now {now[key]!r} {place}"
+            for key in before
+            if before[key] != now[key] and key not in told
+        ]
         if lines:
             raise errors.UserError(
                 f"`output_dir={folder}` belongs to another run:\n"
@@ -362,17 +368,6 @@ def check_same_data(folder: str, training_data: str) -> None:
             f"its weights, with `init_checkpoint={folder}` and another "
             "`output_dir`."
         )
-
-
-def _architecture_changes(
-    previous: AlbertConfig, config: AlbertConfig, told: list[str]
-) -> list[str]:
-    before, now = vars(previous), vars(config)
-    return [
-        f"  {key} was {before[key]!r}, is now {now[key]!r} (in {CONFIG_NAME})"
-        for key in before
-        if before[key] != now[key] and key not in told
-    ]
 
 
 def is_run(folder: str) -> bool:

@@ -1,7 +1,6 @@
 """Word embeddings that pretraining starts from, in a NumPy file."""
 
 import tokenize
-from typing import IO
 
 import numpy as np
 import tf_keras as keras
@@ -15,6 +14,8 @@ _OPTION = "word_embeddings_file"
 # Half of the distance between two float32 numbers above it is 0.001: smaller
 # updates are rounded away.
 _LARGEST = 2.0**14
+# What reading a damaged file raises.
+_DAMAGES = ValueError, SyntaxError, tokenize.TokenError, EOFError
 _ADVICE = "Write it with data_prep.make_word_embeddings"
 
 
@@ -23,7 +24,11 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
     files.require_file(path, _OPTION)
     with files.open_binary(path) as stream:
         # The shape first: a damaged one may ask for any memory.
-        shape, dtype = _read_header(stream, path)
+        try:
+            np.lib.format.read_magic(stream)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+        except _DAMAGES as error:
+            raise _damaged(path) from error
         wanted = config.vocab_size, config.embedding_size
         if shape != wanted or dtype.kind != "f":
             raise errors.UserError(
@@ -36,7 +41,7 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
         try:
             with np.errstate(over="ignore"):  # Infinite: refused below.
                 table = np.load(stream, allow_pickle=False).astype(np.float32)
-        except (ValueError, EOFError) as error:
+        except _DAMAGES as error:
             raise _damaged(path) from error
     if not np.isfinite(table).all():
         raise errors.UserError(
@@ -51,17 +56,6 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
             "of ten."
         )
     return table
-
-
-def _read_header(
-    stream: IO[bytes], path: str
-) -> tuple[tuple[int, ...], np.dtype]:
-    try:
-        np.lib.format.read_magic(stream)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    except (ValueError, SyntaxError, tokenize.TokenError, EOFError) as error:
-        raise _damaged(path) from error
-    return shape, dtype
 
 
 def _damaged(path: str) -> errors.UserError:

@@ -97,18 +97,15 @@ class ShardWriter:
         for shard, begin, end in assemble.divide(first, count, self._bounds):
             if shard < self._shard:
                 continue  # Finished by an earlier start.
-            self._append(encoded.framed[places[begin] : places[end]])
+            path = self.paths[shard]
+            with files.name_full_disk(path):
+                self._open = self._open or _OpenShard(path)
+                self._open.append(encoded.framed[places[begin] : places[end]])
             # The part is counted in the shard in which it ends.
             if end == count:
                 self._counts = statistics.add(self._counts, encoded.counts)
             if first + end == self._bounds[shard + 1]:
                 self._finish()
-
-    def _append(self, content: bytes) -> None:
-        path = self.paths[self._shard]
-        with files.name_full_disk(path):
-            self._open = self._open or _OpenShard(path)
-            self._open.append(content)
 
     def _finish(self) -> None:
         """Complete the current shard, and begin the next one."""
