@@ -335,7 +335,7 @@ def _save_block(
     """Save a block with the CRC-32C of its text."""
     written = token_blocks.save(block, work.block(index))
     facts = {"documents": len(block), "tokens": len(block.tokens), "text": text}
-    work.finish(f"block-{index:06d}", [written], facts)
+    work.write(f"block-{index:06d}", {**facts, "files": [written]})
 
 
 def _block_facts(
@@ -444,7 +444,8 @@ def _build_unit(unit: instances.Unit) -> None:
     builder, work = parallel.context()
     built = builder.build(unit)
     written = instances.save(work.unit(unit.number), built)
-    work.finish(f"unit-{unit.number:06d}", written, {"counts": built.counts})
+    facts = {"counts": built.counts, "files": written}
+    work.write(f"unit-{unit.number:06d}", facts)
 
 
 def _unit_facts(

@@ -524,7 +524,11 @@ class _RunChoice:
         while len(rows):
             start, end = self._draw(rows, step)
             left = budget[rows] - used[rows]
-            end, pieces = self._shorten(rows, start, end, left)
+            pieces = self._words.pieces(rows, start, end)
+            # Runs that do not fit are shortened, down to one word.
+            while (too_long := (pieces > left) & (end - start > 1)).any():
+                end = end - too_long
+                pieces = self._words.pieces(rows, start, end)
             fits = (pieces <= left) & self._is_free(rows, start, end)
             self._take(rows[fits], start[fits], end[fits])
             used[rows] += pieces * fits
@@ -547,27 +551,6 @@ class _RunChoice:
         draw = random_streams.uniform(self._length_keys[rows], step)
         length = np.searchsorted(self._cumulative, draw, "right") + 1
         return start, np.minimum(start + length, self._words.ends[rows, start])
-
-    def _shorten(
-        self,
-        rows: np.ndarray,
-        start: np.ndarray,
-        end: np.ndarray,
-        left: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Shorten runs to at most `left` pieces, or to one word.
-
-        Returns:
-            The new ends and the pieces of the runs, int [k].
-        """
-        pieces = self._words.pieces(rows, start, end)
-        for _ in range(len(self._cumulative) - 1):
-            too_long = (pieces > left) & (end - start > 1)
-            if not too_long.any():
-                break
-            end = end - too_long
-            pieces = self._words.pieces(rows, start, end)
-        return end, pieces
 
     def _is_free(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray

@@ -71,6 +71,7 @@ class PassageDrawer:
         labels = np.full((size, 1), layouts.NO_LABEL)
         numbers = np.zeros((size, 1), np.int64)
         known = self._known_tasks(step)
+        vocabulary = self.masks.masker.vocabulary
         for row in np.flatnonzero(lengths).tolist():
             draws = random_streams.Stream(
                 random_streams.derive(int(keys[row]), _ARRANGE)
@@ -78,7 +79,14 @@ class PassageDrawer:
             parts, ids, labels[row], numbers[row] = self._arrange(
                 rows[row], [found[row] for found in partners], draws, known
             )
-            self._join(parts, ids, pieces[row], segments[row])
+            pieces[row, 0] = vocabulary.cls_id << marks.BITS
+            begin = 1
+            for part, id_ in zip(parts, ids, strict=True):
+                end = begin + len(part)
+                pieces[row, begin:end] = part
+                pieces[row, end] = vocabulary.sep_id << marks.BITS
+                segments[row, begin : end + 1] = min(id_, self.num_segments - 1)
+                begin = end + 1
         if self.task_embeddings:
             segments += self.num_segments * numbers * (pieces > 0)
         return self._hide(pieces, keys, step) | {
@@ -128,24 +136,6 @@ class PassageDrawer:
         if task.by_speaker:
             ids = [int(part[0] & marks.RESPONSE > 0) for part in parts]
         return parts, ids, label, number
-
-    def _join(
-        self,
-        parts: list[np.ndarray],
-        ids: list[int],
-        pieces: np.ndarray,
-        segments: np.ndarray,
-    ) -> None:
-        """Write [CLS], and the segments with [SEP], to [S], in place."""
-        vocabulary = self.masks.masker.vocabulary
-        separator = vocabulary.sep_id << marks.BITS
-        pieces[0] = vocabulary.cls_id << marks.BITS
-        begin = 1
-        for part, id_ in zip(parts, ids, strict=True):
-            end = begin + len(part)
-            pieces[begin:end], pieces[end] = part, separator
-            segments[begin : end + 1] = min(id_, self.num_segments - 1)
-            begin = end + 1
 
     def _hide(
         self, pieces: np.ndarray, keys: np.ndarray, step: int | None
