@@ -436,7 +436,12 @@ class Words:
         before[is_word] = begins - np.repeat(first, counts)
         ends = np.broadcast_to(counts[:, None], (n, width))
         if options.stop_ngrams_at_sep:
-            in_first = _words_of_first(is_sep, places[begins], words_before)
+            # Without a [SEP] all words are before it.
+            length = tokens.shape[1]
+            columns = np.where(is_sep.any(1), is_sep.argmax(1), length)
+            bounds = np.arange(n) * length + columns
+            before_sep = np.searchsorted(places[begins], bounds)
+            in_first = before_sep - words_before[:-1]
             inside = np.arange(width) < in_first[:, None]
             ends = np.where(inside, in_first[:, None], ends)
         return cls(counts, before, ends, places, first)
@@ -457,25 +462,6 @@ class Words:
         begins = self.first[rows] + self.before[rows, words]
         sizes = self.pieces(rows, words, words + 1)
         return self.places[ragged.gather(begins, sizes)]
-
-
-def _words_of_first(
-    is_sep: np.ndarray, begins: np.ndarray, words_before: np.ndarray
-) -> np.ndarray:
-    """Count the words of each sequence that begin before its first [SEP].
-
-    Args:
-        is_sep: bool [n, S].
-        begins: int64 [all words], indices of `is_sep.ravel()`.
-        words_before: int64 [n + 1], words before each sequence, and of all.
-
-    Returns:
-        int64 [n]; without a [SEP] all words count.
-    """
-    n, length = is_sep.shape
-    columns = np.where(is_sep.any(1), is_sep.argmax(1), length)
-    found = np.searchsorted(begins, np.arange(n) * length + columns)
-    return found - words_before[:-1]
 
 
 class _RunChoice:

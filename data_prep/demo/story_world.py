@@ -233,28 +233,23 @@ def tell_different_stories(
             yield story
 
 
-def format_corpus(stories: list[Story]) -> str:
-    """Format stories for pretraining: one sentence a line, blank lines between.
-
-    This is the input layout of `create_pretraining_data.py`.
-    """
-    return "\n".join(
-        "".join(f"{sentence.text}\n" for sentence in story) for story in stories
-    )
-
-
 def make_corpora(
     random_seed: int, num_train: int, num_dev: int
 ) -> tuple[str, str]:
     """Return the training text and the held-out text.
 
-    No story of the held-out text is in the training text.
+    They have one sentence a line and blank lines between stories. No story of
+    the held-out text is in the training text.
     """
     told: set[str] = set()
     texts = []
     for name, count in (("train", num_train), ("dev", num_dev)):
         rng = random_stream(random_seed, f"corpus/{name}")
-        texts.append(format_corpus([*tell_different_stories(rng, count, told)]))
+        stories = [
+            "".join(f"{sentence.text}\n" for sentence in story)
+            for story in tell_different_stories(rng, count, told)
+        ]
+        texts.append("\n".join(stories))
     return texts[0], texts[1]
 
 
