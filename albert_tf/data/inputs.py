@@ -76,8 +76,10 @@ def grouped_training_dataset(
     first_step: int = 0,
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of similar length, see `length_groups`."""
-    known = count_examples(paths)
-    count = length_groups.batches_in_window(batch_size, known)
+    # A window of several passes would put the same record into a batch several
+    # times, because its copies are equally long.
+    most = min(length_groups.max_records(batch_size), count_examples(paths))
+    count = max(1, most // batch_size)  # Batches in a window.
     # A window is read from its beginning; its first batches are left out then.
     done = first_step % count
     records = _shuffled_records(paths, seed, (first_step - done) * batch_size)

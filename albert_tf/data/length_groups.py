@@ -22,15 +22,6 @@ MIN_BATCHES = 8
 Batch = dict[str, tf.Tensor]
 
 
-def batches_in_window(batch_size: int, num_records: int) -> int:
-    """Return how many batches share the records of a window.
-
-    A window of several passes would put the same record into a batch several
-    times, because its copies are equally long.
-    """
-    return max(1, min(max_records(batch_size), num_records) // batch_size)
-
-
 def max_records(batch_size: int) -> int:
     """Return how many records a window has if the files hold enough."""
     return max(MIN_BATCHES, WINDOW_RECORDS // batch_size) * batch_size

@@ -145,17 +145,6 @@ def joins_what_precedes(text: str) -> bool:
     return text != "" and unicodedata.category(text[0]) in _JOINING
 
 
-def wordpiece_starts_word(piece: str) -> bool:
-    """Tell whether a WordPiece piece begins a word.
-
-    Source: the original's create_pretraining_data.is_start_piece.
-
-    Example:
-        "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
-    """
-    return not piece.startswith("##") and not joins_what_precedes(piece)
-
-
 def english_starts_word(piece: str) -> bool:
     """Tell whether a SentencePiece piece begins a word of English text.
 
@@ -205,7 +194,10 @@ WORD_START_RULES: dict[str, Callable[[str], bool]] = {
         english_starts_word(piece) and not joins_what_precedes(piece)
     ),
     "marker": marker_starts_word,
-    "wordpiece": wordpiece_starts_word,
+    # "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
+    "wordpiece": lambda piece: (
+        not piece.startswith("##") and not joins_what_precedes(piece)
+    ),
 }
 
 

@@ -96,8 +96,14 @@ def _encode_block(
         rows = values[feature.name][block]
         kept = None
         if feature.padding is not None:
-            mask = "input_mask" if "input_mask" in values else "tokens"
-            kept = _kept(values[mask][block] != 0)
+            name = "input_mask" if "input_mask" in values else "tokens"
+            mask = values[name][block] != 0
+            # All sequences of a record are as long as the longest, which has
+            # one token at least; padding is at their end.
+            sums = mask.sum(-1).reshape(len(mask), -1)
+            lengths = sums.max(1, initial=1, keepdims=True)
+            each = np.arange(mask.shape[-1]) < lengths
+            kept = np.tile(each, (1, sums.shape[1]))
         rows = rows.reshape(len(rows), -1 if rows.size else 0)
         if feature.dtype == "int64":
             payloads = _encode_integers(rows, kept)
@@ -165,22 +171,6 @@ def _varint(number: int) -> bytes:
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
-
-
-def _kept(mask: np.ndarray) -> np.ndarray:
-    """Tell what is written of features whose padding is left out.
-
-    Args:
-        mask: bool [n, ..., S], True for tokens; padding is at the end.
-
-    Returns:
-        bool [n, numbers of a record]; all sequences of a record are as long as
-        the longest, which has one token at least.
-    """
-    sums = mask.sum(-1).reshape(len(mask), -1)
-    lengths = sums.max(1, initial=1, keepdims=True)
-    each = np.arange(mask.shape[-1]) < lengths
-    return np.tile(each, (1, sums.shape[1]))
 
 
 def _encode_integers(

@@ -345,7 +345,10 @@ def _rule(
             update += WEIGHT_DECAY * w
         learning_rate = arguments.learning_rate
         if layer_adaptation:
-            learning_rate *= _trust_ratio(w, update)
+            weight_norm, update_norm = tf.norm(w), tf.norm(update)
+            both = (weight_norm > 0) & (update_norm > 0)
+            ratio = tf.math.divide_no_nan(weight_norm, update_norm)
+            learning_rate *= tf.where(both, ratio, 1.0)
         new_w = w - learning_rate * update
         finite = arguments.finite
         return (
@@ -355,13 +358,6 @@ def _rule(
         )
 
     return xla.xla_compiled(rule, [*[vector] * 4, arguments])
-
-
-def _trust_ratio(weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
-    """Return ‖w‖ / ‖u‖, or 1 where one of them is 0."""
-    weight_norm, update_norm = tf.norm(weights), tf.norm(update)
-    both = (weight_norm > 0) & (update_norm > 0)
-    return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
 
 
 def counter(name: str, value: float) -> tf.Variable:
