@@ -27,55 +27,6 @@ def max_records(batch_size: int) -> int:
     return max(MIN_BATCHES, WINDOW_RECORDS // batch_size) * batch_size
 
 
-def shuffled_batches(
-    windows: tf.data.Dataset,
-    layout: layouts.Layout,
-    count: int,
-    seed: int,
-    first_step: int,
-) -> tf.data.Dataset:
-    """Divide the records of each window into batches, in random order.
-
-    Args:
-        windows: Serialized records, string [count * batch_size], endless, from
-            the window of `first_step` on.
-
-    Returns:
-        Serialized records, string [batch_size], from batch `first_step` on.
-    """
-    first_window, done = divmod(first_step, count)
-    shape = [count, windows.element_spec.shape[0] // count]
-
-    def divide(number: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        by_length = tf.argsort(record_lengths(layout, serialized), stable=True)
-        rows = tf.reshape(by_length, shape)
-        draws = tf.random.stateless_uniform([count], [seed, number])
-        rows = tf.gather(rows, tf.argsort(draws, stable=True))
-        return tf.data.Dataset.from_tensor_slices(tf.gather(serialized, rows))
-
-    return windows.enumerate(first_window).flat_map(divide).skip(done)
-
-
-def sorted_batches(
-    records: tf.data.Dataset, layout: layouts.Layout, batch_size: int
-) -> tf.data.Dataset:
-    """Divide the records of each window into batches, the longest first.
-
-    Returns:
-        Numbers of the records, int64 [batch], and the serialized records,
-        string [batch]; the last batch may be smaller.
-    """
-    size = max_records(batch_size)
-
-    def sort(numbers: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        sizes = record_lengths(layout, serialized)
-        order = tf.argsort(sizes, direction="DESCENDING", stable=True)
-        ordered = tf.gather(numbers, order), tf.gather(serialized, order)
-        return tf.data.Dataset.from_tensor_slices(ordered)
-
-    return records.enumerate().batch(size).flat_map(sort).batch(batch_size)
-
-
 def record_lengths(layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
     """Return the tokens of the longest sequence of each record, int32 [n]."""
     names = "input_mask", "is_real_example"
