@@ -196,10 +196,13 @@ def claim(
     """
     vocabulary = vocabulary.resolved()
     require_free(folder, settings, vocabulary)
-    check_same(folder, program, settings, config, vocabulary, of_records)
+    content: dict[str, Any] = {
+        "program": program,
+        "options": check_same(
+            folder, program, settings, config, vocabulary, of_records
+        ),
+    }
     files.make_folder(folder, "output_dir")
-    current = _options_now(_earlier(folder), settings, vocabulary)
-    content = {"program": program, "options": current}
     told = {**vocabulary_of(vocabulary), **of_records}
     if is_trained(folder):
         told["earlier"] = known_vocabularies(folder)
@@ -250,31 +253,6 @@ def refuse_foreign(
     outputs.claim(settings, "output_dir", [*others, *paths], is_own=is_own)
 
 
-def _earlier(folder: str) -> Run | None:
-    """Return the run that a folder holds.
-
-    A start that failed before its first checkpoint leaves nothing to protect.
-    """
-    return read(folder) if is_trained(folder) and is_run(folder) else None
-
-
-def _options_now(
-    earlier: Run | None,
-    settings: Any,
-    vocabulary: tokenization.VocabularyOptions,
-) -> dict[str, Any]:
-    """Return all options, with what is known of the text's normalization.
-
-    What is not said of it is as in the earlier run.
-    """
-    known: dict[str, Any] = {**vocabulary.settings}
-    if earlier:
-        for name, value in known.items():
-            known[name] = earlier.options.get(name) if value is None else value
-    found = {name: value for name, value in known.items() if value is not None}
-    return {**options.to_dict(settings), **found}
-
-
 def copy_vocabulary(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> str | None:
@@ -311,15 +289,26 @@ def check_same(
     config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
     of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
-) -> None:
+) -> dict[str, Any]:
     """Make sure that a folder belongs to this run or to none; see `claim`.
 
     Args:
         of_records: What they know of their vocabulary, see
             `manifests.check_vocabularies`.
+
+    Returns:
+        All options, with what is known of the text's normalization. What is
+        not said of it is as in the earlier run.
     """
-    previous = _earlier(folder)
-    current = _options_now(previous, settings, vocabulary.resolved())
+    # A start that failed before its first checkpoint leaves nothing to protect.
+    is_there = is_trained(folder) and is_run(folder)
+    previous = read(folder) if is_there else None
+    current = options.to_dict(settings)
+    for name, value in vocabulary.resolved().settings.items():
+        if value is None and previous:
+            value = previous.options.get(name)
+        if value is not None:
+            current[name] = value
     if previous:
         lines = options.differences(type(settings), previous.options, current)
         if previous.program != program:
@@ -352,6 +341,7 @@ def check_same(
             "so it cannot be continued safely. Choose another `output_dir`; to "
             "start from those weights, name them as `init_checkpoint`."
         )
+    return current
 
 
 def check_same_data(folder: str, training_data: str) -> None:

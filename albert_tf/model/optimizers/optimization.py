@@ -88,11 +88,6 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         return cls(**{**config, "options": options})
 
 
-def is_excluded(variable: tf.Variable) -> bool:
-    """Tell whether a variable has no weight decay and layer adaptation."""
-    return bool(EXCLUDED.search(variable.name))
-
-
 class UpdateArguments(NamedTuple):
     """What the updates of all variables have in common, see `AdamW.update`."""
 
@@ -246,7 +241,7 @@ class AdamW(keras.optimizers.Optimizer):
         v: tf.Variable,
         arguments: UpdateArguments,
     ) -> None:
-        included = not is_excluded(variable)
+        included = not EXCLUDED.search(variable.name)
         adapts = included and self._layer_adaptation
         rule = _rule(included, adapts, self._beta_2)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
