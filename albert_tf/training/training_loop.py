@@ -39,9 +39,14 @@ CHUNK_SECONDS = 3.0
 MAX_SKIPPED_UPDATES = 10
 
 
-class _Between(NamedTuple):
-    """What is checked between two calls of the compiled loop."""
+class _Training(NamedTuple):
+    """What a call of `Trainer.train` works with."""
 
+    batches: Iterator[dict[str, tf.Tensor]]
+    num_train_steps: int
+    log: run_log.RunLog
+    watch: Callable[[], None] | None
+    # Checked between two calls of the compiled loop.
     clock: run_clock.RunClock
     handler: preemption.PreemptionHandler
     profiler: profiler.Profiler
@@ -94,23 +99,17 @@ class Trainer:
         self._elapsed = tf.Variable(
             0.0, trainable=False, dtype=tf.float64, name="elapsed"
         )
-        self._saved = self._open_checkpoints()
-
-    def _open_checkpoints(self) -> run_checkpoints.RunCheckpoints:
         state = tf.train.Checkpoint(
-            model=self.model,
-            optimizer=self.optimizer,
+            model=model,
+            optimizer=optimizer,
             guard=self._guard,
             elapsed=self._elapsed,
         )
-        if self.optimizer.step_scale is not None:
+        if optimizer.step_scale is not None:
             # Named as in the checkpoints of earlier versions.
-            state.pace = self.optimizer.step_scale
-        return run_checkpoints.RunCheckpoints(
-            state,
-            self.output_dir,
-            self._workers,
-            self._options.keep_checkpoint_max,
+            state.pace = optimizer.step_scale
+        self._saved = run_checkpoints.RunCheckpoints(
+            state, output_dir, self._workers, options.keep_checkpoint_max
         )
 
     @property
@@ -192,11 +191,11 @@ class Trainer:
             self._workers.ending_together(),
             preemption.PreemptionHandler() as handler,
         ):
-            between = _Between(clock, handler, profile)
+            training = _Training(
+                batches, num_train_steps, log, watch, clock, handler, profile
+            )
             while self.step < num_train_steps and not clock.is_up:
-                is_saved = self._train_to_next_stop(
-                    batches, num_train_steps, log, between, watch
-                )
+                is_saved = self._train_to_next_stop(training)
                 if not (evaluated and is_saved):
                     continue
                 # Several workers must leave together.
@@ -216,19 +215,10 @@ class Trainer:
             evaluate, key_metric, log, self._saved, self._workers
         )
 
-    def _train_to_next_stop(
-        self,
-        batches: Iterator[dict[str, tf.Tensor]],
-        num_train_steps: int,
-        log: run_log.RunLog,
-        between: _Between,
-        watch: Callable[[], None] | None,
-    ) -> bool:
+    def _train_to_next_stop(self, training: _Training) -> bool:
         """Train up to the next line of the log; tell whether it is saved."""
-        clock, begun = between.clock, self._now()
-        rows, is_preempted = self._train_in_chunks(
-            batches, num_train_steps, between
-        )
+        clock, begun = training.clock, self._now()
+        rows, is_preempted = self._train_in_chunks(training)
         skipped = int(rows[:, -1, 0].sum())
         if skipped:
             logging.warning(
@@ -240,46 +230,41 @@ class Trainer:
         numbers = self._update.summarize(rows)
         if numbers:
             speed = len(rows) / (self._now() - begun)
-            log.write("train", self.step, numbers, speed, clock.seconds_left)
-            if watch:
-                watch()
-        ended = self.step == num_train_steps or clock.is_up or is_preempted
+            left = clock.seconds_left
+            training.log.write("train", self.step, numbers, speed, left)
+            if training.watch:
+                training.watch()
+        is_last = self.step == training.num_train_steps
+        ended = is_last or clock.is_up or is_preempted
         if self.step % self._options.save_checkpoints_steps and not ended:
             return False
         self._elapsed.assign(clock.elapsed)
         self._saved.save()
         if is_preempted:
-            between.handler.exit(
+            training.handler.exit(
                 f"step {self.step} is saved in {self.output_dir}"
             )
         return True
 
-    def _train_in_chunks(
-        self,
-        batches: Iterator[dict[str, tf.Tensor]],
-        num_train_steps: int,
-        between: _Between,
-    ) -> tuple[np.ndarray, bool]:
+    def _train_in_chunks(self, training: _Training) -> tuple[np.ndarray, bool]:
         """Train up to the next stop, the time limit or SIGTERM.
 
         Returns:
             The numbers of each update, float32 [steps, names, 2], and whether
             SIGTERM has come to a worker.
         """
-        clock, stop = (
-            between.clock,
-            self._options.next_stop(self.step, num_train_steps),
-        )
+        clock, num_train_steps = training.clock, training.num_train_steps
+        stop = self._options.next_stop(self.step, num_train_steps)
         rows: list[np.ndarray] = []
         chunk, is_preempted = 1, False
         while self.step < stop and not (is_preempted or clock.is_up):
-            between.profiler.update(self.step)
-            left = between.profiler.next_change(self.step, stop) - self.step
+            training.profiler.update(self.step)
+            left = training.profiler.next_change(self.step, stop) - self.step
             begun = self._now()
             steps = tf.constant(min(chunk, left))
-            rows.append(self._train_loop(batches, steps).numpy())
+            rows.append(self._train_loop(training.batches, steps).numpy())
             asked, seconds, clock.agreed = self._workers.gather(
-                float(between.handler.is_requested),
+                float(training.handler.is_requested),
                 self._now() - begun,
                 clock.elapsed,
             ).max(0)
