@@ -109,7 +109,7 @@ class Facts:
     """What does not change while a process trains.
 
     Attributes:
-        training_data: What tells training data apart, see `require_same_data`.
+        training_data: What tells training data apart, see `check_same_data`.
         entropy_of_labels: Of the pieces to predict, in nats: the masked-LM
             loss of a model that knows only how frequent they are. None, and
             not in the log, if it is not known.
