@@ -56,16 +56,8 @@ _RANGES = {
     "layer_norm_eps": ranges.Range(above=0, high=0.1),
 }
 
-# Keys that the original does not have.
-_OWN_KEYS = (
-    "share",
-    "float_group_index",
-    "project_words_first",
-    "map_equal_sizes",
-    "pooling",
-    "position_bias",
-    "layer_norm_eps",
-)
+# The first of the keys that the original does not have.
+_FIRST_OWN_KEY = "share"
 
 # Keys of released config files that no released code reads.
 HISTORIC_KEYS = (
@@ -225,8 +217,10 @@ class AlbertConfig:
     def to_json(self) -> str:
         """Return the config as JSON, without those of our keys at defaults."""
         values = dataclasses.asdict(self)
-        for field in dataclasses.fields(self):
-            if field.name in _OWN_KEYS and values[field.name] == field.default:
+        fields = dataclasses.fields(self)
+        own = list(values).index(_FIRST_OWN_KEY)
+        for field in fields[own:]:
+            if values[field.name] == field.default:
                 del values[field.name]
         return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
 

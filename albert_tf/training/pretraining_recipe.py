@@ -98,7 +98,8 @@ def forward_flops(
             token of each and at the predictions; None: at all positions.
     """
     outputs = None if instances is None else instances + predictions
-    return system_of(recipe).forward_flops(config, length, predictions, outputs)
+    shape = system.Shape(config, length, predictions, outputs)
+    return system_of(recipe).forward_flops(shape)
 
 
 def make_optimizer(

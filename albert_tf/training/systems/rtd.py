@@ -42,13 +42,8 @@ class ReplacedTokens(system.System):
             return config
         return replaced_tokens.shrink(config, self.recipe.generator_size)
 
-    def forward_flops(
-        self,
-        config: AlbertConfig,
-        length: int,
-        predictions: int,
-        outputs: int | None,
-    ) -> float:
+    def forward_flops(self, shape: system.Shape) -> float:
+        config, length, predictions, outputs = shape
         generator = self.generator_config(config)
         head = 2 * length * config.hidden_size * (config.hidden_size + 1)
         return (
