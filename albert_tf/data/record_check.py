@@ -67,15 +67,8 @@ def _check_manifest(
             f"{size:,}. It is cut short or was replaced. Copy it again, or "
             "write the records again."
         )
-    found = Expected(
-        manifest.max_seq_length,
-        manifest.max_predictions_per_seq,
-        manifest.vocab_size,
-        manifest.has_masks,
-        manifest.kind,
-    )
     _check_kind(where, manifest.kind, expected)
-    _check_lengths(where, found, expected)
+    _check_lengths(where, manifest, expected)
     needed = manifest.vocab_size + expected.sentinels
     if needed != expected.vocab_size:
         rule = "Both must be equal"
@@ -131,7 +124,9 @@ def _check_kind(where: str, kind: str, expected: Expected) -> None:
         )
 
 
-def _check_lengths(where: str, found: Expected, expected: Expected) -> None:
+def _check_lengths(
+    where: str, found: Expected | manifests.Manifest, expected: Expected
+) -> None:
     if found.has_masks and not expected.has_masks:
         raise errors.UserError(
             f"`masked_lm_budget` is given, but the records {where} hold masks "
