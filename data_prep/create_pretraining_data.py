@@ -288,8 +288,8 @@ def _write_blocks(job: Job) -> dict[str, Any]:
     if not counts.get("documents"):
         raise _no_document(reader, counts)
     _check_units(job.wanted, counts)
-    read = [dataclasses.asdict(file) for file in reader.files]
-    return {"blocks": len(indices), "inputs": read, "counts": counts}
+    inputs = reader.files
+    return {"blocks": len(indices), "inputs": inputs, "counts": counts}
 
 
 def _check_units(
@@ -308,10 +308,10 @@ def _check_units(
 def _no_document(
     reader: corpus.CorpusReader, counts: dict[str, int]
 ) -> errors.UserError:
-    paths = [file.path for file in reader.files]
+    paths = [file["path"] for file in reader.files]
     return errors.UserError(
         f"--input_file holds no usable document: {len(paths)} file(s), "
-        f"{sum(f.size for f in reader.files):,} bytes, "
+        f"{reader.bytes_read:,} bytes, "
         f"{counts.get('lines_skipped', 0)} bad line(s) skipped. At least one "
         "line of text is needed. Check that these are the right files: "
         f"{', '.join(paths[:3])}"

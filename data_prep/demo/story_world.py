@@ -186,8 +186,18 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
     )
     story = []
     for step, kind in enumerate(kinds):
-        state = cast | _surroundings(place + step, time + step)
-        state |= {"topic": rng.choice(TOPICS), "food": rng.choice(FOODS)}
+        name, keeper, take, give = ROAD[(place + step) % len(ROAD)]
+        season, weather = YEAR[(time + step) % len(YEAR)]
+        state = cast | {
+            "place": name,
+            "keeper": keeper,
+            "take": take,
+            "give": give,
+            "season": season,
+            "weather": weather,
+            "topic": rng.choice(TOPICS),
+            "food": rng.choice(FOODS),
+        }
         if kind == "handover":
             state["receiver"] = cast["holder"] = people.pop()
         template = OPENING + rng.choice(ENDINGS[kind])
@@ -195,20 +205,6 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
         text = template.format(**state)
         story.append(Sentence(text, tuple(slots), state))
     return tuple(story)
-
-
-def _surroundings(place: int, time: int) -> dict[str, str]:
-    """Return the part of the state that follows from road and year."""
-    name, keeper, take, give = ROAD[place % len(ROAD)]
-    season, weather = YEAR[time % len(YEAR)]
-    return {
-        "place": name,
-        "keeper": keeper,
-        "take": take,
-        "give": give,
-        "season": season,
-        "weather": weather,
-    }
 
 
 def random_stream(random_seed: int, name: str) -> random.Random:

@@ -137,15 +137,6 @@ class Block:
     text: bytes
 
 
-@dataclasses.dataclass(frozen=True)
-class FileFacts:
-    """Facts about an input file, for the manifest."""
-
-    path: str  # `-` for standard input.
-    size: int  # Bytes as stored, packed if it is packed.
-    sha256: str  # Of the same bytes, hexadecimal.
-
-
 def find_files(options: CorpusOptions) -> list[str]:
     """Return the files that the options name; `-` is kept."""
     if options.split_sentences:
@@ -218,7 +209,9 @@ class CorpusReader:
         self._options = options
         self._block_bytes = block_bytes
         self._open_file: _HashedFile | None = None
-        self.files: list[FileFacts] = []  # Those read to their end.
+        # Those read to their end, for the manifest: `path` (`-` for standard
+        # input), `size` and `sha256` of the bytes as stored.
+        self.files: list[dict[str, Any]] = []
         # Of all files as stored; None with standard input.
         self.total_bytes: int | None = None
         if text_lines.STANDARD_INPUT not in self._paths:
@@ -229,7 +222,7 @@ class CorpusReader:
     def bytes_read(self) -> int:
         """Stored bytes read so far, to be compared with `total_bytes`."""
         current = self._open_file.size if self._open_file else 0
-        return current + sum(facts.size for facts in self.files)
+        return current + sum(facts["size"] for facts in self.files)
 
     def read_blocks(self) -> Iterator[Block]:
         """Yield the blocks of all files; this is a generator."""
@@ -242,7 +235,9 @@ class CorpusReader:
                     index += 1
             self._open_file = None
             digest = stored.digest.hexdigest()
-            self.files.append(FileFacts(path, stored.size, digest))
+            self.files.append(
+                {"path": path, "size": stored.size, "sha256": digest}
+            )
 
     def _lines(self, stream: IO[bytes], path: str) -> Iterator[bytes]:
         """Yield the lines of a file; each ends with a line feed."""

@@ -13,10 +13,6 @@ from albert_tf.common import errors, files, outputs
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}(\.gz)?$")
 
 
-# Endings of what describes the records of a folder.
-_DESCRIPTIONS = files.BESIDE_RECORDS[:3]
-
-
 def split(output_file: str, num_shards: int | None) -> list[str]:
     """Return the files that the options name."""
     paths = [path.strip() for path in output_file.split(",")]
@@ -57,10 +53,10 @@ def work_place(output_file: str) -> str:
 
 def beside(paths: Sequence[str]) -> dict[str, list[str]]:
     """Return what describes the records, by the first file of each folder."""
+    endings = files.BESIDE_RECORDS[:3]  # Without unfinished files.
     firsts = {os.path.dirname(path): path for path in reversed(paths)}
     return {
-        path: [path + ending for ending in _DESCRIPTIONS]
-        for path in firsts.values()
+        path: [path + ending for ending in endings] for path in firsts.values()
     }
 
 

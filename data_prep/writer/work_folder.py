@@ -75,12 +75,8 @@ class WorkFolder:
         if facts is None:
             return None
         for path, wanted in zip(paths, facts["files"], strict=True):
-            try:
-                is_whole = checksums.of_file(path) == tuple(wanted)
-            except FileNotFoundError:
-                is_whole = False
-            if not is_whole:
-                gone = not os.path.exists(path)
+            gone = not os.path.exists(path)
+            if gone or checksums.of_file(path) != tuple(wanted):
                 _warn(path, "is missing" if gone else "is damaged")
                 os.remove(self._record(name))
                 return None

@@ -145,7 +145,19 @@ class AdaptiveEncoder(serving.ServedEncoder):
         unpadding = Unpadding(state.rows["kept"], config.num_attention_heads)
         biases = attention_bias.biases(config, state.rows, model.bucket_table)
         shared = serving.Shared(biases, unpadding, found)
-        x = self._segment(state, shared)
+        # The layers between the exit before and this one.
+        ends = [n * config.inner_group_num for n in self._exits]
+        pairs = zip([0, *ends], ends, strict=False)
+        parts = [self._layers[begin:end] for begin, end in pairs]
+        if len(set(self._layers)) == 1:
+            times = tf.gather([len(part) for part in parts], state.exit)
+            x = self._loop(state.x, shared, times)
+        else:
+            each = [
+                functools.partial(self._apply, part, state.x, shared)
+                for part in parts
+            ]
+            x = tf.switch_case(state.exit, each)
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
@@ -175,20 +187,4 @@ class AdaptiveEncoder(serving.ServedEncoder):
             agreed,
             tf.tensor_scatter_nd_update(state.logits, places, logits),
             tf.tensor_scatter_nd_update(state.layers, places, depth),
-        )
-
-    def _segment(self, state: _State, shared: serving.Shared) -> tf.Tensor:
-        """Apply the layers between the exit before and this one."""
-        ends = [n * self._model.config.inner_group_num for n in self._exits]
-        pairs = zip([0, *ends], ends, strict=False)
-        parts = [self._layers[begin:end] for begin, end in pairs]
-        if len(set(self._layers)) == 1:
-            times = tf.gather([len(part) for part in parts], state.exit)
-            return self._loop(state.x, shared, times)
-        return tf.switch_case(
-            state.exit,
-            [
-                functools.partial(self._apply, part, state.x, shared)
-                for part in parts
-            ],
         )

@@ -60,7 +60,9 @@ def test_files_are_document_boundaries(tmp_path):
     for block_bytes in SIZES:
         found, _, reader = read_all(paths, block_bytes)
         assert found == [["one", "two"], ["three"]]
-        assert [facts.path for facts in reader.files] == list(map(str, paths))
+        assert [facts["path"] for facts in reader.files] == list(
+            map(str, paths)
+        )
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b" \n\t\n\n", b"\xef\xbb\xbf"])
@@ -225,8 +227,8 @@ def test_packed_files_are_unpacked(tmp_path, ending, pack):
     found, _, reader = read_all([path])
     assert found == [["one"], ["two"]]
     facts = reader.files[0]
-    assert facts.size == len(two_parts) == reader.total_bytes
-    assert facts.sha256 == hashlib.sha256(two_parts).hexdigest()
+    assert facts["size"] == len(two_parts) == reader.total_bytes
+    assert facts["sha256"] == hashlib.sha256(two_parts).hexdigest()
     for broken in [pack(b"one\n" * 1000)[:-6], b"plain text", b""]:
         path.write_bytes(broken)
         with pytest.raises(errors.UserError, match="cannot be unpacked"):
@@ -302,7 +304,8 @@ def test_standard_input_is_read(tmp_path, monkeypatch):
     assert found == [["one"], ["two"]]
     assert reader.total_bytes is None
     digest = hashlib.sha256(content).hexdigest()
-    assert reader.files == [corpus.FileFacts("-", len(content), digest)]
+    facts = {"path": "-", "size": len(content), "sha256": digest}
+    assert reader.files == [facts]
 
 
 def test_remote_files_are_read():
