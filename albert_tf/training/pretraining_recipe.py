@@ -11,7 +11,6 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import model_with_head
 from albert_tf.model.losses import objectives
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.model.optimizers import optimization
 from albert_tf.training import pretraining_options, training_options
 from albert_tf.training.systems import mlm, plm, rtd, spans, system
 
@@ -100,20 +99,6 @@ def forward_flops(
     outputs = None if instances is None else instances + predictions
     shape = system.Shape(config, length, predictions, outputs)
     return system_of(recipe).forward_flops(shape)
-
-
-def make_optimizer(
-    recipe: pretraining_options.RecipeOptions,
-    precision: str,
-    by_the_clock: bool = False,
-) -> optimization.AdamW:
-    return optimization.make_optimizer(
-        recipe.optimizer,
-        recipe.num_train_steps,
-        recipe.num_warmup_steps,
-        by_the_clock=by_the_clock,
-        precision=precision,
-    )
 
 
 def warn_of_learning_rate(

@@ -22,27 +22,27 @@ _ADVICE = "Write it with data_prep.make_word_embeddings"
 def read(path: str, config: AlbertConfig) -> np.ndarray:
     """Return the word embeddings of a file, float32 [V, E]."""
     files.require_file(path, _OPTION)
-    with files.open_binary(path) as stream:
-        # The shape first: a damaged one may ask for any memory.
-        try:
+    wanted = config.vocab_size, config.embedding_size
+    try:
+        with files.open_binary(path) as stream:
+            # The shape first: a damaged one may ask for any memory.
             np.lib.format.read_magic(stream)
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-        except _DAMAGES as error:
-            raise _damaged(path) from error
-        wanted = config.vocab_size, config.embedding_size
-        if shape != wanted or dtype.kind != "f":
-            raise errors.UserError(
-                f"`{_OPTION}={path}` holds {dtype} {list(shape)}. The model "
-                f"needs a table of floating-point numbers, {list(wanted)}: "
-                f"vocab_size and embedding_size. {_ADVICE} and the config of "
-                "the model."
-            )
-        stream.seek(0)
-        try:
-            with np.errstate(over="ignore"):  # Infinite: refused below.
-                table = np.load(stream, allow_pickle=False).astype(np.float32)
-        except _DAMAGES as error:
-            raise _damaged(path) from error
+            fits = shape == wanted and dtype.kind == "f"
+            if fits:
+                stream.seek(0)
+                with np.errstate(over="ignore"):  # Infinite: refused below.
+                    table = np.load(stream).astype(np.float32)
+    except _DAMAGES as error:
+        raise errors.UserError(
+            f"`{_OPTION}={path}` is not a whole NumPy file. {_ADVICE}."
+        ) from error
+    if not fits:
+        raise errors.UserError(
+            f"`{_OPTION}={path}` holds {dtype} {list(shape)}. The model needs "
+            f"a table of floating-point numbers, {list(wanted)}: vocab_size "
+            f"and embedding_size. {_ADVICE} and the config of the model."
+        )
     if not np.isfinite(table).all():
         raise errors.UserError(
             f"`{_OPTION}={path}` holds numbers that are not finite. {_ADVICE}."
@@ -56,12 +56,6 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
             "of ten."
         )
     return table
-
-
-def _damaged(path: str) -> errors.UserError:
-    return errors.UserError(
-        f"`{_OPTION}={path}` is not a whole NumPy file. {_ADVICE}."
-    )
 
 
 def reduced(table: np.ndarray, size: int) -> np.ndarray:

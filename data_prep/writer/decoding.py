@@ -39,7 +39,14 @@ def decode_lines(
         return lines, counts
     lines = []
     for text in decoder.objects():
-        lines += [line for line in text if _is_visible(line, clean)]
+        # Cleaning removes some of the characters of the classes C, M and Z, and
+        # no others. So few lines are cleaned here.
+        lines += [
+            line
+            for line in text
+            if any(unicodedata.category(c)[0] not in "CMZ" for c in line)
+            or clean(line)
+        ]
         lines.append("")
     return lines, counts
 
@@ -172,17 +179,6 @@ def _parse_record(record: str, field: str) -> str:
     if text_lines.is_binary(content):
         raise ValueError(f"not text: {text_lines.tell_controls(content)}")
     return text
-
-
-def _is_visible(line: str, clean: Callable[[str], str]) -> bool:
-    """Tell whether something is left of a line after cleaning.
-
-    Cleaning removes some of the characters of the classes C, M and Z, and no
-    others. So few lines are cleaned here.
-    """
-    return any(unicodedata.category(c)[0] not in "CMZ" for c in line) or bool(
-        clean(line)
-    )
 
 
 def split_text(text: str, language: str | None = None) -> Iterator[str]:

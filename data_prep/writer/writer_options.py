@@ -198,7 +198,8 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     inputs = corpus.find_files(wanted.text)
     output_files.check(wanted, outputs)
     _warn(wanted)
-    segmenters.require(wanted.word_segmenter)
+    if wanted.word_segmenter != segmenters.NONE:
+        segmenters.load(wanted.word_segmenter)
     marking = None
     if wanted.records == "passages":
         found = wanted.unit_files.items()
