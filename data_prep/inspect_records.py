@@ -37,7 +37,6 @@ from albert_tf.model import model_options
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options
 from data_prep.inspection import (
-    drawn_text,
     passage_text,
     record_batches,
     record_statistics,
@@ -189,7 +188,7 @@ class Inspector:
                 self._check_ids(passage["tokens"], path)
             assert self._tokenizer is not None, "Options require it."
             recipe = self._wanted.recipe
-            drawn = drawn_text.draw(parsed, recipe, self._tokenizer)
+            drawn = passage_text.draw(parsed, recipe, self._tokenizer)
         for row, example in enumerate(parsed):
             is_passage = passage_text.is_passage(example)
             if row >= show and not is_passage:
@@ -203,7 +202,7 @@ class Inspector:
                     else record_text.other_lines(example, self._text)
                 )
                 if drawn is not None and self._special:
-                    lines += drawn_text.lines(
+                    lines += passage_text.drawn_lines(
                         drawn,
                         row,
                         self._text,
