@@ -112,12 +112,8 @@ def packed_training_dataset(
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of rows that instances share.
 
-    Args:
-        num_rows: From `count_rows`.
-
-    Returns:
-        Batches as `packed_rows.join` makes them; where the packing has
-        masks, pieces are hidden anew in every pass.
+    They are as `packed_rows.join` makes them; where the packing has masks,
+    pieces are hidden anew in every pass. `num_rows` is from `count_rows`.
     """
 
     def open_rows(path: tf.Tensor) -> tf.data.Dataset:
@@ -212,11 +208,8 @@ def grouped_evaluation_dataset(
 ) -> tf.data.Dataset:
     """All examples once, in batches of similar length, see `length_groups`.
 
-    The longest of a window come first.
-
-    Returns:
-        Batches as `evaluation_dataset` has them, with `record_number` int32
-        [batch], the place of each record in the files, from 0.
+    The longest of a window come first. Batches also have `record_number` int32
+    [batch], the place of each record in the files, from 0.
     """
     records = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
     windows = records.enumerate().batch(length_groups.max_records(batch_size))
@@ -289,8 +282,7 @@ def check_values(
 ) -> None:
     """Refuse records of another layout, or with numbers that no model can use.
 
-    Args:
-        most: How many records of each file are looked at. None: all.
+    Of each file the first `most` records are looked at; None: all.
     """
     for path in paths:
         records = itertools.islice(tfrecord.read_records(path), most)
@@ -358,11 +350,7 @@ def _draw(
     key: int,
     is_training: bool,
 ) -> Batch:
-    """Draw features of examples; key, number and places decide which.
-
-    Args:
-        places: int [n], those of the examples in it.
-    """
+    """Draw features; key, number and places in the batch, int [n], decide."""
     names, size = list(batch), places.shape[0]
 
     def draw(

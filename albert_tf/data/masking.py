@@ -328,8 +328,7 @@ class Masker:
     ) -> None:
         """Make each chosen piece [MASK], itself or a random piece, in place.
 
-        Args:
-            chosen: int64 [k], indices of `outputs.ravel()`.
+        `chosen` are indices of `outputs.ravel()`, int64 [k].
         """
         rows, columns = np.divmod(chosen, outputs.shape[1])
         decide, draw = (
@@ -355,8 +354,7 @@ def cumulative_lengths(ngram: int, favor_shorter: bool) -> np.ndarray:
     Example:
         ngram = 3 has p = 6/11, 3/11, 2/11; result = [0.545, 0.818, 1.0]
 
-    Args:
-        favor_shorter: False reverses p.
+    Without `favor_shorter`, p is reversed.
     """
     weights = 1.0 / np.arange(1, ngram + 1)
     if not favor_shorter:
@@ -445,10 +443,9 @@ class Words:
         return np.subtract(self.before[rows, end], self.before[rows, start])
 
     def positions(self, chosen: np.ndarray) -> np.ndarray:
-        """Return which pieces belong to chosen words, bool [n, W].
+        """Return where the pieces of chosen words, bool [n, W], are.
 
-        Returns:
-            int64 [k], indices of the flat array of all positions, ascending.
+        These are indices of the flat array of all positions, ascending, int64.
         """
         rows, words = np.nonzero(chosen)
         begins = self.first[rows] + self.before[rows, words]
@@ -491,8 +488,7 @@ class _RunChoice:
     def run(self, budget: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Choose words of as many pieces as the budget, int [n], allows.
 
-        Returns:
-            bool [n, W], the chosen words; and how many runs of each length.
+        Returned are the words, bool [n, W], and how many runs of each length.
         """
         longest, counts = len(self._cumulative), self._words.counts
         used = np.zeros(len(budget), int)
@@ -567,12 +563,9 @@ def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
 def collect(
     predicted: np.ndarray, tokens: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Arrange predictions in lists.
+    """Return positions and labels, int32 [n, P], and counts, int32 [n].
 
     `predicted` are indices of `tokens.ravel()`, int64 [k], ascending.
-
-    Returns:
-        Positions and labels, int32 [n, P], and counts, int32 [n].
     """
     rows, columns = np.divmod(predicted, tokens.shape[1])
     counts = np.bincount(rows, minlength=len(tokens)).astype(np.int32)

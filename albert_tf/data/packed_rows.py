@@ -45,10 +45,9 @@ class Packing:
     masks: drawing.Masks | None = None
 
     def rows(self, records: tf.data.Dataset) -> tf.data.Dataset:
-        """Put the records of a file into rows.
+        """Put the serialized records of a file into rows, string [K].
 
-        Returns:
-            Serialized records, string [K], empty strings after the last one.
+        Behind the last one there are empty strings.
         """
 
         def divide(serialized: tf.Tensor) -> tf.data.Dataset:

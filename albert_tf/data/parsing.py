@@ -10,14 +10,11 @@ from albert_tf.data import layouts
 def parse(
     layout: layouts.Layout, serialized: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Parse serialized examples, string [batch]; for use in `Dataset.map`.
+    """Parse examples, string [batch], to int32 or float32 [batch, *shape].
 
     Other features than those of the layout are ignored. Records of another
     layout, and numbers that no model can use, are an InvalidArgumentError;
     `complaint` says what is wrong.
-
-    Returns:
-        By feature name, int32 or float32 [batch, *shape].
     """
     found = _read(layout, serialized)
     rules = [
@@ -128,9 +125,7 @@ def _read(
 def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
     """Return the sequences of each record in full length, [batch, *shape].
 
-    Args:
-        values: Of each record, the sequences one behind the other, equally
-            long.
+    Those of a record, equally long, stand one behind the other in `values`.
     """
     *others, length = feature.shape
     count = math.prod(others)

@@ -27,10 +27,7 @@ class Permutations:
     A position sees those whose `ranks` are below its `horizons`. Ordinary
     pieces that are not asked for have a rank that all of their half see,
     padding one that nothing sees. [CLS] and [SEP] have a random rank and see
-    themselves.
-
-    Attributes:
-        masker: Says how many pieces are asked for at most.
+    themselves. The masker says how many pieces are asked for at most.
     """
 
     masker: masking.Masker

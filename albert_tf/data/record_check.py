@@ -29,13 +29,10 @@ class Expected:
 def check_records(
     paths: Sequence[str], expected: Expected, argument: str = "input_file"
 ) -> list[manifests.Manifest]:
-    """Make sure that pretraining records are what training expects.
+    """Make sure that records are as training expects; return their manifests.
 
     Files with a manifest are compared with it. For files without one, such as
     those of the original program, the first record is looked at.
-
-    Returns:
-        The manifests found, each once.
     """
     found: list[manifests.Manifest] = []
     for path in paths:

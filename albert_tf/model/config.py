@@ -196,8 +196,7 @@ class AlbertConfig:
     def from_json_file(cls, path: str) -> "AlbertConfig":
         """Read a config file: ours, Hugging Face's, brightmart's or BERT's.
 
-        Args:
-            path: The file, or the name of a released model: `albert_base_v2`.
+        `path` may also be the name of a released model: `albert_base_v2`.
         """
         source = f"`albert_config_file={path}`"
         values = strict_json.read_object(

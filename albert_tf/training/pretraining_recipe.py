@@ -141,10 +141,8 @@ def warn_of_plateau(
 ) -> None:
     """Warn if a tenth of the run has taught only how frequent pieces are.
 
-    Once: at the first line of the log that is not before that step.
-
-    Args:
-        losses: Step and training `masked_lm_loss` of all lines of the log.
+    Once: at the first line of the log that is not before that step. The losses
+    are step and training `masked_lm_loss` of all lines of the log.
     """
     due = recipe.num_train_steps / 10
     steps = [0, *(step for step, _ in losses)]

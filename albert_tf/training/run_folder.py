@@ -91,8 +91,7 @@ def folder_of(checkpoint: str) -> str:
 def vocabularies(folder: str) -> dict[str, str]:
     """Return option and path of the vocabularies in a folder, or beside it.
 
-    Args:
-        folder: That of a run or a release; or a checkpoint in it.
+    The folder is that of a run or a release, or a checkpoint in it.
     """
     folder = folder_of(folder)
     names = {**VOCABULARY_NAMES}
@@ -133,10 +132,7 @@ def vocabulary_beside(
 def known_vocabularies(folder: str | None) -> set[str]:
     """Return the SHA-256 of what may be the vocabulary of a folder.
 
-    What a run has written counts, and else the files.
-
-    Args:
-        folder: That of a run or a release, a checkpoint in it, or None.
+    What a run has written counts, and else the files; see `vocabularies`.
     """
     if not folder:
         return set()
@@ -258,9 +254,7 @@ def copy_vocabulary(
 ) -> str | None:
     """Copy a vocabulary and its description into a folder.
 
-    Returns:
-        The name of the copy, one of `VOCABULARY_NAMES`; None without a
-        vocabulary.
+    Returned is the name of the copy, or None without a vocabulary.
     """
     contents = vocabulary_files(vocabulary, folder)
     files.write_together(contents)

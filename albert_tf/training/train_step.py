@@ -78,11 +78,8 @@ class Guard(tf.Module):
     def record(self, finite: tf.Tensor) -> None:
         """Count an update, and adapt the scale.
 
-        The scale is halved when numbers are not finite any more, and doubled
-        after 2,000 good updates.
-
-        Args:
-            finite: bool [], whether loss and gradient were.
+        The scale is halved when loss or gradient is not finite any more, and
+        doubled after 2,000 good updates.
         """
         bad = tf.cast(~finite, tf.int32)
         self.skipped.assign_add(bad)
@@ -165,15 +162,11 @@ class TrainStep:
         return tf.concat([rows, [[skipped, 1.0]]], 0)
 
     def summarize(self, rows: np.ndarray) -> dict[str, float]:
-        """Return the numbers of a line of the log.
+        """Return the numbers of a line of the log; none if all were skipped.
 
-        Args:
-            rows: What the last updates returned, float32 [steps, names, 2].
-
-        Returns:
-            Losses, metrics and gradient norm over these updates, the learning
-            rate of the last one, and how many were skipped; nothing if all
-            were.
+        They are losses, metrics and gradient norm over the last updates, which
+        returned the rows, float32 [steps, names, 2]; the learning rate of the
+        last one, and how many were skipped.
         """
         sums = rows.astype(np.float64).sum(0)
         skipped = float(sums[-1, 0])

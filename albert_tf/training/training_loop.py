@@ -56,10 +56,8 @@ class Trainer:
     """Trains one model for one objective in one output folder.
 
     Model and optimizer are built in the scope of the strategy that is used.
-
-    Attributes:
-        resumed_from: The checkpoint of an earlier start that training goes on
-            from, if there is one.
+    `resumed_from` is the checkpoint of an earlier start that training goes on
+    from, if there is one.
     """
 
     def __init__(

@@ -135,8 +135,7 @@ def prepare(
 ) -> Text:
     """Find the text for a vocabulary of a kind, and decide how it is used.
 
-    Args:
-        endings: Of the files that are written, besides the description.
+    The endings are of the files that are written, besides the description.
     """
     written = [settings.output_prefix + ending for ending in endings]
     written.append(normalization.path_beside(written[0]))

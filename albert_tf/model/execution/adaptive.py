@@ -92,9 +92,8 @@ class AdaptiveEncoder(serving.ServedEncoder):
     ):
         """Prepare an encoder for serving; see `ServedEncoder`.
 
-        Args:
-            exits: Depths at which the classifier is asked, in order. The last
-                one is the encoder's.
+        The classifier is asked at the depths `exits`, in order. The last one is
+        the encoder's.
         """
         super().__init__(model, freeze=freeze)
         self._classifier = classifier

@@ -43,15 +43,9 @@ def orthogonalize(matrix: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Return a matrix with the same singular vectors and values near 1.
 
     Singular values that are not far below the largest one end between 0.6 and
-    1.25; much smaller ones stay below. A matrix of zeros stays one.
-
-    Args:
-        matrix: float32 [R, C].
-        dtype: What is computed in. bfloat16 is exact enough, and about twice
-            as fast on a CPU that has instructions for it.
-
-    Returns:
-        float32 [R, C].
+    1.25; much smaller ones stay below. A matrix of zeros stays one. It is
+    float32 [R, C]. To compute in bfloat16 is exact enough, and about twice as
+    fast on a CPU that has instructions for it.
     """
     rows, columns = matrix.shape
     x = matrix / (tf.norm(matrix) + _EPSILON)
