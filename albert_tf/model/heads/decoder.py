@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model import model_inputs, seeds
-from albert_tf.model.execution import layer_stack
+from albert_tf.model.execution import layer_stack, weights
 from albert_tf.model.heads import model_with_head, pretraining
 from albert_tf.model.network import attention, attention_bias, feed_forward
 from albert_tf.model.network.encoder import AlbertModel
@@ -25,7 +25,7 @@ _DECODER_STREAM = 2**29
 
 
 @dataclasses.dataclass(frozen=True)
-class DecoderLayer:
+class DecoderLayer(weights.Layer):
     """Attention to what comes before, then to a memory, then feed-forward."""
 
     own_attention: attention.Attention
@@ -47,11 +47,6 @@ class DecoderLayer:
             x, [of_memory], memory, dropout, training=training
         )
         return self.feed_forward(x, dropout, training=training)
-
-    @property
-    def parts(self) -> list[keras.layers.Layer]:
-        layers = self.own_attention, self.cross_attention, self.feed_forward
-        return [part for layer in layers for part in layer.submodules]
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
