@@ -166,12 +166,8 @@ def find_partners(documents: np.ndarray, real: np.ndarray) -> np.ndarray:
     Example:
         documents 7, 7, 8, all real: 2, 2, 0; of one document: -1, -1, -1
 
-    Args:
-        documents: int [n].
-        real: bool [n]; the others have no partner and are none.
-
-    Returns:
-        int64 [n]; -1 where there is none.
+    It is -1 where there is none, int64 [n]. Passages that are not `real`, bool
+    [n], have no partner and are none.
     """
     partners = np.full(len(documents), -1)
     places = np.flatnonzero(real).tolist()

@@ -124,10 +124,9 @@ def _apply_one(
 ) -> tf.Tensor:
     """Return what a layer makes of x, float [B, S, H].
 
-    Args:
-        tensors: Biases; those that stand in for the layer's weights; memory, or
-            nothing. They become arguments of what is recomputed, because
-            `tf.recompute_grad` gives no gradients to other tensors.
+    The tensors are biases; those that stand in for the layer's weights; memory,
+    or nothing. They become arguments of what is recomputed, because
+    `tf.recompute_grad` gives no gradients to other tensors.
     """
     variables = weights.variables(layer)
 

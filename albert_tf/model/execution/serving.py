@@ -69,9 +69,8 @@ class ServedEncoder:
     def __init__(self, model: encoder.AlbertModel, *, freeze: bool = False):
         """Prepare an encoder for serving.
 
-        Args:
-            model: It can neither be trained nor restored after freezing, which
-                changes word table, mapping and pooler in the encoder itself.
+        It can neither be trained nor restored after freezing, which changes
+        word table, mapping and pooler in the encoder itself.
         """
         self._model = model
         self._layers = [

@@ -104,9 +104,8 @@ class SpanPretrainer(model_with_head.ModelWithHead):
     ) -> dict[str, tf.Tensor]:
         """Return `target_logits` float [B, P, V].
 
-        Args:
-            inputs: Those of the encoder, and `target_ids` int32 [B, P], padded
-                with 0; each is predicted from those before it.
+        Beside the encoder's inputs there are `target_ids` int32 [B, P], padded
+        with 0; each is predicted from those before it.
         """
         encoder, targets = self.encoder, inputs["target_ids"]
         memory = self.encode(inputs, training, dropout_seed)["sequence_output"]

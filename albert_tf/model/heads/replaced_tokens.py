@@ -133,13 +133,9 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
     ) -> dict[str, tf.Tensor]:
         """Return the logits of both heads.
 
-        Args:
-            inputs: Of the encoder; `cls_positions` as in `AlbertPretrainer`.
-
-        Returns:
-            `replaced_token_logits` float32 [B, S], above 0 where the token was
-            more likely replaced; padding has values, too. With a sentence-order
-            head also `sentence_order_logits`, as in `AlbertPretrainer`.
+        `replaced_token_logits` float32 [B, S] are above 0 where the token was
+        more likely replaced; padding has values, too. `cls_positions`, and the
+        logits of other heads, are as in `AlbertPretrainer`.
         """
         outputs = self.encode(inputs, training, dropout_seed)
         x, cls_vectors = outputs["sequence_output"], None

@@ -25,13 +25,8 @@ def direction(
 
     m ← 0.95 m + 0.05 g;  u ← O(0.95 m + 0.05 g) · 0.2 √max(R, C)
 
-    Args:
-        gradient: float32 [R, C].
-        momentum: float32 [R, C], from the update before.
-        dtype: What `orthogonalize`, O, computes in.
-
-    Returns:
-        u and m, both float32 [R, C].
+    These are u and m; all are float32 [R, C]. `orthogonalize`, O, computes in
+    the dtype.
     """
     momentum = BETA * momentum + (1.0 - BETA) * gradient
     ahead = BETA * momentum + (1.0 - BETA) * gradient
