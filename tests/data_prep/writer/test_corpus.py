@@ -72,7 +72,7 @@ def test_file_without_text_has_no_blocks(tmp_path, content):
     assert not list(
         corpus.CorpusReader([str(path)], make_options()).read_blocks()
     )
-    assert reader.files[0].size == len(content)
+    assert reader.files[0]["size"] == len(content)
 
 
 def test_byte_order_mark_is_dropped_at_the_start_only(tmp_path):
@@ -244,7 +244,7 @@ def test_zeros_behind_a_packed_file_are_hashed(tmp_path):
         found, _, reader = read_all([path])
         assert found == [["one", "two"]]
         digest = hashlib.sha256(content).hexdigest()
-        assert reader.files[0].sha256 == digest
+        assert reader.files[0]["sha256"] == digest
 
 
 def parts_with_damage():
@@ -335,7 +335,10 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
     ("values", "message"),
     [
         ({"language": "de"}, "language=de. is only used with .split_sentences"),
-        ({"split_sentences": True}, "--split_sentences=True is given"),
+        (
+            {"split_sentences": True},
+            "split_sentences=True. is only used with .input",
+        ),
         ({"json_field": "body"}, "=body. is only used with .*format=jsonl"),
         ({"text_column": "a"}, "with .input_format=parquet. or .arrow., which"),
         (
