@@ -256,6 +256,7 @@ import tf_keras as keras
 
 from albert_tf.data import packed_rows
 from albert_tf.model import fit
+from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     distribution,
     memory_check,
@@ -402,10 +403,12 @@ def _make_trainer(
         model = pretraining_recipe.make_model(recipe, config, trainer_options)
         if words is not None:
             word_embeddings.assign(model, words)
-        optimizer = pretraining_recipe.make_optimizer(
-            recipe,
-            trainer_options.precision,
+        optimizer = optimization.make_optimizer(
+            recipe.optimizer,
+            recipe.num_train_steps,
+            recipe.num_warmup_steps,
             by_the_clock=trainer_options.max_minutes > 0,
+            precision=trainer_options.precision,
         )
     trainer = training_loop.Trainer(
         model,

@@ -85,7 +85,8 @@ _REFUSED = "refused"
 
 
 def run(wanted: CreatePretrainingDataOptions) -> None:
-    wanted = wanted.resolved()
+    vocabulary = wanted.vocabulary.resolved()
+    wanted = dataclasses.replace(wanted, vocabulary=vocabulary)
     for name, value in sorted(options.to_dict(wanted).items()):
         logging.info("--%s=%s", name, value)
     found = writer_options.prepare(wanted)
@@ -287,8 +288,8 @@ def _write_blocks(job: Job) -> dict[str, Any]:
     if not counts.get("documents"):
         raise _no_document(reader, counts)
     _check_units(job.wanted, counts)
-    read = [dataclasses.asdict(file) for file in reader.files]
-    return {"blocks": len(indices), "inputs": read, "counts": counts}
+    inputs = reader.files
+    return {"blocks": len(indices), "inputs": inputs, "counts": counts}
 
 
 def _check_units(
@@ -307,10 +308,10 @@ def _check_units(
 def _no_document(
     reader: corpus.CorpusReader, counts: dict[str, int]
 ) -> errors.UserError:
-    paths = [file.path for file in reader.files]
+    paths = [file["path"] for file in reader.files]
     return errors.UserError(
         f"--input_file holds no usable document: {len(paths)} file(s), "
-        f"{sum(f.size for f in reader.files):,} bytes, "
+        f"{reader.bytes_read:,} bytes, "
         f"{counts.get('lines_skipped', 0)} bad line(s) skipped. At least one "
         "line of text is needed. Check that these are the right files: "
         f"{', '.join(paths[:3])}"
@@ -334,7 +335,7 @@ def _save_block(
     """Save a block with the CRC-32C of its text."""
     written = token_blocks.save(block, work.block(index))
     facts = {"documents": len(block), "tokens": len(block.tokens), "text": text}
-    work.finish(f"block-{index:06d}", [written], facts)
+    work.write(f"block-{index:06d}", {**facts, "files": [written]})
 
 
 def _block_facts(
@@ -443,7 +444,8 @@ def _build_unit(unit: instances.Unit) -> None:
     builder, work = parallel.context()
     built = builder.build(unit)
     written = instances.save(work.unit(unit.number), built)
-    work.finish(f"unit-{unit.number:06d}", written, {"counts": built.counts})
+    facts = {"counts": built.counts, "files": written}
+    work.write(f"unit-{unit.number:06d}", facts)
 
 
 def _unit_facts(

@@ -37,7 +37,6 @@ from albert_tf.model import model_options
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options
 from data_prep.inspection import (
-    drawn_text,
     passage_text,
     record_batches,
     record_statistics,
@@ -84,12 +83,9 @@ class InspectOptions:
         else:
             names = "sentence_objective", "markers_file"
             options.refuse_foreign(self, names, "objective")
-        alone = self.objective in ("plm", "spans")
-        if alone and self.sentence_objective != "none":
-            raise errors.UserError(
-                f"`objective={self.objective}` predicts nothing beside. Set "
-                "`sentence_objective=none`."
-            )
+        if self.objective in ("plm", "spans"):
+            others = "objective=mlm` or `rtd"
+            options.refuse_foreign(self, ["sentence_objective"], others)
         _ = self.recipe
 
     @property
@@ -187,7 +183,12 @@ class Inspector:
         drawn = None
         if show and self._wanted.objective != "none":
             parsed = list(parsed)
-            drawn = self._draw(parsed, path)
+            for passage in parsed:
+                self._check_passage(passage)
+                self._check_ids(passage["tokens"], path)
+            assert self._tokenizer is not None, "Options require it."
+            recipe = self._wanted.recipe
+            drawn = passage_text.draw(parsed, recipe, self._tokenizer)
         for row, example in enumerate(parsed):
             is_passage = passage_text.is_passage(example)
             if row >= show and not is_passage:
@@ -201,7 +202,7 @@ class Inspector:
                     else record_text.other_lines(example, self._text)
                 )
                 if drawn is not None and self._special:
-                    lines += drawn_text.lines(
+                    lines += passage_text.drawn_lines(
                         drawn,
                         row,
                         self._text,
@@ -213,16 +214,6 @@ class Inspector:
                 self._passages = statistics.add(
                     self._passages, passage_text.count(example)
                 )
-
-    def _draw(
-        self, found: Sequence[Mapping[str, Any]], path: str
-    ) -> Mapping[str, np.ndarray]:
-        """Return what training draws from passages."""
-        for passage in found:
-            self._check_passage(passage)
-            self._check_ids(passage["tokens"], path)
-        assert self._tokenizer is not None, "Options require it."
-        return drawn_text.draw(found, self._wanted.recipe, self._tokenizer)
 
     def _check_passage(self, example: Mapping[str, Any]) -> None:
         """Refuse other records, if an example is to be drawn from them."""
@@ -238,7 +229,6 @@ class Inspector:
         print(f"record {self._num_read + row + 1}, {path}", *lines, sep="\n")
 
     def _check_ids(self, ids: np.ndarray, path: str) -> None:
-        """Refuse ids that the vocabulary does not have."""
         if self._tokenizer is None:
             return
         size, highest = self._tokenizer.vocab_size, int(ids.max(initial=0))

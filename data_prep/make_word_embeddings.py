@@ -138,27 +138,6 @@ def _check_ids(pieces: np.ndarray, vocab_size: int, path: str) -> None:
         )
 
 
-def make_embeddings(
-    settings: WordEmbeddingsOptions,
-    paths: Sequence[str],
-    model: config.AlbertConfig,
-) -> np.ndarray:
-    """Return word embeddings from the pairs in records, float32 [V, E]."""
-    counts = cooccurrence.add_pairs(
-        read_pieces(paths, _MAX_RECORDS, model.vocab_size), model.vocab_size
-    )
-    information = cooccurrence.positive_information(counts)
-    if not information.nnz:
-        raise errors.UserError(
-            f"`input_file={settings.input_file}` holds too few different "
-            "pieces. Give more text, or start from random embeddings."
-        )
-    logging.info("Computing embeddings from %d pairs of pieces.", counts.nnz)
-    return cooccurrence.embeddings(
-        information, model.embedding_size, settings.stddev, settings.random_seed
-    )
-
-
 def run(settings: WordEmbeddingsOptions) -> None:
     paths = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
@@ -179,7 +158,23 @@ def run(settings: WordEmbeddingsOptions) -> None:
     files.make_folder(os.path.dirname(output), "output_file")
     # Opened first: whether it can be written shows before a minute of counting.
     with files.replace_atomically(output) as stream:
-        table = make_embeddings(settings, paths, model)
+        pieces = read_pieces(paths, _MAX_RECORDS, model.vocab_size)
+        counts = cooccurrence.add_pairs(pieces, model.vocab_size)
+        information = cooccurrence.positive_information(counts)
+        if not information.nnz:
+            raise errors.UserError(
+                f"`input_file={settings.input_file}` holds too few different "
+                "pieces. Give more text, or start from random embeddings."
+            )
+        logging.info(
+            "Computing embeddings from %d pairs of pieces.", counts.nnz
+        )
+        table = cooccurrence.embeddings(
+            information,
+            model.embedding_size,
+            settings.stddev,
+            settings.random_seed,
+        )
         content = io.BytesIO()  # NumPy itself does not say why writing failed.
         np.save(content, table)
         stream.write(content.getvalue())

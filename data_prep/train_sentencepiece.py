@@ -74,7 +74,6 @@ class Options(text.TrainingOptions):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if self.input_sentence_size != 0 and self.input_sentence_size <= 100:
             raise errors.UserError(
                 f"`input_sentence_size={self.input_sentence_size}` is neither "

@@ -129,6 +129,7 @@ def make_step(settings: Any, loop_layers: bool) -> tuple[Any, Any]:
 
     from albert_tf.model.checkpoints import restoring
     from albert_tf.model.config import AlbertConfig
+    from albert_tf.model.optimizers import optimization
     from albert_tf.training import pretraining_recipe, train_step
 
     recipe, update = settings.recipe, settings.trainer
@@ -138,7 +139,12 @@ def make_step(settings: Any, loop_layers: bool) -> tuple[Any, Any]:
         recipe, config, update, loop_layers=loop_layers
     )
     restoring.initialize(model, recipe.init)
-    optimizer = pretraining_recipe.make_optimizer(recipe, update.precision)
+    optimizer = optimization.make_optimizer(
+        recipe.optimizer,
+        recipe.num_train_steps,
+        recipe.num_warmup_steps,
+        precision=update.precision,
+    )
     optimizer.build(model.trainable_variables)
     return config, train_step.TrainStep(
         model,

@@ -44,17 +44,11 @@ message_type {{ name: "Example" {_FIELD % ("features", 1, "Features", "")} }}
 """
 _KINDS = {"int64": "int64_list", "float32": "float_list"}
 _DTYPES = {kind: dtype for dtype, kind in _KINDS.items()}
-
-
-def _make_class() -> Any:
-    pool = descriptor_pool.DescriptorPool()
-    description = descriptor_pb2.FileDescriptorProto()
-    pool.Add(text_format.Parse(_MESSAGES, description))
-    descriptor = pool.FindMessageTypeByName("tensorflow.Example")
-    return message_factory.GetMessageClass(descriptor)
-
-
-_Example = _make_class()
+_POOL = descriptor_pool.DescriptorPool()
+_POOL.Add(text_format.Parse(_MESSAGES, descriptor_pb2.FileDescriptorProto()))
+_Example: Any = message_factory.GetMessageClass(
+    _POOL.FindMessageTypeByName("tensorflow.Example")
+)
 
 
 def decode(message: bytes) -> dict[str, Any]:

@@ -76,24 +76,29 @@ def grouped_training_dataset(
     first_step: int = 0,
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of similar length, see `length_groups`."""
-    known = count_examples(paths)
-    count = length_groups.batches_in_window(batch_size, known)
+    # A window of several passes would put the same record into a batch several
+    # times, because its copies are equally long.
+    most = min(length_groups.max_records(batch_size), count_examples(paths))
+    count = max(1, most // batch_size)  # Batches in a window.
     # A window is read from its beginning; its first batches are left out then.
-    done = first_step % count
+    first_window, done = divmod(first_step, count)
     records = _shuffled_records(paths, seed, (first_step - done) * batch_size)
-    dataset = length_groups.shuffled_batches(
-        records.batch(count * batch_size, drop_remainder=True),
-        layout,
-        count,
-        seed,
-        first_step,
-    )
+    windows = records.batch(count * batch_size, drop_remainder=True)
+
+    def divide(number: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
+        lengths = length_groups.record_lengths(layout, serialized)
+        by_length = tf.argsort(lengths, stable=True)
+        rows = tf.reshape(by_length, [count, batch_size])
+        draws = tf.random.stateless_uniform([count], [seed, number])
+        rows = tf.gather(rows, tf.argsort(draws, stable=True))
+        return tf.data.Dataset.from_tensor_slices(tf.gather(serialized, rows))
 
     def finish(serialized: tf.Tensor) -> Batch:
         batch = _pad(parsing.parse(layout, serialized), batch_size)
         return length_groups.trim(batch, layout, shortest)
 
-    return _prefetched(dataset, finish)
+    batches = windows.enumerate(first_window).flat_map(divide).skip(done)
+    return _prefetched(batches, finish)
 
 
 def packed_training_dataset(
@@ -107,12 +112,8 @@ def packed_training_dataset(
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of rows that instances share.
 
-    Args:
-        num_rows: From `count_rows`.
-
-    Returns:
-        Batches as `packed_rows.join` makes them; where the packing has
-        masks, pieces are hidden anew in every pass.
+    They are as `packed_rows.join` makes them; where the packing has masks,
+    pieces are hidden anew in every pass. `num_rows` is from `count_rows`.
     """
 
     def open_rows(path: tf.Tensor) -> tf.data.Dataset:
@@ -207,12 +208,17 @@ def grouped_evaluation_dataset(
 ) -> tf.data.Dataset:
     """All examples once, in batches of similar length, see `length_groups`.
 
-    Returns:
-        Batches as `evaluation_dataset` has them, with `record_number` int32
-        [batch], the place of each record in the files, from 0.
+    The longest of a window come first. Batches also have `record_number` int32
+    [batch], the place of each record in the files, from 0.
     """
     records = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
-    numbered = length_groups.sorted_batches(records, layout, batch_size)
+    windows = records.enumerate().batch(length_groups.max_records(batch_size))
+
+    def sort(numbers: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
+        lengths = length_groups.record_lengths(layout, serialized)
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        ordered = tf.gather(numbers, order), tf.gather(serialized, order)
+        return tf.data.Dataset.from_tensor_slices(ordered)
 
     def finish(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = parsing.parse(layout, serialized)
@@ -220,7 +226,7 @@ def grouped_evaluation_dataset(
         batch = _pad(batch, batch_size)
         return length_groups.trim(batch, layout, shortest)
 
-    return _prefetched(numbered, finish)
+    return _prefetched(windows.flat_map(sort).batch(batch_size), finish)
 
 
 def count_examples(paths: Sequence[str]) -> int:
@@ -276,8 +282,7 @@ def check_values(
 ) -> None:
     """Refuse records of another layout, or with numbers that no model can use.
 
-    Args:
-        most: How many records of each file are looked at. None: all.
+    Of each file the first `most` records are looked at; None: all.
     """
     for path in paths:
         records = itertools.islice(tfrecord.read_records(path), most)
@@ -345,11 +350,7 @@ def _draw(
     key: int,
     is_training: bool,
 ) -> Batch:
-    """Draw features of examples; key, number and places decide which.
-
-    Args:
-        places: int [n], those of the examples in it.
-    """
+    """Draw features; key, number and places in the batch, int [n], decide."""
     names, size = list(batch), places.shape[0]
 
     def draw(

@@ -22,67 +22,9 @@ MIN_BATCHES = 8
 Batch = dict[str, tf.Tensor]
 
 
-def batches_in_window(batch_size: int, num_records: int) -> int:
-    """Return how many batches share the records of a window.
-
-    A window of several passes would put the same record into a batch several
-    times, because its copies are equally long.
-    """
-    return max(1, min(max_records(batch_size), num_records) // batch_size)
-
-
 def max_records(batch_size: int) -> int:
     """Return how many records a window has if the files hold enough."""
     return max(MIN_BATCHES, WINDOW_RECORDS // batch_size) * batch_size
-
-
-def shuffled_batches(
-    windows: tf.data.Dataset,
-    layout: layouts.Layout,
-    count: int,
-    seed: int,
-    first_step: int,
-) -> tf.data.Dataset:
-    """Divide the records of each window into batches, in random order.
-
-    Args:
-        windows: Serialized records, string [count * batch_size], endless, from
-            the window of `first_step` on.
-
-    Returns:
-        Serialized records, string [batch_size], from batch `first_step` on.
-    """
-    first_window, done = divmod(first_step, count)
-    shape = [count, windows.element_spec.shape[0] // count]
-
-    def divide(number: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        by_length = tf.argsort(record_lengths(layout, serialized), stable=True)
-        rows = tf.reshape(by_length, shape)
-        draws = tf.random.stateless_uniform([count], [seed, number])
-        rows = tf.gather(rows, tf.argsort(draws, stable=True))
-        return tf.data.Dataset.from_tensor_slices(tf.gather(serialized, rows))
-
-    return windows.enumerate(first_window).flat_map(divide).skip(done)
-
-
-def sorted_batches(
-    records: tf.data.Dataset, layout: layouts.Layout, batch_size: int
-) -> tf.data.Dataset:
-    """Divide the records of each window into batches, the longest first.
-
-    Returns:
-        Numbers of the records, int64 [batch], and the serialized records,
-        string [batch]; the last batch may be smaller.
-    """
-    size = max_records(batch_size)
-
-    def sort(numbers: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        sizes = record_lengths(layout, serialized)
-        order = tf.argsort(sizes, direction="DESCENDING", stable=True)
-        ordered = tf.gather(numbers, order), tf.gather(serialized, order)
-        return tf.data.Dataset.from_tensor_slices(ordered)
-
-    return records.enumerate().batch(size).flat_map(sort).batch(batch_size)
 
 
 def record_lengths(layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:

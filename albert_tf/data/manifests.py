@@ -69,12 +69,9 @@ class Manifest:
 
 
 def write(paths: Sequence[str], manifest: Manifest) -> str:
-    """Write the manifest of finished record files beside the first of them.
+    """Write the manifest of record files beside the first; return its path.
 
     Its `crc32c` is that of the rest as one line of JSON with sorted keys.
-
-    Returns:
-        The path of the manifest: `<first path>.manifest.json`.
     """
     path = f"{paths[0]}{MANIFEST_ENDING}"
     plain = strict_json.dumps(dataclasses.asdict(manifest))
@@ -132,9 +129,8 @@ def embeddings_vocabulary(path: str | None) -> dict[str, set[str]]:
 def check_vocabularies(known: Mapping[str, Collection[str]]) -> None:
     """Refuse what belongs to different vocabularies.
 
-    Args:
-        known: What each thing, as messages call it, knows of its vocabulary:
-            the SHA-256 of those that it may be. Empty: nothing is known.
+    `known` has, for each thing as messages call it, the SHA-256 of those that
+    may be its vocabulary; none if nothing is known.
     """
     for (one, its), (other, others) in itertools.combinations(known.items(), 2):
         if its and others and not set(its) & set(others):

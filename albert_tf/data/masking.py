@@ -145,17 +145,6 @@ def joins_what_precedes(text: str) -> bool:
     return text != "" and unicodedata.category(text[0]) in _JOINING
 
 
-def wordpiece_starts_word(piece: str) -> bool:
-    """Tell whether a WordPiece piece begins a word.
-
-    Source: the original's create_pretraining_data.is_start_piece.
-
-    Example:
-        "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
-    """
-    return not piece.startswith("##") and not joins_what_precedes(piece)
-
-
 def english_starts_word(piece: str) -> bool:
     """Tell whether a SentencePiece piece begins a word of English text.
 
@@ -205,7 +194,10 @@ WORD_START_RULES: dict[str, Callable[[str], bool]] = {
         english_starts_word(piece) and not joins_what_precedes(piece)
     ),
     "marker": marker_starts_word,
-    "wordpiece": wordpiece_starts_word,
+    # "rain", "今", "," and "[UNK]" start a word; "##ing" continues one.
+    "wordpiece": lambda piece: (
+        not piece.startswith("##") and not joins_what_precedes(piece)
+    ),
 }
 
 
@@ -336,8 +328,7 @@ class Masker:
     ) -> None:
         """Make each chosen piece [MASK], itself or a random piece, in place.
 
-        Args:
-            chosen: int64 [k], indices of `outputs.ravel()`.
+        `chosen` are indices of `outputs.ravel()`, int64 [k].
         """
         rows, columns = np.divmod(chosen, outputs.shape[1])
         decide, draw = (
@@ -363,8 +354,7 @@ def cumulative_lengths(ngram: int, favor_shorter: bool) -> np.ndarray:
     Example:
         ngram = 3 has p = 6/11, 3/11, 2/11; result = [0.545, 0.818, 1.0]
 
-    Args:
-        favor_shorter: False reverses p.
+    Without `favor_shorter`, p is reversed.
     """
     weights = 1.0 / np.arange(1, ngram + 1)
     if not favor_shorter:
@@ -436,16 +426,15 @@ class Words:
         before[is_word] = begins - np.repeat(first, counts)
         ends = np.broadcast_to(counts[:, None], (n, width))
         if options.stop_ngrams_at_sep:
-            in_first = _words_of_first(is_sep, places[begins], words_before)
+            # Without a [SEP] all words are before it.
+            length = tokens.shape[1]
+            columns = np.where(is_sep.any(1), is_sep.argmax(1), length)
+            bounds = np.arange(n) * length + columns
+            before_sep = np.searchsorted(places[begins], bounds)
+            in_first = before_sep - words_before[:-1]
             inside = np.arange(width) < in_first[:, None]
             ends = np.where(inside, in_first[:, None], ends)
         return cls(counts, before, ends, places, first)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Number of sequences, and words of the one with the most."""
-        n, width = self.ends.shape
-        return n, width
 
     def pieces(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
@@ -454,34 +443,14 @@ class Words:
         return np.subtract(self.before[rows, end], self.before[rows, start])
 
     def positions(self, chosen: np.ndarray) -> np.ndarray:
-        """Return which pieces belong to chosen words, bool [n, W].
+        """Return where the pieces of chosen words, bool [n, W], are.
 
-        Returns:
-            int64 [k], indices of the flat array of all positions, ascending.
+        These are indices of the flat array of all positions, ascending, int64.
         """
         rows, words = np.nonzero(chosen)
         begins = self.first[rows] + self.before[rows, words]
         sizes = self.pieces(rows, words, words + 1)
         return self.places[ragged.gather(begins, sizes)]
-
-
-def _words_of_first(
-    is_sep: np.ndarray, begins: np.ndarray, words_before: np.ndarray
-) -> np.ndarray:
-    """Count the words of each sequence that begin before its first [SEP].
-
-    Args:
-        is_sep: bool [n, S].
-        begins: int64 [all words], indices of `is_sep.ravel()`.
-        words_before: int64 [n + 1], words before each sequence, and of all.
-
-    Returns:
-        int64 [n]; without a [SEP] all words count.
-    """
-    n, length = is_sep.shape
-    columns = np.where(is_sep.any(1), is_sep.argmax(1), length)
-    found = np.searchsorted(begins, np.arange(n) * length + columns)
-    return found - words_before[:-1]
 
 
 class _RunChoice:
@@ -505,12 +474,13 @@ class _RunChoice:
         """Begin with nothing chosen; words in `taken`, [n, W], may not be."""
         self._words = words
         self._cumulative = cumulative
-        n, width = words.shape
+        n, width = words.ends.shape
         # Wider than the words, so that runs may be looked up beyond the last.
         self._chosen = np.zeros([n, width + len(cumulative)], bool)
         self._blocked = self._chosen.copy()
         if taken is not None:
             self._blocked[:, :width] = taken
+        # From a step on: the words of which none has been drawn before.
         self._order = np.tile(np.arange(width, dtype=np.int32), (n, 1))
         self._order_keys = random_streams.derive_array(keys, order_stream)
         self._length_keys = random_streams.derive_array(keys, length_stream)
@@ -518,8 +488,7 @@ class _RunChoice:
     def run(self, budget: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Choose words of as many pieces as the budget, int [n], allows.
 
-        Returns:
-            bool [n, W], the chosen words; and how many runs of each length.
+        Returned are the words, bool [n, W], and how many runs of each length.
         """
         longest, counts = len(self._cumulative), self._words.counts
         used = np.zeros(len(budget), int)
@@ -529,7 +498,11 @@ class _RunChoice:
         while len(rows):
             start, end = self._draw(rows, step)
             left = budget[rows] - used[rows]
-            end, pieces = self._shorten(rows, start, end, left)
+            pieces = self._words.pieces(rows, start, end)
+            # Runs that do not fit are shortened, down to one word.
+            while (too_long := (pieces > left) & (end - start > 1)).any():
+                end = end - too_long
+                pieces = self._words.pieces(rows, start, end)
             fits = (pieces <= left) & self._is_free(rows, start, end)
             self._take(rows[fits], start[fits], end[fits])
             used[rows] += pieces * fits
@@ -538,38 +511,20 @@ class _RunChoice:
             step += 1
             going_on = (used[rows] < budget[rows]) & (step < counts[rows])
             rows = rows[going_on]
-        return self._chosen[:, : self._words.shape[1]], run_lengths
+        return self._chosen[:, : self._order.shape[1]], run_lengths
 
     def _draw(
         self, rows: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return first word and end of the next run of some rows, int [k]."""
-        counts, keys = self._words.counts[rows], self._order_keys[rows]
-        start = _next_of_shuffle(self._order, rows, step, counts, keys)
+        left = self._words.counts[rows] - step
+        draw = random_streams.uniform(self._order_keys[rows], step)
+        place = step + (draw * left).astype(np.int64)
+        start = self._order[rows, place]
+        self._order[rows, place] = self._order[rows, step]
         draw = random_streams.uniform(self._length_keys[rows], step)
         length = np.searchsorted(self._cumulative, draw, "right") + 1
         return start, np.minimum(start + length, self._words.ends[rows, start])
-
-    def _shorten(
-        self,
-        rows: np.ndarray,
-        start: np.ndarray,
-        end: np.ndarray,
-        left: np.ndarray,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Shorten runs to at most `left` pieces, or to one word.
-
-        Returns:
-            The new ends and the pieces of the runs, int [k].
-        """
-        pieces = self._words.pieces(rows, start, end)
-        for _ in range(len(self._cumulative) - 1):
-            too_long = (pieces > left) & (end - start > 1)
-            if not too_long.any():
-                break
-            end = end - too_long
-            pieces = self._words.pieces(rows, start, end)
-        return end, pieces
 
     def _is_free(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
@@ -591,28 +546,6 @@ class _RunChoice:
             self._blocked[place] = True
 
 
-def _next_of_shuffle(
-    order: np.ndarray,
-    rows: np.ndarray,
-    step: int,
-    counts: np.ndarray,
-    keys: np.ndarray,
-) -> np.ndarray:
-    """Return the next entry of each row's shuffle, and remember it.
-
-    Args:
-        order: int32 [n, W], changed in place: entries not returned yet stand
-            from `step` on.
-        rows: int [k], those that take the step.
-        counts: int [k], their entries.
-    """
-    draw = random_streams.uniform(keys, step)
-    place = step + (draw * (counts - step)).astype(np.int64)
-    entry = order[rows, place]
-    order[rows, place] = order[rows, step]
-    return entry
-
-
 def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
     """Exchange the pieces at the moved positions of each row at random.
 
@@ -630,12 +563,9 @@ def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
 def collect(
     predicted: np.ndarray, tokens: np.ndarray, width: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Arrange predictions in lists.
+    """Return positions and labels, int32 [n, P], and counts, int32 [n].
 
     `predicted` are indices of `tokens.ravel()`, int64 [k], ascending.
-
-    Returns:
-        Positions and labels, int32 [n, P], and counts, int32 [n].
     """
     rows, columns = np.divmod(predicted, tokens.shape[1])
     counts = np.bincount(rows, minlength=len(tokens)).astype(np.int32)

@@ -45,10 +45,9 @@ class Packing:
     masks: drawing.Masks | None = None
 
     def rows(self, records: tf.data.Dataset) -> tf.data.Dataset:
-        """Put the records of a file into rows.
+        """Put the serialized records of a file into rows, string [K].
 
-        Returns:
-            Serialized records, string [K], empty strings after the last one.
+        Behind the last one there are empty strings.
         """
 
         def divide(serialized: tf.Tensor) -> tf.data.Dataset:
@@ -160,10 +159,34 @@ def join(
         `next_sentence_labels` int32 [B, K], the latter `NO_LABEL` where there
         is no instance; `is_real_example` int32 [B], all 1.
     """
-    places = tf.where(serialized != "")  # [n, 2]
-    batch = parsing.parse(layout, tf.gather_nd(serialized, places))
-    batch = mask(batch, places[:, 0] * MAX_INSTANCES + places[:, 1])
-    return _join(batch, _Places(places, serialized.shape[0]))
+    indices = tf.where(serialized != "")  # [n, 2]
+    batch = parsing.parse(layout, tf.gather_nd(serialized, indices))
+    batch = mask(batch, indices[:, 0] * MAX_INSTANCES + indices[:, 1])
+    places = _Places(indices, serialized.shape[0])
+    hidden = batch["masked_lm_weights"] > 0
+    real = batch["input_mask"] > 0
+    used = places.by_place(tf.reduce_sum(batch["input_mask"], 1))
+    starts = tf.cumsum(used, 1, exclusive=True) * tf.cast(used > 0, tf.int32)
+    offsets = tf.gather_nd(starts, indices)[:, None]
+    columns = tf.range(real.shape[1])[None]
+    instances = tf.cast(indices[:, 1:], tf.int32) + 1
+    # Shifted so that NO_LABEL is 0, which `by_place` gives places without one.
+    labels = batch["next_sentence_labels"][:, 0] - layouts.NO_LABEL
+    by_row = places.by_row
+    return {
+        "input_ids": by_row(batch["input_ids"], real),
+        "segment_ids": by_row(batch["segment_ids"], real),
+        "instance_ids": by_row(instances + 0 * columns, real),
+        "position_ids": by_row(0 * instances + columns, real),
+        "masked_lm_positions": by_row(
+            batch["masked_lm_positions"] + offsets, hidden
+        ),
+        "masked_lm_ids": by_row(batch["masked_lm_ids"], hidden),
+        "masked_lm_weights": by_row(batch["masked_lm_weights"], hidden),
+        "cls_positions": starts,
+        "next_sentence_labels": places.by_place(labels) + layouts.NO_LABEL,
+        "is_real_example": tf.ones([places.rows], tf.int32),
+    }
 
 
 class _Places(NamedTuple):
@@ -187,30 +210,3 @@ class _Places(NamedTuple):
             tf.boolean_mask(values, chosen), tf.reduce_sum(counts, 1)
         )
         return ragged.to_tensor(shape=[self.rows, chosen.shape[1]])
-
-
-def _join(batch: Batch, places: _Places) -> Batch:
-    hidden = batch["masked_lm_weights"] > 0
-    real = batch["input_mask"] > 0
-    used = places.by_place(tf.reduce_sum(batch["input_mask"], 1))
-    starts = tf.cumsum(used, 1, exclusive=True) * tf.cast(used > 0, tf.int32)
-    offsets = tf.gather_nd(starts, places.indices)[:, None]
-    columns = tf.range(real.shape[1])[None]
-    instances = tf.cast(places.indices[:, 1:], tf.int32) + 1
-    # Shifted so that NO_LABEL is 0, which `by_place` gives places without one.
-    labels = batch["next_sentence_labels"][:, 0] - layouts.NO_LABEL
-    by_row = places.by_row
-    return {
-        "input_ids": by_row(batch["input_ids"], real),
-        "segment_ids": by_row(batch["segment_ids"], real),
-        "instance_ids": by_row(instances + 0 * columns, real),
-        "position_ids": by_row(0 * instances + columns, real),
-        "masked_lm_positions": by_row(
-            batch["masked_lm_positions"] + offsets, hidden
-        ),
-        "masked_lm_ids": by_row(batch["masked_lm_ids"], hidden),
-        "masked_lm_weights": by_row(batch["masked_lm_weights"], hidden),
-        "cls_positions": starts,
-        "next_sentence_labels": places.by_place(labels) + layouts.NO_LABEL,
-        "is_real_example": tf.ones([places.rows], tf.int32),
-    }

@@ -10,14 +10,11 @@ from albert_tf.data import layouts
 def parse(
     layout: layouts.Layout, serialized: tf.Tensor
 ) -> dict[str, tf.Tensor]:
-    """Parse serialized examples, string [batch]; for use in `Dataset.map`.
+    """Parse examples, string [batch], to int32 or float32 [batch, *shape].
 
     Other features than those of the layout are ignored. Records of another
     layout, and numbers that no model can use, are an InvalidArgumentError;
     `complaint` says what is wrong.
-
-    Returns:
-        By feature name, int32 or float32 [batch, *shape].
     """
     found = _read(layout, serialized)
     rules = [
@@ -35,7 +32,6 @@ def parse(
 
 
 def complaint(layout: layouts.Layout, record: bytes) -> str | None:
-    """Return what is wrong with a record, if anything is."""
     try:
         found = _read(layout, tf.constant([record]))
     except tf.errors.InvalidArgumentError:
@@ -118,26 +114,18 @@ def _read(
             first = lengths.setdefault(feature.shape, length)
             checks.append(tf.debugging.assert_equal(length, first))
     with tf.control_dependencies([c for c in checks if c is not None]):
-        return _padded(layout, parsed)
-
-
-def _padded(
-    layout: layouts.Layout, parsed: dict[str, tf.Tensor]
-) -> dict[str, tf.Tensor]:
-    return {
-        feature.name: parsed[feature.name]
-        if feature.padding is None
-        else _pad(feature, parsed[feature.name])
-        for feature in layout
-    }
+        return {
+            feature.name: parsed[feature.name]
+            if feature.padding is None
+            else _pad(feature, parsed[feature.name])
+            for feature in layout
+        }
 
 
 def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
     """Return the sequences of each record in full length, [batch, *shape].
 
-    Args:
-        values: Of each record, the sequences one behind the other, equally
-            long.
+    Those of a record, equally long, stand one behind the other in `values`.
     """
     *others, length = feature.shape
     count = math.prod(others)

@@ -71,6 +71,7 @@ class PassageDrawer:
         labels = np.full((size, 1), layouts.NO_LABEL)
         numbers = np.zeros((size, 1), np.int64)
         known = self._known_tasks(step)
+        vocabulary = self.masks.masker.vocabulary
         for row in np.flatnonzero(lengths).tolist():
             draws = random_streams.Stream(
                 random_streams.derive(int(keys[row]), _ARRANGE)
@@ -78,7 +79,14 @@ class PassageDrawer:
             parts, ids, labels[row], numbers[row] = self._arrange(
                 rows[row], [found[row] for found in partners], draws, known
             )
-            self._join(parts, ids, pieces[row], segments[row])
+            pieces[row, 0] = vocabulary.cls_id << marks.BITS
+            begin = 1
+            for part, id_ in zip(parts, ids, strict=True):
+                end = begin + len(part)
+                pieces[row, begin:end] = part
+                pieces[row, end] = vocabulary.sep_id << marks.BITS
+                segments[row, begin : end + 1] = min(id_, self.num_segments - 1)
+                begin = end + 1
         if self.task_embeddings:
             segments += self.num_segments * numbers * (pieces > 0)
         return self._hide(pieces, keys, step) | {
@@ -129,24 +137,6 @@ class PassageDrawer:
             ids = [int(part[0] & marks.RESPONSE > 0) for part in parts]
         return parts, ids, label, number
 
-    def _join(
-        self,
-        parts: list[np.ndarray],
-        ids: list[int],
-        pieces: np.ndarray,
-        segments: np.ndarray,
-    ) -> None:
-        """Write [CLS], and the segments with [SEP], to [S], in place."""
-        vocabulary = self.masks.masker.vocabulary
-        separator = vocabulary.sep_id << marks.BITS
-        pieces[0] = vocabulary.cls_id << marks.BITS
-        begin = 1
-        for part, id_ in zip(parts, ids, strict=True):
-            end = begin + len(part)
-            pieces[begin:end], pieces[end] = part, separator
-            segments[begin : end + 1] = min(id_, self.num_segments - 1)
-            begin = end + 1
-
     def _hide(
         self, pieces: np.ndarray, keys: np.ndarray, step: int | None
     ) -> dict[str, np.ndarray]:
@@ -176,12 +166,8 @@ def find_partners(documents: np.ndarray, real: np.ndarray) -> np.ndarray:
     Example:
         documents 7, 7, 8, all real: 2, 2, 0; of one document: -1, -1, -1
 
-    Args:
-        documents: int [n].
-        real: bool [n]; the others have no partner and are none.
-
-    Returns:
-        int64 [n]; -1 where there is none.
+    It is -1 where there is none, int64 [n]. Passages that are not `real`, bool
+    [n], have no partner and are none.
     """
     partners = np.full(len(documents), -1)
     places = np.flatnonzero(real).tolist()

@@ -27,10 +27,7 @@ class Permutations:
     A position sees those whose `ranks` are below its `horizons`. Ordinary
     pieces that are not asked for have a rank that all of their half see,
     padding one that nothing sees. [CLS] and [SEP] have a random rank and see
-    themselves.
-
-    Attributes:
-        masker: Says how many pieces are asked for at most.
+    themselves. The masker says how many pieces are asked for at most.
     """
 
     masker: masking.Masker
@@ -145,20 +142,10 @@ def choose_targets(
         step += 1
         going &= left > 0
     chosen = (np.cumsum(found, axis=1)[:, :-1] > 0) & ordinary
-    return _fill(chosen, ordinary, wanted, keys)
-
-
-def _fill(
-    chosen: np.ndarray,
-    ordinary: np.ndarray,
-    wanted: np.ndarray,
-    keys: np.ndarray,
-) -> np.ndarray:
-    """Add single ordinary pieces until `wanted`, int [n], are chosen."""
     own = random_streams.derive_array(keys, _MORE)[:, None]
-    places = np.arange(chosen.shape[1])
+    draws = random_streams.uniform(own, np.arange(length))
     # Those that are chosen come first, those that cannot be come last.
-    order_of_all = random_streams.uniform(own, places) - chosen + ~ordinary
+    order_of_all = draws - chosen + ~ordinary
     ranks = np.argsort(np.argsort(order_of_all, axis=1), axis=1)
     return ranks < wanted[:, None]
 

@@ -29,78 +29,63 @@ class Expected:
 def check_records(
     paths: Sequence[str], expected: Expected, argument: str = "input_file"
 ) -> list[manifests.Manifest]:
-    """Make sure that pretraining records are what training expects.
+    """Make sure that records are as training expects; return their manifests.
 
     Files with a manifest are compared with it. For files without one, such as
     those of the original program, the first record is looked at.
-
-    Returns:
-        The manifests found, each once.
     """
     found: list[manifests.Manifest] = []
     for path in paths:
-        manifest = manifests.find(path)
+        manifest, where = manifests.find(path), f"`{argument}={path}`"
         if manifest is not None:
-            _check_manifest(path, manifest, expected, argument)
+            _check_manifest(path, manifest, expected, where)
             if manifest not in found:
                 found.append(manifest)
         if not tfrecord.count_records(path):
             raise errors.UserError(
-                f"`{argument}={path}` holds no record. Training needs one in "
-                "every file. Leave the file out, or write the records again "
-                "with fewer output files or more text."
+                f"{where} holds no record. Training needs one in every file. "
+                "Leave the file out, or write the records again with fewer "
+                "output files or more text."
             )
         if manifest is None:
             first = next(tfrecord.read_records(path))
-            _check_first_record(path, first, expected, argument)
+            _check_first_record(where, first, expected)
     return found
 
 
 def _check_manifest(
-    path: str, manifest: manifests.Manifest, expected: Expected, argument: str
+    path: str, manifest: manifests.Manifest, expected: Expected, where: str
 ) -> None:
-    """Compare a record file with its manifest, and that with the options."""
     name = os.path.basename(path)
     size = manifest.shard_bytes[manifest.shards.index(name)]
     if files.size(path) != size:
         raise errors.UserError(
-            f"`{argument}={path}` has {files.size(path):,} bytes; its manifest "
-            f"says {size:,}. It is cut short or was replaced. Copy it again, "
-            "or write the records again."
+            f"{where} has {files.size(path):,} bytes; its manifest says "
+            f"{size:,}. It is cut short or was replaced. Copy it again, or "
+            "write the records again."
         )
-    found = Expected(
-        manifest.max_seq_length,
-        manifest.max_predictions_per_seq,
-        manifest.vocab_size,
-        manifest.has_masks,
-        manifest.kind,
-    )
-    _check_kind(path, manifest.kind, expected, argument)
-    _check_lengths(path, found, expected, argument)
+    _check_kind(where, manifest.kind, expected)
+    _check_lengths(where, manifest, expected)
     needed = manifest.vocab_size + expected.sentinels
     if needed != expected.vocab_size:
         rule = "Both must be equal"
         if expected.sentinels:
             rule = f"It needs {expected.sentinels} more, which stand for spans"
         raise errors.UserError(
-            f"`{argument}={path}` was written with a vocabulary of "
-            f"{manifest.vocab_size} pieces; the model has "
-            f"{expected.vocab_size}. {rule}. Use a model config with "
-            f"vocab_size={needed}, or write the records again with the model's "
-            "vocabulary."
+            f"{where} was written with a vocabulary of {manifest.vocab_size} "
+            f"pieces; the model has {expected.vocab_size}. {rule}. Use a model "
+            f"config with vocab_size={needed}, or write the records again with "
+            "the model's vocabulary."
         )
 
 
-def _check_first_record(
-    path: str, record: bytes, expected: Expected, argument: str
-) -> None:
-    """Check a record that has no manifest by its own numbers."""
+def _check_first_record(where: str, record: bytes, expected: Expected) -> None:
     try:
         features = examples.decode(record)
     except ValueError:
         features = {}
     found_kind = "passages" if "tokens" in features else "instances"
-    _check_kind(path, found_kind, expected, argument)
+    _check_kind(where, found_kind, expected)
     layout = layouts.without_masks(layouts.pretraining_layout(1, 1))
     if expected.kind == "passages":
         layout = layouts.passage_layout(expected.max_seq_length)
@@ -112,8 +97,8 @@ def _check_first_record(
     ]
     if missing:
         raise errors.UserError(
-            f"`{argument}={path}` does not hold pretraining records: its first "
-            f"record lacks {', '.join(missing)}. Give files written by "
+            f"{where} does not hold pretraining records: its first record "
+            f"lacks {', '.join(missing)}. Give files written by "
             "data_prep.create_pretraining_data."
         )
     if expected.kind == "passages":
@@ -124,35 +109,32 @@ def _check_first_record(
         expected.vocab_size,
         has_masks="masked_lm_ids" in features,
     )
-    _check_lengths(path, found, expected, argument)
+    _check_lengths(where, found, expected)
 
 
-def _check_kind(
-    path: str, kind: str, expected: Expected, argument: str
-) -> None:
+def _check_kind(where: str, kind: str, expected: Expected) -> None:
     if kind != expected.kind:
         raise errors.UserError(
-            f"`{argument}={path}` holds {kind}, but `records={expected.kind}` "
-            f"is asked for. Give `records={kind}`, or write the records again "
-            f"with `records={expected.kind}`."
+            f"{where} holds {kind}, but `records={expected.kind}` is asked "
+            f"for. Give `records={kind}`, or write the records again with "
+            f"`records={expected.kind}`."
         )
 
 
 def _check_lengths(
-    path: str, found: Expected, expected: Expected, argument: str
+    where: str, found: Expected | manifests.Manifest, expected: Expected
 ) -> None:
-    """Compare the masks and lengths of records with what training expects."""
     if found.has_masks and not expected.has_masks:
         raise errors.UserError(
-            f"`masked_lm_budget` is given, but the records `{argument}={path}` "
-            "hold masks already. Remove the option, or write records with "
+            f"`masked_lm_budget` is given, but the records {where} hold masks "
+            "already. Remove the option, or write records with "
             "`masking_time=training`."
         )
     if expected.has_masks and not found.has_masks:
         raise errors.UserError(
-            f"`{argument}={path}` holds no masks (`masking_time=training`). "
-            "Give `masked_lm_budget=20` to mask them in training, or write "
-            "them again."
+            f"{where} holds no masks (`masking_time=training`). Give "
+            "`masked_lm_budget=20` to mask them in training, or write them "
+            "again."
         )
     names = ["max_seq_length"]
     if expected.has_masks:
@@ -161,9 +143,8 @@ def _check_lengths(
         here, wanted = getattr(found, name), getattr(expected, name)
         if here != wanted:
             raise errors.UserError(
-                f"`{name}={wanted}` is given, but the records "
-                f"`{argument}={path}` were written with {name}={here}. Both "
-                "must be equal (with `do_permutation` the records hold twice "
-                f"the predictions). Use `{name}={here}`, or write the records "
-                "again."
+                f"`{name}={wanted}` is given, but the records {where} were "
+                f"written with {name}={here}. Both must be equal (with "
+                "`do_permutation` the records hold twice the predictions). "
+                f"Use `{name}={here}`, or write the records again."
             )

@@ -34,10 +34,8 @@ class Spans:
     """Replaces spans by sentinels, and lists them.
 
     Both lists end in [SEP]; the text begins with [CLS], and its other [SEP] are
-    left out. So it is shorter than it was, and has one segment.
-
-    Attributes:
-        masker: Says how many pieces are hidden at most.
+    left out. So it is shorter than it was, and has one segment. The masker says
+    how many pieces are hidden at most.
     """
 
     masker: masking.Masker

@@ -96,14 +96,23 @@ def _encode_block(
         rows = values[feature.name][block]
         kept = None
         if feature.padding is not None:
-            mask = "input_mask" if "input_mask" in values else "tokens"
-            kept = _kept(values[mask][block] != 0)
+            name = "input_mask" if "input_mask" in values else "tokens"
+            mask = values[name][block] != 0
+            # All sequences of a record are as long as the longest, which has
+            # one token at least; padding is at their end.
+            sums = mask.sum(-1).reshape(len(mask), -1)
+            lengths = sums.max(1, initial=1, keepdims=True)
+            each = np.arange(mask.shape[-1]) < lengths
+            kept = np.tile(each, (1, sums.shape[1]))
         rows = rows.reshape(len(rows), -1 if rows.size else 0)
         if feature.dtype == "int64":
             payloads = _encode_integers(rows, kept)
         else:
-            payloads = _encode_floats(rows)
-        columns += [_heads(feature, payloads), payloads]
+            with np.errstate(over="ignore"):  # It becomes infinite.
+                payloads = _cut_evenly(np.ascontiguousarray(rows, "<f4"))
+        name, dtype = feature.name, feature.dtype
+        heads = [_head(name, dtype, len(payload)) for payload in payloads]
+        columns += [heads, payloads]
     bodies = map(b"".join, zip(*columns, strict=True))
     return [_FIRST + _varint(len(body)) + body for body in bodies]
 
@@ -134,11 +143,6 @@ def _check(layout: layouts.Layout, values: Mapping[str, np.ndarray]) -> None:
             )
 
 
-def _heads(feature: layouts.Feature, payloads: Sequence[bytes]) -> list[bytes]:
-    name, dtype = feature.name, feature.dtype
-    return [_head(name, dtype, len(payload)) for payload in payloads]
-
-
 @functools.lru_cache(maxsize=1 << 16)  # Lengths of a feature differ little.
 def _head(name: str, dtype: str, payload_length: int) -> bytes:
     """Return what stands in a message between two payloads.
@@ -167,28 +171,6 @@ def _varint(number: int) -> bytes:
         number >>= 7
     encoded.append(number)
     return bytes(encoded)
-
-
-def _encode_floats(rows: np.ndarray) -> list[bytes]:
-    """Return the rows [n, k] as float32; too large numbers become infinite."""
-    with np.errstate(over="ignore"):
-        return _cut_evenly(np.ascontiguousarray(rows, "<f4"))
-
-
-def _kept(mask: np.ndarray) -> np.ndarray:
-    """Tell what is written of features whose padding is left out.
-
-    Args:
-        mask: bool [n, ..., S], True for tokens; padding is at the end.
-
-    Returns:
-        bool [n, numbers of a record]; all sequences of a record are as long as
-        the longest, which has one token at least.
-    """
-    sums = mask.sum(-1).reshape(len(mask), -1)
-    lengths = sums.max(1, initial=1, keepdims=True)
-    each = np.arange(mask.shape[-1]) < lengths
-    return np.tile(each, (1, sums.shape[1]))
 
 
 def _encode_integers(

@@ -43,11 +43,9 @@ ALIASES = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
 
 
 def standardize(inputs: Any, known: Sequence[str]) -> dict[str, Any]:
-    """Return a model's inputs by the names of this project.
+    """Return a model's inputs, or `input_ids` alone, by this project's names.
 
-    Args:
-        inputs: Name to tensor; or `input_ids` alone. The names of `ALIASES`
-            are translated, those of `BATCH` are left out.
+    The names of `ALIASES` are translated, those of `BATCH` are left out.
     """
     _refuse_keras_3(inputs)
     if not isinstance(inputs, Mapping):

@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, refuse_foreign
 
 # What is learned about the tokens; see `training.systems`.
 OBJECTIVES = ("mlm", "rtd", "plm", "spans")
@@ -52,14 +52,9 @@ class InitOptions:
                 "`init_from_group0` and `init_shallower` contradict each "
                 "other. The first is for models of the same depth."
             )
-        if self.init_checkpoint:
-            return
-        for name in ("init_from_group0", "init_shallower", "new_weights"):
-            if getattr(self, name):
-                raise errors.UserError(
-                    f"`{name}` says how to use `init_checkpoint`, which is not "
-                    f"given. Add it, or leave out `{name}`."
-                )
+        if not self.init_checkpoint:
+            names = "init_from_group0", "init_shallower", "new_weights"
+            refuse_foreign(self, names, "init_checkpoint")
 
     @property
     def layers(self) -> str:

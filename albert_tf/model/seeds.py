@@ -32,10 +32,8 @@ class DropoutSeeds:
     """Dropout for one pass, or for one layer of it.
 
     Each use folds its number into the seed, so the order of calls decides what
-    is drawn. Uses with the rate 0 do not count.
-
-    Args:
-        seed: int32 [2]; None switches dropout off.
+    is drawn. Uses with the rate 0 do not count. A seed is int32 [2]; None
+    switches dropout off.
     """
 
     def __init__(self, seed: tf.Tensor | None):

@@ -106,8 +106,7 @@ def quotients(
 ) -> dict[str, float]:
     """Return losses and metrics, and `loss`, the sum that is minimized.
 
-    Args:
-        sums: float [names, (numerator, denominator)].
+    The sums are float [names, (numerator, denominator)].
     """
     pairs = zip(objective.names, sums, strict=True)
     numbers = {name: float(a / b) if b else 0.0 for name, (a, b) in pairs}

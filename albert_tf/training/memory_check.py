@@ -18,7 +18,6 @@ from albert_tf.model.config import AlbertConfig
 PROCESS = 850 * 2**20
 # Estimates are right within this factor; what needs more is refused.
 _ACCURACY = 2
-_TRAINING = "train_batch_size"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,7 +92,7 @@ def check(
     """
     on_cpu = "CPU" in strategy.extended.worker_devices[0]
     shares = 1 if on_cpu else strategy.num_replicas_in_sync
-    is_training = option == _TRAINING
+    is_training = option == "train_batch_size"
     need = step.bytes_needed(batch_size // shares, is_training=is_training)
     free = free_memory(strategy)
     if free is None or need <= free:

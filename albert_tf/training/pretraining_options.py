@@ -133,14 +133,12 @@ class RecipeOptions:
         training_options.check_warmup(
             "num_warmup_steps", self.num_warmup_steps, self.num_train_steps
         )
-        if self.init_schedule == "continue" and not self.init.init_checkpoint:
-            raise errors.UserError(
-                "`init_schedule=continue` says how to use `init_checkpoint`, "
-                "which is not given."
-            )
+        if not self.init.init_checkpoint:
+            refuse_foreign(self, ["init_schedule"], "init_checkpoint")
         arrangements.parse(self.sentence_objective)
         arrangements.parse_tokens(self.token_objective)
-        self._check_levels()
+        if self.objective not in ("mlm", "rtd"):
+            refuse_foreign(self, ["mask_levels"], "objective=mlm` or `rtd")
         self._check_stages()
         self._check_markers()
         self._check_word_embeddings()
@@ -211,15 +209,6 @@ class RecipeOptions:
             )
         return found
 
-    def _check_levels(self) -> None:
-        """Refuse stages of no use."""
-        if self.mask_levels and self.objective not in ("mlm", "rtd"):
-            raise errors.UserError(
-                f"`mask_levels={self.mask_levels}` is for masked words; "
-                f"`objective={self.objective}` has a rule of its own for what "
-                "it asks for. Leave one of them out."
-            )
-
     def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file
         if path is not None and not path:
@@ -236,7 +225,6 @@ class RecipeOptions:
             )
 
     def _check_generator(self) -> None:
-        """Refuse options of a generator when there is none."""
         names = "generator_size", "generator_sharing", "replaced_token_factor"
         if self.objective != "rtd":
             refuse_foreign(self, names, "objective=rtd")

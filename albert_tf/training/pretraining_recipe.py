@@ -11,7 +11,6 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import model_with_head
 from albert_tf.model.losses import objectives
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.model.optimizers import optimization
 from albert_tf.training import pretraining_options, training_options
 from albert_tf.training.systems import mlm, plm, rtd, spans, system
 
@@ -98,22 +97,8 @@ def forward_flops(
             token of each and at the predictions; None: at all positions.
     """
     outputs = None if instances is None else instances + predictions
-    return system_of(recipe).forward_flops(config, length, predictions, outputs)
-
-
-def make_optimizer(
-    recipe: pretraining_options.RecipeOptions,
-    precision: str,
-    by_the_clock: bool = False,
-) -> optimization.AdamW:
-    """Return the optimizer; see `optimization.make_optimizer`."""
-    return optimization.make_optimizer(
-        recipe.optimizer,
-        recipe.num_train_steps,
-        recipe.num_warmup_steps,
-        by_the_clock=by_the_clock,
-        precision=precision,
-    )
+    shape = system.Shape(config, length, predictions, outputs)
+    return system_of(recipe).forward_flops(shape)
 
 
 def warn_of_learning_rate(
@@ -156,10 +141,8 @@ def warn_of_plateau(
 ) -> None:
     """Warn if a tenth of the run has taught only how frequent pieces are.
 
-    Once: at the first line of the log that is not before that step.
-
-    Args:
-        losses: Step and training `masked_lm_loss` of all lines of the log.
+    Once: at the first line of the log that is not before that step. The losses
+    are step and training `masked_lm_loss` of all lines of the log.
     """
     due = recipe.num_train_steps / 10
     steps = [0, *(step for step, _ in losses)]

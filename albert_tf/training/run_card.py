@@ -16,7 +16,7 @@ import platform
 import statistics
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -25,9 +25,6 @@ import albert_tf
 from albert_tf.common import files
 from albert_tf.model.config import AlbertConfig
 from albert_tf.training import confusion, run_folder, run_log
-
-if TYPE_CHECKING:
-    import matplotlib.figure
 
 CARD_NAME = "run_card.md"
 CURVES_NAME = "learning_curves.png"
@@ -174,7 +171,7 @@ def _table(values: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _draw(lines: list[dict[str, Any]]) -> "matplotlib.figure.Figure":
+def _draw(lines: list[dict[str, Any]]) -> Any:
     """Draw one panel for every loss and metric, training and evaluation.
 
     A dashed line shows what a model reaches that knows only how frequent

@@ -1,5 +1,6 @@
 """The checkpoints of a run: save them, restore the newest or the best."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable
@@ -12,41 +13,39 @@ from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.training import distribution
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
 class RunCheckpoints:
     """Saves and restores the state of a training in the folder of its run.
 
     The `optimizer` of the state counts the updates.
     """
 
-    def __init__(
-        self,
-        state: tf.train.Checkpoint,
-        output_dir: str,
-        workers: distribution.Workers,
-        max_to_keep: int,
-    ):
-        self.output_dir = output_dir
-        self._state = state
-        self._workers = workers
-        self._max_to_keep = max_to_keep
-        # Where this process saves.
-        self._folder = distribution.worker_folder(workers.strategy, output_dir)
+    state: tf.train.Checkpoint
+    output_dir: str
+    workers: distribution.Workers
+    max_to_keep: int
+
+    @property
+    def _folder(self) -> str:
+        """Where this process saves."""
+        strategy = self.workers.strategy
+        return distribution.worker_folder(strategy, self.output_dir)
 
     @functools.cached_property
     def _manager(self) -> tf.train.CheckpointManager:
         """Saves numbered checkpoints; a run that only evaluates needs none."""
         checkpoint_files.clean_state(self._folder)
         return tf.train.CheckpointManager(
-            self._state,
+            self.state,
             self._folder,
-            max_to_keep=self._max_to_keep,
+            max_to_keep=self.max_to_keep,
             checkpoint_name="model.ckpt",
-            step_counter=self._state.optimizer.iterations,
+            step_counter=self.state.optimizer.iterations,
         )
 
     @property
     def step(self) -> int:
-        return int(self._state.optimizer.iterations.numpy())
+        return int(self.state.optimizer.iterations.numpy())
 
     @property
     def newest(self) -> str | None:
@@ -76,7 +75,7 @@ class RunCheckpoints:
         )
         needed = sum(
             value.dtype.size * value.shape.num_elements()
-            for value in tf.train.TrackableView(self._state).descendants()
+            for value in tf.train.TrackableView(self.state).descendants()
             if isinstance(value, tf.Variable)
         )
         needed *= 1 + is_first
@@ -92,9 +91,9 @@ class RunCheckpoints:
         """Save this step as the best one, in the place of an earlier one."""
         name = checkpoint_files.BEST_NAME
         path = os.path.join(self._folder, name)
-        self._write(lambda: self._state.write(path), name)
+        self._write(lambda: self.state.write(path), name)
         # No worker may read it before it is complete.
-        self._workers.gather(0.0)
+        self.workers.gather(0.0)
 
     def _write(self, write: Callable[[], object], name: str) -> None:
         """Write a checkpoint; an earlier one stays until it is complete.
@@ -156,7 +155,7 @@ class RunCheckpoints:
     def restore(self, path: str) -> None:
         """Restore a checkpoint of this run, a prefix without `.index`."""
         try:
-            status = self._state.restore(path)
+            status = self.state.restore(path)
             status.assert_existing_objects_matched()
         except (
             tf.errors.OpError,
@@ -171,7 +170,7 @@ class RunCheckpoints:
 
     def _check_same_step(self) -> None:
         """Make sure that all workers have read the same checkpoint."""
-        steps = self._workers.gather(self.step)
+        steps = self.workers.gather(self.step)
         if steps.min() != steps.max():
             raise errors.UserError(
                 "Workers found checkpoints of different steps in "

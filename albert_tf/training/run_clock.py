@@ -43,10 +43,8 @@ class RunClock:
         """Let the schedule end when the time is up, if there is a limit.
 
         The steps that are left follow from the speed since the first updates,
-        which were slow because they were compiled.
-
-        Args:
-            num_train_steps: Step of the schedule's end, without a limit.
+        which were slow because they were compiled. Without a limit it ends at
+        `num_train_steps`.
         """
         if not self._limit:
             return

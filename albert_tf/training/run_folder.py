@@ -91,8 +91,7 @@ def folder_of(checkpoint: str) -> str:
 def vocabularies(folder: str) -> dict[str, str]:
     """Return option and path of the vocabularies in a folder, or beside it.
 
-    Args:
-        folder: That of a run or a release; or a checkpoint in it.
+    The folder is that of a run or a release, or a checkpoint in it.
     """
     folder = folder_of(folder)
     names = {**VOCABULARY_NAMES}
@@ -133,10 +132,7 @@ def vocabulary_beside(
 def known_vocabularies(folder: str | None) -> set[str]:
     """Return the SHA-256 of what may be the vocabulary of a folder.
 
-    What a run has written counts, and else the files.
-
-    Args:
-        folder: That of a run or a release, a checkpoint in it, or None.
+    What a run has written counts, and else the files; see `vocabularies`.
     """
     if not folder:
         return set()
@@ -196,10 +192,13 @@ def claim(
     """
     vocabulary = vocabulary.resolved()
     require_free(folder, settings, vocabulary)
-    check_same(folder, program, settings, config, vocabulary, of_records)
+    content: dict[str, Any] = {
+        "program": program,
+        "options": check_same(
+            folder, program, settings, config, vocabulary, of_records
+        ),
+    }
     files.make_folder(folder, "output_dir")
-    current = _options_now(_earlier(folder), settings, vocabulary)
-    content = {"program": program, "options": current}
     told = {**vocabulary_of(vocabulary), **of_records}
     if is_trained(folder):
         told["earlier"] = known_vocabularies(folder)
@@ -250,39 +249,12 @@ def refuse_foreign(
     outputs.claim(settings, "output_dir", [*others, *paths], is_own=is_own)
 
 
-def _earlier(folder: str) -> Run | None:
-    """Return the run that a folder holds.
-
-    A start that failed before its first checkpoint leaves nothing to protect.
-    """
-    return read(folder) if is_trained(folder) and is_run(folder) else None
-
-
-def _options_now(
-    earlier: Run | None,
-    settings: Any,
-    vocabulary: tokenization.VocabularyOptions,
-) -> dict[str, Any]:
-    """Return all options, with what is known of the text's normalization.
-
-    What is not said of it is as in the earlier run.
-    """
-    known: dict[str, Any] = {**vocabulary.settings}
-    if earlier:
-        for name, value in known.items():
-            known[name] = earlier.options.get(name) if value is None else value
-    found = {name: value for name, value in known.items() if value is not None}
-    return {**options.to_dict(settings), **found}
-
-
 def copy_vocabulary(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> str | None:
     """Copy a vocabulary and its description into a folder.
 
-    Returns:
-        The name of the copy, one of `VOCABULARY_NAMES`; None without a
-        vocabulary.
+    Returned is the name of the copy, or None without a vocabulary.
     """
     contents = vocabulary_files(vocabulary, folder)
     files.write_together(contents)
@@ -311,21 +283,38 @@ def check_same(
     config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
     of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
-) -> None:
+) -> dict[str, Any]:
     """Make sure that a folder belongs to this run or to none; see `claim`.
 
     Args:
         of_records: What they know of their vocabulary, see
             `manifests.check_vocabularies`.
+
+    Returns:
+        All options, with what is known of the text's normalization. What is
+        not said of it is as in the earlier run.
     """
-    previous = _earlier(folder)
-    current = _options_now(previous, settings, vocabulary.resolved())
+    # A start that failed before its first checkpoint leaves nothing to protect.
+    is_there = is_trained(folder) and is_run(folder)
+    previous = read(folder) if is_there else None
+    current = options.to_dict(settings)
+    for name, value in vocabulary.resolved().settings.items():
+        if value is None and previous:
+            value = previous.options.get(name)
+        if value is not None:
+            current[name] = value
     if previous:
         lines = options.differences(type(settings), previous.options, current)
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
         told = [line.split()[0].strip("-") for line in lines]
-        lines += _architecture_changes(previous.config, config, told)
+        before, now = vars(previous.config), vars(config)
+        place = f"(in {CONFIG_NAME})"
+        lines += [
+            f"  {key} was {before[key]!r}, is now {now[key]!r} {place}"
+            for key in before
+            if before[key] != now[key] and key not in told
+        ]
         if lines:
             raise errors.UserError(
                 f"`output_dir={folder}` belongs to another run:\n"
@@ -346,6 +335,7 @@ def check_same(
             "so it cannot be continued safely. Choose another `output_dir`; to "
             "start from those weights, name them as `init_checkpoint`."
         )
+    return current
 
 
 def check_same_data(folder: str, training_data: str) -> None:
@@ -362,17 +352,6 @@ def check_same_data(folder: str, training_data: str) -> None:
             f"its weights, with `init_checkpoint={folder}` and another "
             "`output_dir`."
         )
-
-
-def _architecture_changes(
-    previous: AlbertConfig, config: AlbertConfig, told: list[str]
-) -> list[str]:
-    before, now = vars(previous), vars(config)
-    return [
-        f"  {key} was {before[key]!r}, is now {now[key]!r} (in {CONFIG_NAME})"
-        for key in before
-        if before[key] != now[key] and key not in told
-    ]
 
 
 def is_run(folder: str) -> bool:
@@ -395,7 +374,6 @@ def is_trained(folder: str) -> bool:
 
 
 def no_weights(folder: str) -> errors.UserError:
-    """Return the error for a folder without weights to evaluate."""
     return errors.UserError(
         f"`output_dir={folder}` has no checkpoint to evaluate. Set `do_train`, "
         "name the folder of a run, or give an `init_checkpoint` that holds all "

@@ -109,7 +109,7 @@ class Facts:
     """What does not change while a process trains.
 
     Attributes:
-        training_data: What tells training data apart, see `require_same_data`.
+        training_data: What tells training data apart, see `check_same_data`.
         entropy_of_labels: Of the pieces to predict, in nats: the masked-LM
             loss of a model that knows only how frequent they are. None, and
             not in the log, if it is not known.
@@ -193,9 +193,12 @@ class RunLog:
         self._lines.append(line)
         self._save()
         events = os.path.join(self._output_dir, split)
-        with files.name_full_disk(events), self._writer(split).as_default(step):
-            for name, value in numbers.items():
-                tf.summary.scalar(name, value)
+        with files.name_full_disk(events):
+            if split not in self._writers:
+                self._writers[split] = tf.summary.create_file_writer(events)
+            with self._writers[split].as_default(step):
+                for name, value in numbers.items():
+                    tf.summary.scalar(name, value)
         print(self._format(line, steps_per_second, seconds_left), flush=True)
 
     def column(self, split: str, name: str) -> list[tuple[int, float]]:
@@ -219,12 +222,6 @@ class RunLog:
     def _save(self) -> None:
         text = "".join(strict_json.dumps(line) + "\n" for line in self._lines)
         files.write_text(os.path.join(self._output_dir, FILE_NAME), text)
-
-    def _writer(self, split: str) -> tf.summary.SummaryWriter:
-        if split not in self._writers:
-            folder = os.path.join(self._output_dir, split)
-            self._writers[split] = tf.summary.create_file_writer(folder)
-        return self._writers[split]
 
     def _format(
         self,

@@ -59,12 +59,12 @@ class Guard(tf.Module):
         """Create the counters; call it in the strategy's scope."""
         super().__init__(name="guard")
         self._scales = precision == "float16"
-        self.skipped = _counter("skipped", 0)
-        self.skipped_in_row = _counter("skipped_in_row", 0)
-        self.loss_scale = _counter(
-            "loss_scale", _FIRST_SCALE if self._scales else 1.0
-        )
-        self._good_in_row = _counter("good_in_row", 0)
+        counter = optimization.counter
+        self.skipped = counter("skipped", 0)
+        self.skipped_in_row = counter("skipped_in_row", 0)
+        scale = _FIRST_SCALE if self._scales else 1.0
+        self.loss_scale = counter("loss_scale", scale)
+        self._good_in_row = counter("good_in_row", 0)
 
     def has_failed(self, limit: int) -> bool:
         """Tell whether so many updates in a row were skipped.
@@ -78,11 +78,8 @@ class Guard(tf.Module):
     def record(self, finite: tf.Tensor) -> None:
         """Count an update, and adapt the scale.
 
-        The scale is halved when numbers are not finite any more, and doubled
-        after 2,000 good updates.
-
-        Args:
-            finite: bool [], whether loss and gradient were.
+        The scale is halved when loss or gradient is not finite any more, and
+        doubled after 2,000 good updates.
         """
         bad = tf.cast(~finite, tf.int32)
         self.skipped.assign_add(bad)
@@ -95,15 +92,6 @@ class Guard(tf.Module):
             self.loss_scale.assign(scale)
             good = tf.where(grow, 0, good)
         self._good_in_row.assign(good)
-
-
-def _counter(name: str, value: float) -> tf.Variable:
-    return tf.Variable(
-        value,
-        trainable=False,
-        name=name,
-        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -174,15 +162,11 @@ class TrainStep:
         return tf.concat([rows, [[skipped, 1.0]]], 0)
 
     def summarize(self, rows: np.ndarray) -> dict[str, float]:
-        """Return the numbers of a line of the log.
+        """Return the numbers of a line of the log; none if all were skipped.
 
-        Args:
-            rows: What the last updates returned, float32 [steps, names, 2].
-
-        Returns:
-            Losses, metrics and gradient norm over these updates, the learning
-            rate of the last one, and how many were skipped; nothing if all
-            were.
+        They are losses, metrics and gradient norm over the last updates, which
+        returned the rows, float32 [steps, names, 2]; the learning rate of the
+        last one, and how many were skipped.
         """
         sums = rows.astype(np.float64).sum(0)
         skipped = float(sums[-1, 0])
@@ -199,7 +183,6 @@ class TrainStep:
     def _sum_over_microbatches(
         self, batch: Batch, normalizers: objectives.Tensors
     ) -> _Sums:
-        """Add up the gradients of this replica's microbatches."""
         if self.microbatches == 1:
             return self._gradients(batch, normalizers, self._dropout_seed(0))
         split = {

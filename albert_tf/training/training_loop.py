@@ -39,9 +39,14 @@ CHUNK_SECONDS = 3.0
 MAX_SKIPPED_UPDATES = 10
 
 
-class _Between(NamedTuple):
-    """What is checked between two calls of the compiled loop."""
+class _Training(NamedTuple):
+    """What a call of `Trainer.train` works with."""
 
+    batches: Iterator[dict[str, tf.Tensor]]
+    num_train_steps: int
+    log: run_log.RunLog
+    watch: Callable[[], None] | None
+    # Checked between two calls of the compiled loop.
     clock: run_clock.RunClock
     handler: preemption.PreemptionHandler
     profiler: profiler.Profiler
@@ -51,10 +56,8 @@ class Trainer:
     """Trains one model for one objective in one output folder.
 
     Model and optimizer are built in the scope of the strategy that is used.
-
-    Attributes:
-        resumed_from: The checkpoint of an earlier start that training goes on
-            from, if there is one.
+    `resumed_from` is the checkpoint of an earlier start that training goes on
+    from, if there is one.
     """
 
     def __init__(
@@ -94,23 +97,17 @@ class Trainer:
         self._elapsed = tf.Variable(
             0.0, trainable=False, dtype=tf.float64, name="elapsed"
         )
-        self._saved = self._open_checkpoints()
-
-    def _open_checkpoints(self) -> run_checkpoints.RunCheckpoints:
         state = tf.train.Checkpoint(
-            model=self.model,
-            optimizer=self.optimizer,
+            model=model,
+            optimizer=optimizer,
             guard=self._guard,
             elapsed=self._elapsed,
         )
-        if self.optimizer.step_scale is not None:
+        if optimizer.step_scale is not None:
             # Named as in the checkpoints of earlier versions.
-            state.pace = self.optimizer.step_scale
-        return run_checkpoints.RunCheckpoints(
-            state,
-            self.output_dir,
-            self._workers,
-            self._options.keep_checkpoint_max,
+            state.pace = optimizer.step_scale
+        self._saved = run_checkpoints.RunCheckpoints(
+            state, output_dir, self._workers, options.keep_checkpoint_max
         )
 
     @property
@@ -152,7 +149,6 @@ class Trainer:
             self._is_complete = restored is not None and not restored.new
 
     def restore_best(self) -> None:
-        """Restore the best checkpoint, if there is one."""
         if not (self._saved.restore_best() or self.step or self._is_complete):
             raise run_folder.no_weights(self.output_dir)
 
@@ -193,11 +189,11 @@ class Trainer:
             self._workers.ending_together(),
             preemption.PreemptionHandler() as handler,
         ):
-            between = _Between(clock, handler, profile)
+            training = _Training(
+                batches, num_train_steps, log, watch, clock, handler, profile
+            )
             while self.step < num_train_steps and not clock.is_up:
-                is_saved = self._train_to_next_stop(
-                    batches, num_train_steps, log, between, watch
-                )
+                is_saved = self._train_to_next_stop(training)
                 if not (evaluated and is_saved):
                     continue
                 # Several workers must leave together.
@@ -213,24 +209,14 @@ class Trainer:
         evaluate: Callable[[], dict[str, float]],
         key_metric: str,
     ) -> validation.Validation:
-        """Return what evaluates checkpoints; see `validation.Validation`."""
         return validation.Validation(
             evaluate, key_metric, log, self._saved, self._workers
         )
 
-    def _train_to_next_stop(
-        self,
-        batches: Iterator[dict[str, tf.Tensor]],
-        num_train_steps: int,
-        log: run_log.RunLog,
-        between: _Between,
-        watch: Callable[[], None] | None,
-    ) -> bool:
+    def _train_to_next_stop(self, training: _Training) -> bool:
         """Train up to the next line of the log; tell whether it is saved."""
-        clock, begun = between.clock, self._now()
-        rows, is_preempted = self._train_in_chunks(
-            batches, num_train_steps, between
-        )
+        clock, begun = training.clock, self._now()
+        rows, is_preempted = self._train_in_chunks(training)
         skipped = int(rows[:, -1, 0].sum())
         if skipped:
             logging.warning(
@@ -242,46 +228,41 @@ class Trainer:
         numbers = self._update.summarize(rows)
         if numbers:
             speed = len(rows) / (self._now() - begun)
-            log.write("train", self.step, numbers, speed, clock.seconds_left)
-            if watch:
-                watch()
-        ended = self.step == num_train_steps or clock.is_up or is_preempted
+            left = clock.seconds_left
+            training.log.write("train", self.step, numbers, speed, left)
+            if training.watch:
+                training.watch()
+        is_last = self.step == training.num_train_steps
+        ended = is_last or clock.is_up or is_preempted
         if self.step % self._options.save_checkpoints_steps and not ended:
             return False
         self._elapsed.assign(clock.elapsed)
         self._saved.save()
         if is_preempted:
-            between.handler.exit(
+            training.handler.exit(
                 f"step {self.step} is saved in {self.output_dir}"
             )
         return True
 
-    def _train_in_chunks(
-        self,
-        batches: Iterator[dict[str, tf.Tensor]],
-        num_train_steps: int,
-        between: _Between,
-    ) -> tuple[np.ndarray, bool]:
+    def _train_in_chunks(self, training: _Training) -> tuple[np.ndarray, bool]:
         """Train up to the next stop, the time limit or SIGTERM.
 
         Returns:
             The numbers of each update, float32 [steps, names, 2], and whether
             SIGTERM has come to a worker.
         """
-        clock, stop = (
-            between.clock,
-            self._options.next_stop(self.step, num_train_steps),
-        )
+        clock, num_train_steps = training.clock, training.num_train_steps
+        stop = self._options.next_stop(self.step, num_train_steps)
         rows: list[np.ndarray] = []
         chunk, is_preempted = 1, False
         while self.step < stop and not (is_preempted or clock.is_up):
-            between.profiler.update(self.step)
-            left = between.profiler.next_change(self.step, stop) - self.step
+            training.profiler.update(self.step)
+            left = training.profiler.next_change(self.step, stop) - self.step
             begun = self._now()
             steps = tf.constant(min(chunk, left))
-            rows.append(self._train_loop(batches, steps).numpy())
+            rows.append(self._train_loop(training.batches, steps).numpy())
             asked, seconds, clock.agreed = self._workers.gather(
-                float(between.handler.is_requested),
+                float(training.handler.is_requested),
                 self._now() - begun,
                 clock.elapsed,
             ).max(0)
@@ -296,7 +277,6 @@ class Trainer:
         return np.concatenate(rows), is_preempted
 
     def _not_finite(self) -> errors.UserError:
-        """Return the error for numbers that stay infinite or NaN."""
         in_row = int(self._guard.skipped_in_row.numpy())
         return errors.UserError(
             f"The loss or its gradient was not finite for the last {in_row} "

@@ -7,7 +7,7 @@ import dataclasses
 import re
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, refuse_foreign
 from albert_tf.model import config
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -84,7 +84,9 @@ class TrainerOptions(UpdateOptions):
     )
 
     def __post_init__(self) -> None:
-        if self.profile_steps and not self._is_profile(self.profile_steps):
+        first, _, last = (self.profile_steps or "0,1").partition(",")
+        are_steps = first.isdecimal() and last.isdecimal()
+        if not are_steps or int(first) >= int(last):
             raise errors.UserError(
                 f"`profile_steps={self.profile_steps}` is not two steps, the "
                 "smaller first. Write, for example, `profile_steps=10,20`."
@@ -98,12 +100,6 @@ class TrainerOptions(UpdateOptions):
             (step // every + 1) * every,
             (step // saving + 1) * saving,
         )
-
-    @staticmethod
-    def _is_profile(text: str) -> bool:
-        first, _, last = text.partition(",")
-        numbers = first.isdecimal() and last.isdecimal()
-        return numbers and int(first) < int(last)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,11 +155,9 @@ class DistributionOptions:
                 "different host:port with commas, such as "
                 "host0:2222,host1:2222."
             )
-        if hosts and self.distribution_strategy != "multi_worker_mirrored":
-            raise errors.UserError(
-                f"`worker_hosts={self.worker_hosts}` needs "
-                "`distribution_strategy=multi_worker_mirrored`."
-            )
+        if self.distribution_strategy != "multi_worker_mirrored":
+            other = "distribution_strategy=multi_worker_mirrored"
+            refuse_foreign(self, ["worker_hosts"], other)
         if self.task_index >= max(len(hosts), 1):
             raise errors.UserError(
                 f"`task_index={self.task_index}` is not the number of one of "
@@ -189,7 +183,6 @@ class DistributionOptions:
 def check_warmup(
     name: str, num_warmup_steps: int, num_train_steps: int
 ) -> None:
-    """Make sure that a warm-up is not longer than the training."""
     if num_warmup_steps > num_train_steps:
         raise errors.UserError(
             f"`{name}={num_warmup_steps}` is more than the {num_train_steps} "

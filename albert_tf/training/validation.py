@@ -1,5 +1,6 @@
 """Evaluate the checkpoints of a run, and keep the best one."""
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from albert_tf.training import distribution, run_checkpoints, run_log
 FOLLOW_SECONDS = 5.0
 
 
+@dataclasses.dataclass(frozen=True)
 class Validation:
     """Evaluates each checkpoint once, and copies the best one.
 
@@ -21,19 +23,11 @@ class Validation:
     name ends in `loss`.
     """
 
-    def __init__(
-        self,
-        evaluate: Callable[[], dict[str, float]],
-        key_metric: str,
-        log: run_log.RunLog,
-        saved: run_checkpoints.RunCheckpoints,
-        workers: distribution.Workers,
-    ):
-        self._evaluate = evaluate
-        self._key_metric = key_metric
-        self._log = log
-        self._saved = saved
-        self._workers = workers
+    evaluate: Callable[[], dict[str, float]]
+    key_metric: str
+    log: run_log.RunLog
+    saved: run_checkpoints.RunCheckpoints
+    workers: distribution.Workers
 
     def validate(self) -> None:
         """Evaluate this step, unless the log has it; copy it if it is best.
@@ -41,21 +35,21 @@ class Validation:
         All workers evaluate together if one of them was killed before it had
         written its line.
         """
-        step = self._saved.step
-        is_known = step in dict(self._log.column("eval", self._key_metric))
-        if not self._workers.of_all(is_known):
-            numbers = self._evaluate()
+        step = self.saved.step
+        is_known = step in dict(self.log.column("eval", self.key_metric))
+        if not self.workers.of_all(is_known):
+            numbers = self.evaluate()
             if not is_known:
-                self._log.write("eval", step, numbers)
-        if self._workers.of_chief(self._is_best(step)):
-            self._saved.save_best()
+                self.log.write("eval", step, numbers)
+        if self.workers.of_chief(self._is_best(step)):
+            self.saved.save_best()
 
     def _is_best(self, step: int) -> bool:
         """Tell whether a step has the best number; of equal ones the first."""
-        sign = -1 if self._key_metric.endswith("loss") else 1
+        sign = -1 if self.key_metric.endswith("loss") else 1
         scores = [
             (sign * score, -other)
-            for other, score in self._log.column("eval", self._key_metric)
+            for other, score in self.log.column("eval", self.key_metric)
             if math.isfinite(score)
         ]
         return bool(scores) and max(scores)[1] == -step
@@ -66,9 +60,9 @@ class Validation:
         Begins with those that are there, and ends after the one of
         `num_train_steps`, or the one that the other process ended with.
         """
-        self._saved.remove_unfinished(numbered=False)
-        folder = self._saved.output_dir
-        done = {step for step, _ in self._log.column("eval", self._key_metric)}
+        self.saved.remove_unfinished(numbered=False)
+        folder = self.saved.output_dir
+        done = {step for step, _ in self.log.column("eval", self.key_metric)}
         while True:
             for path in reversed(checkpoint_files.numbered(folder)):
                 step = int(path.rsplit("-", 1)[1])
@@ -82,7 +76,7 @@ class Validation:
 
     def _validate_checkpoint(self, path: str) -> None:
         try:
-            self._saved.restore(path)
+            self.saved.restore(path)
         except errors.UserError as error:
             # Deleted meanwhile, as the oldest of many are.
             logging.warning("%s It is left out.", error)

@@ -1,7 +1,6 @@
 """Word embeddings that pretraining starts from, in a NumPy file."""
 
 import tokenize
-from typing import IO
 
 import numpy as np
 import tf_keras as keras
@@ -15,29 +14,35 @@ _OPTION = "word_embeddings_file"
 # Half of the distance between two float32 numbers above it is 0.001: smaller
 # updates are rounded away.
 _LARGEST = 2.0**14
+# What reading a damaged file raises.
+_DAMAGES = ValueError, SyntaxError, tokenize.TokenError, EOFError
 _ADVICE = "Write it with data_prep.make_word_embeddings"
 
 
 def read(path: str, config: AlbertConfig) -> np.ndarray:
     """Return the word embeddings of a file, float32 [V, E]."""
     files.require_file(path, _OPTION)
-    with files.open_binary(path) as stream:
-        # The shape first: a damaged one may ask for any memory.
-        shape, dtype = _read_header(stream, path)
-        wanted = config.vocab_size, config.embedding_size
-        if shape != wanted or dtype.kind != "f":
-            raise errors.UserError(
-                f"`{_OPTION}={path}` holds {dtype} {list(shape)}. The model "
-                f"needs a table of floating-point numbers, {list(wanted)}: "
-                f"vocab_size and embedding_size. {_ADVICE} and the config of "
-                "the model."
-            )
-        stream.seek(0)
-        try:
-            with np.errstate(over="ignore"):  # Infinite: refused below.
-                table = np.load(stream, allow_pickle=False).astype(np.float32)
-        except (ValueError, EOFError) as error:
-            raise _damaged(path) from error
+    wanted = config.vocab_size, config.embedding_size
+    try:
+        with files.open_binary(path) as stream:
+            # The shape first: a damaged one may ask for any memory.
+            np.lib.format.read_magic(stream)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
+            fits = shape == wanted and dtype.kind == "f"
+            if fits:
+                stream.seek(0)
+                with np.errstate(over="ignore"):  # Infinite: refused below.
+                    table = np.load(stream).astype(np.float32)
+    except _DAMAGES as error:
+        raise errors.UserError(
+            f"`{_OPTION}={path}` is not a whole NumPy file. {_ADVICE}."
+        ) from error
+    if not fits:
+        raise errors.UserError(
+            f"`{_OPTION}={path}` holds {dtype} {list(shape)}. The model needs "
+            f"a table of floating-point numbers, {list(wanted)}: vocab_size "
+            f"and embedding_size. {_ADVICE} and the config of the model."
+        )
     if not np.isfinite(table).all():
         raise errors.UserError(
             f"`{_OPTION}={path}` holds numbers that are not finite. {_ADVICE}."
@@ -51,24 +56,6 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
             "of ten."
         )
     return table
-
-
-def _read_header(
-    stream: IO[bytes], path: str
-) -> tuple[tuple[int, ...], np.dtype]:
-    """Return shape and type of the array in a NumPy file."""
-    try:
-        np.lib.format.read_magic(stream)
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    except (ValueError, SyntaxError, tokenize.TokenError, EOFError) as error:
-        raise _damaged(path) from error
-    return shape, dtype
-
-
-def _damaged(path: str) -> errors.UserError:
-    return errors.UserError(
-        f"`{_OPTION}={path}` is not a whole NumPy file. {_ADVICE}."
-    )
 
 
 def reduced(table: np.ndarray, size: int) -> np.ndarray:

@@ -186,8 +186,18 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
     )
     story = []
     for step, kind in enumerate(kinds):
-        state = cast | _surroundings(place + step, time + step)
-        state |= {"topic": rng.choice(TOPICS), "food": rng.choice(FOODS)}
+        name, keeper, take, give = ROAD[(place + step) % len(ROAD)]
+        season, weather = YEAR[(time + step) % len(YEAR)]
+        state = cast | {
+            "place": name,
+            "keeper": keeper,
+            "take": take,
+            "give": give,
+            "season": season,
+            "weather": weather,
+            "topic": rng.choice(TOPICS),
+            "food": rng.choice(FOODS),
+        }
         if kind == "handover":
             state["receiver"] = cast["holder"] = people.pop()
         template = OPENING + rng.choice(ENDINGS[kind])
@@ -195,20 +205,6 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
         text = template.format(**state)
         story.append(Sentence(text, tuple(slots), state))
     return tuple(story)
-
-
-def _surroundings(place: int, time: int) -> dict[str, str]:
-    """Return the part of the state that follows from road and year."""
-    name, keeper, take, give = ROAD[place % len(ROAD)]
-    season, weather = YEAR[time % len(YEAR)]
-    return {
-        "place": name,
-        "keeper": keeper,
-        "take": take,
-        "give": give,
-        "season": season,
-        "weather": weather,
-    }
 
 
 def random_stream(random_seed: int, name: str) -> random.Random:
@@ -233,28 +229,23 @@ def tell_different_stories(
             yield story
 
 
-def format_corpus(stories: list[Story]) -> str:
-    """Format stories for pretraining: one sentence a line, blank lines between.
-
-    This is the input layout of `create_pretraining_data.py`.
-    """
-    return "\n".join(
-        "".join(f"{sentence.text}\n" for sentence in story) for story in stories
-    )
-
-
 def make_corpora(
     random_seed: int, num_train: int, num_dev: int
 ) -> tuple[str, str]:
     """Return the training text and the held-out text.
 
-    No story of the held-out text is in the training text.
+    They have one sentence a line and blank lines between stories. No story of
+    the held-out text is in the training text.
     """
     told: set[str] = set()
     texts = []
     for name, count in (("train", num_train), ("dev", num_dev)):
         rng = random_stream(random_seed, f"corpus/{name}")
-        texts.append(format_corpus([*tell_different_stories(rng, count, told)]))
+        stories = [
+            "".join(f"{sentence.text}\n" for sentence in story)
+            for story in tell_different_stories(rng, count, told)
+        ]
+        texts.append("\n".join(stories))
     return texts[0], texts[1]
 
 

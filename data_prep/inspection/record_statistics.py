@@ -75,7 +75,16 @@ def count(features: Features, special: SpecialIds) -> statistics.Counts:
         "well_formed": _well_formed(features, special).sum(),
     }
     if has_predictions:
-        counts |= _count_predictions(features, special)
+        row, position, label = predictions(features)
+        shown = features["input_ids"][row, position]
+        shares = position / np.maximum(length, 1)[row]
+        counts |= {
+            "replaced": statistics.count_replaced(
+                shown, label, special.mask_id
+            ),
+            "relative_position": shares.sum(),
+            "unsorted_positions": (~_ascending(features)).sum(),
+        }
         if "token_boundary" in features:
             counts["word_runs"] = _count_runs(features)
     return counts
@@ -106,19 +115,6 @@ def predictions(
         features["masked_lm_positions"][row, column], 0, size - 1
     )
     return row, position, features["masked_lm_ids"][row, column]
-
-
-def _count_predictions(
-    features: Features, special: SpecialIds
-) -> statistics.Counts:
-    row, position, label = predictions(features)
-    shown = features["input_ids"][row, position]
-    length = np.maximum(lengths(features), 1)
-    return {
-        "replaced": statistics.count_replaced(shown, label, special.mask_id),
-        "relative_position": (position / length[row]).sum(),
-        "unsorted_positions": (~_ascending(features)).sum(),
-    }
 
 
 def _ascending(features: Features) -> np.ndarray:
@@ -193,7 +189,7 @@ def summarize(counts: statistics.Counts) -> dict[str, Any]:
     with `token_boundary` 1 to the next, and 7 stands for 7 and more.
     """
     sizes = counts["sizes"]
-    length = np.arange(len(sizes))
+    length, number = map(np.arange, sizes.shape)
     tokens, examples = int(length @ sizes.sum(1)), int(sizes.sum())
     labelled = examples - int(counts["unlabelled"])
     result = {
@@ -207,28 +203,21 @@ def summarize(counts: statistics.Counts) -> dict[str, Any]:
         "padding": round(1 - tokens / (examples * length[-1]), 4),
     }
     if "replaced" in counts:
-        result |= _summarize_predictions(counts)
+        made = int(number @ sizes.sum(0))
+        share = number / np.maximum(length, 1)[:, None]
+        place = float(counts["relative_position"] / max(made, 1))
+        result |= {
+            "masked_share": _percentiles(share.ravel(), sizes.ravel(), 3),
+            "masking_rate": round(made / max(tokens, 1), 4),
+            "predictions": _percentiles(number, sizes.sum(0), 1),
+            "mean_predictions": round(made / examples, 3),
+            "mask_keep_random": _shares(counts["replaced"]),
+            "mean_relative_position": round(place, 4),
+            "unsorted_positions": int(counts["unsorted_positions"]),
+        }
     if "word_runs" in counts:
         result["word_runs"] = _shares(counts["word_runs"])
     return result
-
-
-def _summarize_predictions(counts: statistics.Counts) -> dict[str, Any]:
-    """Return the part of `summarize` that describes predictions."""
-    sizes = counts["sizes"]
-    length, predictions = map(np.arange, sizes.shape)
-    tokens, made = int(length @ sizes.sum(1)), int(predictions @ sizes.sum(0))
-    share = predictions / np.maximum(length, 1)[:, None]
-    place = float(counts["relative_position"] / max(made, 1))
-    return {
-        "masked_share": _percentiles(share.ravel(), sizes.ravel(), 3),
-        "masking_rate": round(made / max(tokens, 1), 4),
-        "predictions": _percentiles(predictions, sizes.sum(0), 1),
-        "mean_predictions": round(made / int(sizes.sum()), 3),
-        "mask_keep_random": _shares(counts["replaced"]),
-        "mean_relative_position": round(place, 4),
-        "unsorted_positions": int(counts["unsorted_positions"]),
-    }
 
 
 def _shares(counts: np.ndarray) -> Any:
@@ -240,7 +229,6 @@ def _percentiles(values: np.ndarray, counts: np.ndarray, digits: int) -> Any:
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    """Return statistics as lines of text."""
     found = [
         f"records: {result['examples']:,}, "
         f"well-formed: {result['well_formed']:.2%}",

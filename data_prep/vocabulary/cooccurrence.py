@@ -24,16 +24,10 @@ EXPONENT = 0.5
 def count_pairs(
     pieces: np.ndarray, vocab_size: int, window: int = WINDOW
 ) -> sparse.csr_array:
-    """Count which piece stands how often to the left of which.
+    """Count which piece stands how often to the left of which, float64 [V, V].
 
-    A pair at distance d counts 1 / d.
-
-    Args:
-        pieces: int [n, S], ids; -1 where there is none.
-        vocab_size: Number of pieces V.
-
-    Returns:
-        float64 [V, V]; the row is that of the left piece.
+    A pair at distance d counts 1 / d, in the row of the left piece. `pieces`
+    are ids, int [n, S], -1 where there is none.
     """
     counts = sparse.csr_array((vocab_size, vocab_size))
     for distance in range(1, window + 1):

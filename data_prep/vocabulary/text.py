@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+import numpy as np
 import sentencepiece
 from absl import logging
 
@@ -19,7 +20,7 @@ from albert_tf.text import (
     tokenization,
     wordpiece_rules,
 )
-from data_prep.vocabulary import letters, report
+from data_prep.vocabulary import letters
 from data_prep.writer import corpus
 
 # The beginning of a text, by which it is judged.
@@ -58,15 +59,7 @@ class TrainingOptions:
         "Other vocabularies, of which the last lines report, too: .model of "
         "SentencePiece or .txt of WordPiece, separated by commas.",
     )
-
     overwrite: bool = shared_options.overwrite("vocabulary")
-
-    def __post_init__(self) -> None:
-        if not self.output_prefix:
-            raise errors.UserError(
-                "`output_prefix` is empty. Give a path without ending, for "
-                "example vocabulary/30k-clean."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +74,51 @@ class Text:
 
     def report(self, path: str) -> None:
         """Log what the new vocabulary and others make of the sample."""
-        report.log(self.sample, {**report.load([path]), **self.others})
+        for name, tokenizer in {**load([path]), **self.others}.items():
+            found = measure(self.sample, tokenizer)
+            logging.info(
+                "%s: %d pieces. In the first %d lines %.2f pieces a word, %.2f "
+                "characters a piece, %.2f %% unknown pieces, %.1f %% of the "
+                "words in one piece",
+                name,
+                tokenizer.vocab_size,
+                len(self.sample),
+                found["pieces a word"],
+                found["characters a piece"],
+                100 * found["unknown pieces"],
+                100 * found["words in one piece"],
+            )
+
+
+def load(paths: Iterable[str]) -> dict[str, tokenization.AnyTokenizer]:
+    """Open vocabularies; those of WordPiece end in .txt."""
+    return {
+        path: tokenization.load(
+            tokenization.VocabularyOptions(None, path)
+            if path.endswith(".txt")
+            else tokenization.VocabularyOptions(path)
+        )
+        for path in paths
+    }
+
+
+def measure(
+    lines: Sequence[str], tokenizer: tokenization.AnyTokenizer
+) -> dict[str, float]:
+    """Return what a vocabulary makes of lines with text.
+
+    Words stand between spaces; the last two numbers are shares of all.
+    """
+    ids, _ = tokenizer.encode_flat(lines)
+    words = " ".join(lines).split()
+    parts, sizes = tokenizer.encode_flat(words)
+    last = parts[np.cumsum(sizes)[sizes == 1] - 1]
+    return {
+        "pieces a word": len(ids) / len(words),
+        "characters a piece": sum(map(len, words)) / max(1, len(ids)),
+        "unknown pieces": float((ids == tokenizer.unk_id).mean()),
+        "words in one piece": (last != tokenizer.unk_id).sum() / len(words),
+    }
 
 
 def too_few_pieces(needed: int, vocab_size: int) -> errors.UserError:
@@ -98,15 +135,14 @@ def prepare(
 ) -> Text:
     """Find the text for a vocabulary of a kind, and decide how it is used.
 
-    Args:
-        endings: Of the files that are written, besides the description.
+    The endings are of the files that are written, besides the description.
     """
     written = [settings.output_prefix + ending for ending in endings]
     written.append(normalization.path_beside(written[0]))
     outputs.claim(settings, "output_prefix", written)
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
     names = map(str.strip, settings.compare_with.split(","))
-    others = report.load(filter(None, names))
+    others = load(filter(None, names))
     files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
     lines = read_lines(paths)
     first = read_sample(lines)

@@ -23,7 +23,6 @@ _TAG = re.compile(r'<doc\s+id="[^"]*"(?:.*?\stitle="(?P<title>.*)"\s*|[^\n]*)>')
 
 
 def is_tag(line: str) -> bool:
-    """Tell whether a line begins an article."""
     return _TAG.fullmatch(line.strip()) is not None
 
 

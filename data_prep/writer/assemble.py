@@ -143,7 +143,13 @@ class Assembler:
             ids, starts = tokens >> 1, tokens & 1
         sequences, segments, lengths = self._sequences(rows, ids)
         real = np.arange(self.max_seq_length) < lengths[:, None]
-        boundary = self._boundary(rows, sequences, starts) * real
+        boundary = self.vocabulary.boundaries.take(sequences)
+        if starts is not None:  # The segmenter's; [CLS] and [SEP] count as 1.
+            found = self._sequences(rows, starts)[0] == 1
+            found |= sequences == self.vocabulary.cls_id
+            found |= sequences == self.vocabulary.sep_id
+            boundary = found.astype(np.uint8)
+        boundary *= real
         values = {
             "input_mask": real.astype(np.uint8),
             "segment_ids": segments,
@@ -178,20 +184,6 @@ class Assembler:
             "document": rows["document"].astype(np.int64),
         }
         return values, statistics.count(rows, lengths + 2, self.max_seq_length)
-
-    def _boundary(
-        self, rows: np.ndarray, sequences: np.ndarray, starts: np.ndarray | None
-    ) -> np.ndarray:
-        """Return where words start, uint8 [n, S]; [CLS] and [SEP] count as 1.
-
-        `starts` says so of each token; it is None without a segmenter.
-        """
-        if starts is None:
-            return self.vocabulary.boundaries.take(sequences)
-        found = self._sequences(rows, starts)[0] == 1
-        found |= sequences == self.vocabulary.cls_id
-        found |= sequences == self.vocabulary.sep_id
-        return found.astype(np.uint8)
 
     def _sequences(
         self, rows: np.ndarray, tokens: np.ndarray

@@ -30,7 +30,7 @@ from typing import IO, Any
 from backports import zstd
 
 from albert_tf.common import errors, files, streams
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, refuse_foreign
 from data_prep.writer import articles, sentences, tables, text_lines
 
 BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
@@ -104,23 +104,12 @@ class CorpusOptions:
                 "--json_field is empty. Name the field that holds the "
                 "text of each JSON object, for example --json_field=text."
             )
-        default = {f.name: f.default for f in dataclasses.fields(self)}
         for name, formats in _FORMATS.items():
-            value = getattr(self, name)
-            if value != default[name] and self.input_format not in formats:
-                raise errors.UserError(
-                    f"--{name}={value} is given with --input_format="
-                    f"{self.input_format}. It is for {' and '.join(formats)} "
-                    f"only. Add --input_format={formats[0]}, or remove "
-                    f"--{name}."
-                )
-
-        if self.language and not self.split_sentences:
-            raise errors.UserError(
-                f"`language={self.language}` is given without "
-                "`split_sentences`. It chooses the rules that find sentences. "
-                "Add --split_sentences, or remove it."
-            )
+            if self.input_format not in formats:
+                allowed = "` or `".join(formats)
+                refuse_foreign(self, [name], f"input_format={allowed}")
+        if not self.split_sentences:
+            refuse_foreign(self, ["language"], "split_sentences")
 
     @property
     def is_text(self) -> bool:
@@ -146,15 +135,6 @@ class Block:
     first_line: int  # Number in its file, from 1.
     # Lines that end with "\n". One that was too long is the byte 0xff.
     text: bytes
-
-
-@dataclasses.dataclass(frozen=True)
-class FileFacts:
-    """Facts about an input file, for the manifest."""
-
-    path: str  # `-` for standard input.
-    size: int  # Bytes as stored, packed if it is packed.
-    sha256: str  # Of the same bytes, hexadecimal.
 
 
 def find_files(options: CorpusOptions) -> list[str]:
@@ -229,7 +209,9 @@ class CorpusReader:
         self._options = options
         self._block_bytes = block_bytes
         self._open_file: _HashedFile | None = None
-        self.files: list[FileFacts] = []  # Those read to their end.
+        # Those read to their end, for the manifest: `path` (`-` for standard
+        # input), `size` and `sha256` of the bytes as stored.
+        self.files: list[dict[str, Any]] = []
         # Of all files as stored; None with standard input.
         self.total_bytes: int | None = None
         if text_lines.STANDARD_INPUT not in self._paths:
@@ -240,7 +222,7 @@ class CorpusReader:
     def bytes_read(self) -> int:
         """Stored bytes read so far, to be compared with `total_bytes`."""
         current = self._open_file.size if self._open_file else 0
-        return current + sum(facts.size for facts in self.files)
+        return current + sum(facts["size"] for facts in self.files)
 
     def read_blocks(self) -> Iterator[Block]:
         """Yield the blocks of all files; this is a generator."""
@@ -253,7 +235,9 @@ class CorpusReader:
                     index += 1
             self._open_file = None
             digest = stored.digest.hexdigest()
-            self.files.append(FileFacts(path, stored.size, digest))
+            self.files.append(
+                {"path": path, "size": stored.size, "sha256": digest}
+            )
 
     def _lines(self, stream: IO[bytes], path: str) -> Iterator[bytes]:
         """Yield the lines of a file; each ends with a line feed."""
@@ -388,7 +372,6 @@ def open_unpacked(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _unpacked(stored: _HashedFile, path: str) -> Iterator[Any]:
-    """Yield a buffered stream of the unpacked bytes of a file."""
     opener = _OPENERS.get(os.path.splitext(path)[1])
     buffered = io.BufferedReader(stored, _CHUNK_BYTES)
     try:

@@ -1,8 +1,6 @@
 """The data card, which describes a set of records: Markdown and a picture."""
 
 import io
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -70,7 +68,15 @@ def lines(manifest: manifests.Manifest) -> list[str]:
         f"{summary['share_of_padding']:.1%} of the records",
     ]
     if not is_passages:
-        found += _chunks(summary)
+        found += [
+            f"cut off to fit: {summary['share_of_tokens_cut']:.1%} of the "
+            "tokens",
+            f"sentence-order label 1: {summary['share_of_label_1']:.1%} of "
+            "those with a label; without one: "
+            f"{summary['share_without_label']:.1%}",
+            "chunks of a single sentence: "
+            f"{summary['share_of_single_sentence_chunks']:.1%}",
+        ]
     found += _words(manifest)
     bad = {n: corpus.get(n, 0) for n in ("lines_skipped", "lines_replaced")}
     if any(bad.values()):
@@ -91,17 +97,6 @@ def lines(manifest: manifests.Manifest) -> list[str]:
             f"{summary['entropy_of_labels']:.3f}",
         ]
     return found
-
-
-def _chunks(summary: Mapping[str, Any]) -> list[str]:
-    """Describe how segments were made, and their labels."""
-    return [
-        f"cut off to fit: {summary['share_of_tokens_cut']:.1%} of the tokens",
-        f"sentence-order label 1: {summary['share_of_label_1']:.1%} of those "
-        f"with a label; without one: {summary['share_without_label']:.1%}",
-        "chunks of a single sentence: "
-        f"{summary['share_of_single_sentence_chunks']:.1%}",
-    ]
 
 
 def _words(manifest: manifests.Manifest) -> list[str]:

@@ -113,8 +113,10 @@ class Builder:
             sizes.append(len(rows) - before)
         counts["unused_documents"] += sizes.count(0)
         found = np.array(rows, ROW)
-        keys = self._keys(INSTANCES, documents, passes)
-        found["key"] = _numbered(keys, np.array(sizes, np.int64))
+        each = np.array(sizes, np.int64)
+        keys = np.repeat(self._keys(INSTANCES, documents, passes), each)
+        numbers = ragged.gather(np.zeros_like(each), each)
+        found["key"] = random_streams.derive_array(keys, numbers)
         return found
 
     def _keys(
@@ -141,12 +143,6 @@ class Builder:
         for index in documents:
             for _ in passes:
                 yield index, next(streams)
-
-
-def _numbered(keys: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Derive from each key, uint64 [n], as many as its size says."""
-    numbers = ragged.gather(np.zeros_like(sizes), sizes)
-    return random_streams.derive_array(np.repeat(keys, sizes), numbers)
 
 
 def sort_by_key(

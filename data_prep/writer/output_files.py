@@ -13,10 +13,6 @@ from albert_tf.common import errors, files, outputs
 _SHARD = re.compile(r"-\d{5,}-of-\d{5,}(\.gz)?$")
 
 
-# Endings of what describes the records of a folder.
-_DESCRIPTIONS = files.BESIDE_RECORDS[:3]
-
-
 def split(output_file: str, num_shards: int | None) -> list[str]:
     """Return the files that the options name."""
     paths = [path.strip() for path in output_file.split(",")]
@@ -40,7 +36,6 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
             f"{name}-{shard:05d}-of-{num_shards:05d}{gz}"
             for shard in range(num_shards)
         ]
-    seen: set[str] = set()
     for path in paths:
         if files.is_remote(path):
             raise errors.UserError(
@@ -48,12 +43,6 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
                 "is kept beside the output, so it must be in a local folder. "
                 "Copy the finished files."
             )
-        if os.path.realpath(path) in seen:
-            raise errors.UserError(
-                f"--output_file names {path} twice. Every output must be a "
-                "different file. Remove one of them."
-            )
-        seen.add(os.path.realpath(path))
     return paths
 
 
@@ -64,15 +53,15 @@ def work_place(output_file: str) -> str:
 
 def beside(paths: Sequence[str]) -> dict[str, list[str]]:
     """Return what describes the records, by the first file of each folder."""
+    endings = files.BESIDE_RECORDS[:3]  # Without unfinished files.
     firsts = {os.path.dirname(path): path for path in reversed(paths)}
     return {
-        path: [path + ending for ending in _DESCRIPTIONS]
-        for path in firsts.values()
+        path: [path + ending for ending in endings] for path in firsts.values()
     }
 
 
 def check(settings: Any, paths: Sequence[str]) -> None:
-    """Reject outputs that are inputs, patterns, or not files.
+    """Refuse outputs that are inputs, patterns, not files, or named twice.
 
     Other shards of the same name are refused as well.
     """
@@ -81,11 +70,6 @@ def check(settings: Any, paths: Sequence[str]) -> None:
             raise errors.UserError(
                 f"--output_file={path} looks like a pattern. Outputs are plain "
                 "paths, separated by commas. Write out the names."
-            )
-        if os.path.isdir(path) or path.endswith("/"):
-            raise errors.UserError(
-                f"--output_file={path} is a folder. The name of a file is "
-                f"needed. Use {os.path.join(path, 'train.tfrecord')}."
             )
     # `same_job` looks at what exists.
     written = [*paths, *itertools.chain(*beside(paths).values())]

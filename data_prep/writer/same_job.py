@@ -50,22 +50,18 @@ def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
         changed.append("the vocabulary file had other content")
     then, now = before["inputs"], job["inputs"]
     if then.keys() != now.keys():
-        changed.append(_changed_inputs(list(then), list(now)))
+        count = "1 file" if len(then) == 1 else f"{len(then):,} files"
+        what = [f"{path} is new" for path in now if path not in then]
+        what += [f"{path} is missing now" for path in then if path not in now]
+        changed.append(
+            f"--input_file gave {count}, now {len(now):,}; {what[0]}"
+        )
     changed += [
         f"the input file {path} was changed"
         for path in then.keys() & now.keys()
         if then[path] != now[path]
     ]
     return changed
-
-
-def _changed_inputs(then: list[str], now: list[str]) -> str:
-    """Describe how the files of `--input_file` changed, with one example."""
-    count = "1 file" if len(then) == 1 else f"{len(then):,} files"
-    others = [path for path in now if path not in then]
-    missing = [path for path in then if path not in now]
-    what = f"{others[0]} is new" if others else f"{missing[0]} is missing now"
-    return f"--input_file gave {count}, now {len(now):,}; {what}"
 
 
 def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:

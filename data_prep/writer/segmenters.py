@@ -35,11 +35,6 @@ def versions(name: str) -> dict[str, str]:
     return {p: metadata.version(p) for p in _PACKAGES[name]}
 
 
-def require(name: str) -> None:
-    if name != NONE:
-        load(name)
-
-
 @functools.cache  # Once in each process: dictionaries are large.
 def load(name: str) -> Cut:
     with warnings.catch_warnings():

@@ -97,18 +97,15 @@ class ShardWriter:
         for shard, begin, end in assemble.divide(first, count, self._bounds):
             if shard < self._shard:
                 continue  # Finished by an earlier start.
-            self._append(encoded.framed[places[begin] : places[end]])
+            path = self.paths[shard]
+            with files.name_full_disk(path):
+                self._open = self._open or _OpenShard(path)
+                self._open.append(encoded.framed[places[begin] : places[end]])
             # The part is counted in the shard in which it ends.
             if end == count:
                 self._counts = statistics.add(self._counts, encoded.counts)
             if first + end == self._bounds[shard + 1]:
                 self._finish()
-
-    def _append(self, content: bytes) -> None:
-        path = self.paths[self._shard]
-        with files.name_full_disk(path):
-            self._open = self._open or _OpenShard(path)
-            self._open.append(content)
 
     def _finish(self) -> None:
         """Complete the current shard, and begin the next one."""
@@ -116,7 +113,8 @@ class ShardWriter:
         with files.name_full_disk(self.paths[self._shard]):
             written, sha256 = self._open.complete()
         facts = {"sha256": sha256, "counts": statistics.to_json(self._counts)}
-        self._work.finish(self._name(self._shard), [written], facts)
+        facts["files"] = [written]
+        self._work.write(self._name(self._shard), facts)
         self._open, self._counts = None, {}
         self._shard += 1
 
@@ -139,8 +137,6 @@ class ShardWriter:
         digests = []
         for shard in range(len(self.paths)):
             facts = work_folder.known(self._facts(shard))
-            counts = statistics.add(
-                counts, statistics.from_json(facts["counts"])
-            )
+            counts = statistics.add(counts, facts["counts"])
             digests.append(facts["sha256"])
         return counts, digests

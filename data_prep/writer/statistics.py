@@ -46,18 +46,15 @@ def count_masked(masked: masking.MaskedBatch, mask_id: int) -> Counts:
 
 
 def add(total: Counts, more: Counts) -> Counts:
-    """Add up counts; histograms [k] may have different lengths."""
+    """Add up counts; histograms [k] or lists may have different lengths."""
     result = dict(total)
     for name, value in more.items():
-        before = result.get(name, 0)
-        if np.ndim(value) == np.ndim(before) == 1:
-            size = max(len(value), len(before))
-            sums = np.zeros(size, np.int64)
-            sums[: len(value)] += value
-            sums[: len(before)] += before
-            result[name] = sums
-        else:
-            result[name] = before + value
+        if np.ndim(value) != 1:
+            result[name] = result.get(name, 0) + value
+            continue
+        both = [np.array(v, np.int64) for v in (result.get(name, []), value)]
+        size = max(map(len, both))
+        result[name] = sum(np.pad(v, (0, size - len(v))) for v in both)
     return result
 
 
@@ -65,13 +62,6 @@ def to_json(counts: Counts) -> dict[str, Any]:
     return {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in counts.items()
-    }
-
-
-def from_json(values: dict[str, Any]) -> Counts:
-    return {
-        name: np.array(value, np.int64) if isinstance(value, list) else value
-        for name, value in values.items()
     }
 
 

@@ -28,15 +28,6 @@ _BYTES = {
 }
 
 
-def _import_pyarrow(kind: str) -> Any:
-    return packages.require(
-        "pyarrow",
-        "pyarrow.parquet",
-        install="pip install pyarrow",
-        argument=f"input_format={kind}",
-    )
-
-
 class _WholeFile(io.RawIOBase):
     """A file with the methods pyarrow needs, which remote files lack."""
 
@@ -67,9 +58,7 @@ class _WholeFile(io.RawIOBase):
 
 def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
     """Make sure that a file has a column of text; only its schema is read."""
-    pyarrow = _import_pyarrow(kind)
-    with _reading(path, kind):
-        schema, _ = _open(pyarrow, kind, _WholeFile(stream))
+    with _opened(stream, path, kind) as (pyarrow, schema, _):
         names = list(schema.names)
         times = names.count(column)
         if times != 1:
@@ -98,9 +87,7 @@ def json_lines(
         a column "body" with the rows "one" and None yields
         b'{"body": "one"}\n{"body": null}\n'
     """
-    pyarrow = _import_pyarrow(kind)
-    with _reading(path, kind):
-        _, batches = _open(pyarrow, kind, _WholeFile(stream))
+    with _opened(stream, path, kind) as (pyarrow, _, batches):
         for batch in batches(column):
             texts = _as_bytes(pyarrow, batch.column(column))
             for first in range(0, len(texts), _ROWS_AT_ONCE):
@@ -150,11 +137,21 @@ def _open(
 
 
 @contextlib.contextmanager
-def _reading(path: str, kind: str) -> Iterator[None]:
-    """Turn what pyarrow raises for a damaged file into a `UserError`."""
-    pyarrow = _import_pyarrow(kind)
+def _opened(
+    stream: IO[bytes], path: str, kind: str
+) -> Iterator[tuple[Any, Any, Callable[[str], Iterator[Any]]]]:
+    """Yield pyarrow and what `_open` returns.
+
+    What pyarrow raises for a damaged file becomes a `UserError`.
+    """
+    pyarrow = packages.require(
+        "pyarrow",
+        "pyarrow.parquet",
+        install="pip install pyarrow",
+        argument=f"input_format={kind}",
+    )
     try:
-        yield
+        yield pyarrow, *_open(pyarrow, kind, _WholeFile(stream))
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None):  # An error of the disk.
             raise

@@ -22,13 +22,10 @@ _WORD = re.compile(rf"[^\W{_ALONE}]+|\S")
 
 @dataclasses.dataclass(frozen=True)
 class Units:
-    """What a file lists, as words in lower case.
-
-    Attributes:
-        lengths: First word to the lengths of units, in words, longest first.
-    """
+    """What a file lists, as words in lower case."""
 
     known: frozenset[tuple[str, ...]]
+    # First word to the lengths of units, in words, longest first.
     lengths: Mapping[str, tuple[int, ...]]
 
     def find(self, text: str) -> list[tuple[int, int]]:

@@ -50,7 +50,10 @@ class WorkFolder:
         return values
 
     def write(self, name: str, values: Mapping[str, Any]) -> None:
-        """Store values; they mark what they describe as finished."""
+        """Store values; they mark what they describe as finished.
+
+        Of files that were written before, `files` has the checksums.
+        """
         files.write_text(
             self._record(name),
             _record_text(values),
@@ -60,36 +63,20 @@ class WorkFolder:
     def _record(self, name: str) -> str:
         return os.path.join(self.path, f"{name}.json")
 
-    def finish(
-        self,
-        name: str,
-        written: Sequence[checksums.Checksum],
-        facts: Mapping[str, Any],
-    ) -> None:
-        """Mark files as finished, after they were written.
-
-        `finished` returns the facts, JSON values.
-        """
-        self.write(name, {**facts, "files": written})
-
     def finished(
         self, name: str, paths: Sequence[str]
     ) -> dict[str, Any] | None:
-        """Return the facts of finished work, or None.
+        """Return what `write` stored about finished files, or None.
 
-        All files are read, in the order in which `finish` got them. Where one
-        is damaged, the record of the work is removed, with a warning.
+        All of them are read. Where one is damaged, the record of the work is
+        removed, with a warning.
         """
         facts = self.read(name)
         if facts is None:
             return None
         for path, wanted in zip(paths, facts["files"], strict=True):
-            try:
-                is_whole = checksums.of_file(path) == tuple(wanted)
-            except FileNotFoundError:
-                is_whole = False
-            if not is_whole:
-                gone = not os.path.exists(path)
+            gone = not os.path.exists(path)
+            if gone or checksums.of_file(path) != tuple(wanted):
                 _warn(path, "is missing" if gone else "is damaged")
                 os.remove(self._record(name))
                 return None

@@ -135,20 +135,12 @@ class CreatePretrainingDataOptions:
             )
 
     def _check_records(self) -> None:
-        """Refuse options of the other kind of records."""
         if self.records == "instances":
-            is_dialogue = self.text.input_format == "dialogues"
-            of_passages: dict[str, object] = {
-                "cross_documents": self.cross_documents,
-                **self.unit_files,
-                "input_format": is_dialogue and "dialogues",
-            }
-            for option, given in of_passages.items():
-                if given:
-                    raise errors.UserError(
-                        f"`{option}={given}` is for `records=passages`. Add "
-                        "that, or leave it out."
-                    )
+            other = "records=passages"
+            names = "cross_documents", *units.OPTIONS
+            options.refuse_foreign(self, names, other)
+            if self.text.input_format == "dialogues":
+                options.refuse_foreign(self.text, ["input_format"], other)
             return
         values = options.to_dict(self)
         groups = segment_pairs.PairOptions(), masking.MaskingOptions()
@@ -179,10 +171,6 @@ class CreatePretrainingDataOptions:
     def writes_masks(self) -> bool:
         return self.records == "instances" and self.masking_time == "writing"
 
-    def resolved(self) -> "CreatePretrainingDataOptions":
-        """Return the options, completed by the vocabulary's description."""
-        return dataclasses.replace(self, vocabulary=self.vocabulary.resolved())
-
     @property
     def layout(self) -> layouts.Layout:
         if self.records == "passages":
@@ -210,7 +198,8 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     inputs = corpus.find_files(wanted.text)
     output_files.check(wanted, outputs)
     _warn(wanted)
-    segmenters.require(wanted.word_segmenter)
+    if wanted.word_segmenter != segmenters.NONE:
+        segmenters.load(wanted.word_segmenter)
     marking = None
     if wanted.records == "passages":
         found = wanted.unit_files.items()
@@ -224,40 +213,30 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
 
 def _warn(wanted: CreatePretrainingDataOptions) -> None:
     """Warn of options that are allowed but probably a mistake."""
-    if wanted.masking_time == "training":
-        _warn_of_masks(wanted.masks)
+    default = options.to_dict(masking.MaskingOptions())
+    given = options.to_dict(wanted.masks)
+    unused = [f"--{k}={v}" for k, v in given.items() if v != default[k]]
+    if unused and wanted.masking_time == "training":
+        logging.warning(
+            "%s: not used, because with --masking_time=training "
+            "run_pretraining draws the masks. Give it there.",
+            ", ".join(unused),
+        )
     if not wanted.writes_masks:
         return
-    given = wanted.masks.max_predictions_per_seq
+    name = "max_predictions_per_seq"
     full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
-    usual = masking.MaskingOptions().max_predictions_per_seq
-    if given < full or given > max(full, usual):
+    if not full <= given[name] <= max(full, default[name]):
         logging.warning(
             "--max_predictions_per_seq=%d: at --max_seq_length=%d and "
             "--masked_lm_prob=%g a full sequence has %d predictions. More are "
             "never used, and fewer limit masking. Use "
             "--max_predictions_per_seq=%d. (The original's default is 20.)",
-            given,
+            given[name],
             wanted.pairs.max_seq_length,
             wanted.masks.masked_lm_prob,
             full,
             full,
-        )
-
-
-def _warn_of_masks(masks: masking.MaskingOptions) -> None:
-    """Warn of options that have no effect because training masks."""
-    default = options.to_dict(masking.MaskingOptions())
-    unused = [
-        f"--{name}={value}"
-        for name, value in options.to_dict(masks).items()
-        if value != default[name]
-    ]
-    if unused:
-        logging.warning(
-            "%s: not used, because with --masking_time=training "
-            "run_pretraining draws the masks. Give it there.",
-            ", ".join(unused),
         )
 
 

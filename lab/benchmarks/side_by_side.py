@@ -169,7 +169,7 @@ def make_pretraining_update(encoder: Any, precision: str) -> tuple[Any, int]:
     model = pretraining.AlbertPretrainer(encoder)
     optimizer = optimization.Lamb(1e-4)
     optimizer.build(model.trainable_variables)
-    objective = pretraining_objective.OBJECTIVE
+    objective = pretraining_objective.make()
     guard = train_step.Guard(precision)
     update = train_step.TrainStep(model, optimizer, objective, guard)
     return update, len(objective.losses)

@@ -27,7 +27,7 @@ def test_pretraining_at_base_shape_is_one_program_for_xla(precision):
     config = dataclasses.replace(config, num_hidden_layers=2)
     encoder = AlbertModel(config, precision=precision)
     model = pretraining.AlbertPretrainer(encoder)
-    objective = pretraining_objective.OBJECTIVE
+    objective = pretraining_objective.make()
     step = update_runs.make_step(model, objective, precision)
     batch = head_steps.pretraining_batch(config.vocab_size)
     expected = objective.weighted_sums(model, batch, tf.constant([0, 0]))

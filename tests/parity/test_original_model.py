@@ -57,9 +57,10 @@ def test_heads_equal_the_original(recording):
 
 def test_losses_equal_the_original(recording):
     model, batch, values = recording
-    ratios = pretraining_objective.OBJECTIVE.weighted_sums(model, batch)
-    for name in pretraining_objective.OBJECTIVE.losses:
-        epsilon = pretraining_objective.OBJECTIVE.epsilons.get(name, 0.0)
+    objective = pretraining_objective.make()
+    ratios = objective.weighted_sums(model, batch)
+    for name in objective.losses:
+        epsilon = objective.epsilons.get(name, 0.0)
         loss = ratios[name].numerator / (ratios[name].denominator + epsilon)
         assert_close(loss, values[name])
 

@@ -63,7 +63,7 @@ def make_trainer(recording, folder, schedule, strategy=None, microbatches=1):
     return training_loop.Trainer(
         model,
         optimizer,
-        pretraining_objective.OBJECTIVE,
+        pretraining_objective.make(),
         str(folder),
         training_options.TrainerOptions(
             iterations_per_loop=1,
@@ -109,7 +109,7 @@ def recorded_rates(name, folder):
     allowed = allowed_rates(recording.values)
     losses = recorded_losses(recording.values)
     batch = recording.batch()
-    objective = pretraining_objective.OBJECTIVE
+    objective = pretraining_objective.make()
 
     @tf.function
     def loss():

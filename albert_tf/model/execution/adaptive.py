@@ -92,9 +92,8 @@ class AdaptiveEncoder(serving.ServedEncoder):
     ):
         """Prepare an encoder for serving; see `ServedEncoder`.
 
-        Args:
-            exits: Depths at which the classifier is asked, in order. The last
-                one is the encoder's.
+        The classifier is asked at the depths `exits`, in order. The last one is
+        the encoder's.
         """
         super().__init__(model, freeze=freeze)
         self._classifier = classifier
@@ -104,7 +103,6 @@ class AdaptiveEncoder(serving.ServedEncoder):
     def __call__(
         self, inputs: Mapping[str, tf.Tensor], *, unpad: bool = False
     ) -> Tensors:
-        """Return the answers for a batch, see the class."""
         return self._compute(inputs, unpad)
 
     def _run(self, inputs: Mapping[str, tf.Tensor]) -> Tensors:
@@ -145,7 +143,20 @@ class AdaptiveEncoder(serving.ServedEncoder):
         model, config = self._model, self._model.config
         unpadding = Unpadding(state.rows["kept"], config.num_attention_heads)
         biases = attention_bias.biases(config, state.rows, model.bucket_table)
-        x = self._segment(state, biases, unpadding, found)
+        shared = serving.Shared(biases, unpadding, found)
+        # The layers between the exit before and this one.
+        ends = [n * config.inner_group_num for n in self._exits]
+        pairs = zip([0, *ends], ends, strict=False)
+        parts = [self._layers[begin:end] for begin, end in pairs]
+        if len(set(self._layers)) == 1:
+            times = tf.gather([len(part) for part in parts], state.exit)
+            x = self._loop(state.x, shared, times)
+        else:
+            each = [
+                functools.partial(self._apply, part, state.x, shared)
+                for part in parts
+            ]
+            x = tf.switch_case(state.exit, each)
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
@@ -175,27 +186,4 @@ class AdaptiveEncoder(serving.ServedEncoder):
             agreed,
             tf.tensor_scatter_nd_update(state.logits, places, logits),
             tf.tensor_scatter_nd_update(state.layers, places, depth),
-        )
-
-    def _segment(
-        self,
-        state: _State,
-        biases: list[tf.Tensor],
-        unpadding: Unpadding,
-        found: serving.Found | None,
-    ) -> tf.Tensor:
-        """Apply the layers between the exit before and this one."""
-        ends = [n * self._model.config.inner_group_num for n in self._exits]
-        pairs = zip([0, *ends], ends, strict=False)
-        parts = [self._layers[begin:end] for begin, end in pairs]
-        given = state.x, biases, unpadding
-        if len(set(self._layers)) == 1:
-            times = tf.gather([len(part) for part in parts], state.exit)
-            return self._loop(*given, times, found)
-        return tf.switch_case(
-            state.exit,
-            [
-                functools.partial(self._apply, part, *given, found)
-                for part in parts
-            ],
         )

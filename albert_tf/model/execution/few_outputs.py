@@ -26,14 +26,9 @@ def gather(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
 def gather_biases(
     biases: Sequence[tf.Tensor], positions: tf.Tensor
 ) -> list[tf.Tensor]:
-    """Return biases of attention scores for some attending positions.
+    """Return the biases of scores at positions int32 [B, P]: [B, ..., P, T].
 
-    Args:
-        biases: float32 [..., S, T], or [..., 1, T] for all alike.
-        positions: int32 [B, P].
-
-    Returns:
-        float32 [B, ..., P, T], or the bias if it is for all alike.
+    `biases` are float32 [..., S, T]; those for all alike, [..., 1, T], stay.
     """
     return [_gather_bias(bias, positions) for bias in biases]
 

@@ -16,7 +16,7 @@ from albert_tf.model import seeds
 from albert_tf.model.execution import few_outputs, weights
 
 # What attends, [B, S, H], its biases, and what it attends to if that differs.
-_Read = tuple[tf.Tensor, Sequence[tf.Tensor], list[tf.Tensor]]
+Read = tuple[tf.Tensor, Sequence[tf.Tensor], list[tf.Tensor]]
 
 
 def apply(
@@ -42,7 +42,7 @@ def apply(
             1,369 MiB instead of 1,613.
     """
 
-    def read(x: tf.Tensor, is_last: bool) -> _Read:
+    def read(x: tf.Tensor, is_last: bool) -> Read:
         if positions is None or not is_last:
             return x, biases, []
         few = few_outputs.gather_biases(biases, positions)
@@ -87,40 +87,10 @@ def apply_in_loop(
     return x
 
 
-def apply_two_streams(
-    layers: Sequence[weights.Layer],
-    streams: Sequence[tf.Tensor],
-    biases: Sequence[tf.Tensor],
-    seed: tf.Tensor | None,
-    *,
-    recompute: bool,
-) -> tf.Tensor:
-    """Return the last layer's output at queries, float [B, P, H].
-
-    In each layer content and queries attend to the content that goes in.
-
-    Args:
-        streams: The content, float [B, S, H], and the queries, float [B, P, H].
-        biases: float32 [..., S + P, S].
-        seed, recompute: See `apply`.
-    """
-    length = tf.shape(streams[0])[1]
-
-    def read(x: tf.Tensor, is_last: bool) -> _Read:
-        content = x[:, :length]
-        if not is_last:
-            return x, biases, [content]
-        of_queries = [bias[..., length:, :] for bias in biases]
-        return x[:, length:], of_queries, [content]
-
-    x = tf.concat(streams, 1)
-    return apply_reading(layers, x, read, seed, recompute=recompute)[-1]
-
-
 def apply_reading(
     layers: Sequence[weights.Layer],
     x: tf.Tensor,
-    read: Callable[[tf.Tensor, bool], _Read],
+    read: Callable[[tf.Tensor, bool], Read],
     seed: tf.Tensor | None,
     *,
     recompute: bool,
@@ -154,10 +124,9 @@ def _apply_one(
 ) -> tf.Tensor:
     """Return what a layer makes of x, float [B, S, H].
 
-    Args:
-        tensors: Biases; those that stand in for the layer's weights; memory, or
-            nothing. They become arguments of what is recomputed, because
-            `tf.recompute_grad` gives no gradients to other tensors.
+    The tensors are biases; those that stand in for the layer's weights; memory,
+    or nothing. They become arguments of what is recomputed, because
+    `tf.recompute_grad` gives no gradients to other tensors.
     """
     variables = weights.variables(layer)
 

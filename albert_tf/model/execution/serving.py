@@ -43,6 +43,14 @@ class PartWeights(NamedTuple):
 Found = dict[Part, PartWeights]
 
 
+class Shared(NamedTuple):
+    """What all layers of a pass share."""
+
+    biases: list[tf.Tensor]
+    unpadding: Unpadding
+    found: Found | None = None  # Weights; None: `_apply` reads them.
+
+
 class ServedEncoder:
     """An encoder that is not trained any more.
 
@@ -61,9 +69,8 @@ class ServedEncoder:
     def __init__(self, model: encoder.AlbertModel, *, freeze: bool = False):
         """Prepare an encoder for serving.
 
-        Args:
-            model: It can neither be trained nor restored after freezing, which
-                changes word table, mapping and pooler in the encoder itself.
+        It can neither be trained nor restored after freezing, which changes
+        word table, mapping and pooler in the encoder itself.
         """
         self._model = model
         self._layers = [
@@ -140,10 +147,11 @@ class ServedEncoder:
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
         x = self._embed(inputs, unpadding)
         biases = attention_bias.biases(config, inputs, model.bucket_table)
+        shared = Shared(biases, unpadding)
         if self._has_constants and len(set(self._layers)) == 1:
-            x = self._loop(x, biases, unpadding, len(self._layers))
+            x = self._loop(x, shared, len(self._layers))
         else:
-            x = self._apply(self._layers, x, biases, unpadding)
+            x = self._apply(self._layers, x, shared)
         x = unpadding.pad(x)
         outputs = {"sequence_output": x}
         if model.pooler is not None:
@@ -163,18 +171,12 @@ class ServedEncoder:
         return x
 
     def _loop(
-        self,
-        x: tf.Tensor,
-        biases: list[tf.Tensor],
-        unpadding: Unpadding,
-        times: int | tf.Tensor,
-        found: Found | None = None,
+        self, x: tf.Tensor, shared: Shared, times: int | tf.Tensor
     ) -> tf.Tensor:
         """Apply the only layer; its constants are in the body of a loop."""
 
         def body(number: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            x = self._apply(self._layers[:1], x, biases, unpadding, found)
-            return number + 1, x
+            return number + 1, self._apply(self._layers[:1], x, shared)
 
         return tf.while_loop(
             lambda number, _: number < times,
@@ -183,20 +185,13 @@ class ServedEncoder:
             parallel_iterations=1,
         )[1]
 
-    def _apply(
-        self,
-        layers: Layers,
-        x: tf.Tensor,
-        biases: list[tf.Tensor],
-        unpadding: Unpadding,
-        found: Found | None = None,
-    ) -> tf.Tensor:
+    def _apply(self, layers: Layers, x: tf.Tensor, shared: Shared) -> tf.Tensor:
         """Apply layers to rows [R, H]; weights are read once, or given."""
-        found = found or self._read_all(layers, x.dtype)
+        found = shared.found or self._read_all(layers, x.dtype)
         config = self._model.config
         epsilon = config.layer_norm_eps
         for attention, feed_forward in layers:
-            x = _attend(x, found[attention], attention, biases, unpadding)
+            x = _attend(x, found[attention], attention, shared)
             x = _feed_forward(
                 x, found[feed_forward], epsilon, config.hidden_act
             )
@@ -213,20 +208,17 @@ class ServedEncoder:
 
 
 def _attend(
-    x: tf.Tensor,
-    part: PartWeights,
-    attention: Attention,
-    biases: list[tf.Tensor],
-    unpadding: Unpadding,
+    x: tf.Tensor, part: PartWeights, attention: Attention, shared: Shared
 ) -> tf.Tensor:
     """Do what `Attention` does, for rows [R, H]."""
     projected = plain.linear(x, part.kernel, part.bias)
-    query, key, value = unpadding.split(projected)
+    query, key, value = shared.unpadding.split(projected)
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
     # The queries are divided by √D already.
-    for bias in attention.own_biases(query / plain.scale_of(query), biases):
+    unscaled = query / plain.scale_of(query)
+    for bias in attention.own_biases(unscaled, shared.biases):
         scores += tf.cast(bias, scores.dtype)
-    context = unpadding.merge(tf.matmul(tf.nn.softmax(scores), value))
+    context = shared.unpadding.merge(tf.matmul(tf.nn.softmax(scores), value))
     y = plain.linear(context, part.output_kernel, part.output_bias)
     epsilon = attention.layer_norm.epsilon
     return plain.layer_norm(x + y, part.gamma, part.beta, epsilon)

@@ -40,9 +40,8 @@ def _linear_gradient(
 ) -> tuple[tf.Tensor, ...]:
     """Return the gradients of x, kernel and bias.
 
-    Args:
-        recompute: Of a linear layer on act(x): rows of x and the gradient of
-            act(x) to act(x) and the gradient of x.
+    Of a linear layer on act(x), `recompute` makes act(x) and the gradient of x
+    from rows of x and the gradient of act(x).
     """
     inputs, units = kernel.shape
     dy = tf.reshape(dy, [-1, units])

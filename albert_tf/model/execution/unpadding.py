@@ -25,11 +25,8 @@ class Unpadding:
     def __init__(self, kept: tf.Tensor, heads: int):
         """Find out which rows and which parts of rows to gather.
 
-        A row of queries, keys and values has 3 * N parts of D numbers, a row of
-        the context has N.
-
-        Args:
-            kept: int32 [B, S], 1 where a position is kept.
+        `kept` is int32 [B, S], 1 where a position is kept. A row of queries,
+        keys and values has 3 * N parts of D numbers, a row of the context N.
         """
         self._heads = heads
         self._shape = tf.shape(kept)

@@ -20,11 +20,13 @@ from tensorflow.core.framework import tensor_pb2
 
 
 class Layer(Protocol):
-    """A layer of the encoder, `TransformerLayer`, or of a decoder."""
+    """A layer of the encoder or of a decoder, a dataclass of its parts."""
 
     @property
     def parts(self) -> list[keras.layers.Layer]:
         """Every dense layer and norm."""
+        found = vars(self).values()
+        return [part for layer in found for part in layer.submodules]
 
     def __call__(
         self,

@@ -13,7 +13,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model import model_inputs, seeds
-from albert_tf.model.execution import layer_stack
+from albert_tf.model.execution import layer_stack, weights
 from albert_tf.model.heads import model_with_head, pretraining
 from albert_tf.model.network import attention, attention_bias, feed_forward
 from albert_tf.model.network.encoder import AlbertModel
@@ -25,7 +25,7 @@ _DECODER_STREAM = 2**29
 
 
 @dataclasses.dataclass(frozen=True)
-class DecoderLayer:
+class DecoderLayer(weights.Layer):
     """Attention to what comes before, then to a memory, then feed-forward."""
 
     own_attention: attention.Attention
@@ -39,14 +39,7 @@ class DecoderLayer:
         seed: tf.Tensor | None = None,
         memory: tf.Tensor | None = None,
     ) -> tf.Tensor:
-        """Return float [B, S, H].
-
-        Args:
-            x: float [B, S, H].
-            biases: Of the first attention; the last one is of the second.
-            seed: Of dropout, int32 [2]; None outside of training.
-            memory: float [B, T, H].
-        """
+        """See `TransformerLayer`; the last of the biases is for the memory."""
         *biases, of_memory = biases
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
         x = self.own_attention(x, biases, None, dropout, training=training)
@@ -54,11 +47,6 @@ class DecoderLayer:
             x, [of_memory], memory, dropout, training=training
         )
         return self.feed_forward(x, dropout, training=training)
-
-    @property
-    def parts(self) -> list[keras.layers.Layer]:
-        layers = self.own_attention, self.cross_attention, self.feed_forward
-        return [part for layer in layers for part in layer.submodules]
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -116,9 +104,8 @@ class SpanPretrainer(model_with_head.ModelWithHead):
     ) -> dict[str, tf.Tensor]:
         """Return `target_logits` float [B, P, V].
 
-        Args:
-            inputs: Those of the encoder, and `target_ids` int32 [B, P], padded
-                with 0; each is predicted from those before it.
+        Beside the encoder's inputs there are `target_ids` int32 [B, P], padded
+        with 0; each is predicted from those before it.
         """
         encoder, targets = self.encoder, inputs["target_ids"]
         memory = self.encode(inputs, training, dropout_seed)["sequence_output"]

@@ -59,11 +59,8 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
     ) -> dict[str, Any]:
         """Return `embedding` for each text; see `with_exits` for training.
 
-        Args:
-            inputs: Those of the encoder, int32 [B, S], or [B, texts, S].
-
-        Returns:
-            float32 [B, width], or [B, texts, width], of length 1.
+        Inputs are those of the encoder, int32 [B, S], or [B, texts, S]. The
+        vectors, float32 [B, width], or [B, texts, width], have the length 1.
         """
         ids = tf.convert_to_tensor(inputs["input_ids"])
         shape = tf.shape(ids)

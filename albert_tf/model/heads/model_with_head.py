@@ -64,9 +64,7 @@ class ModelWithHead(base.BuiltModel):
     def add_exits(self, depths: Sequence[int], *, own_heads: bool) -> None:
         """Have the model answer at these depths, too, while it is trained.
 
-        Args:
-            own_heads: Whether each has weights and a bias of its own,
-                `exit_N/output_weights`.
+        With `own_heads` each has weights of its own, `exit_N/output_weights`.
         """
         self.exit_layers = tuple(depths)
         if own_heads:
@@ -89,10 +87,8 @@ class ModelWithHead(base.BuiltModel):
     ) -> Outputs:
         """Return `answer(encoded, depth)`; in training `exits` with it.
 
-        These are what is answered at each of `exit_layers`, in order.
-
-        Args:
-            answer: Reads `sequence_output` or `pooled_output`.
+        These are what is answered at each of `exit_layers`, in order. `answer`
+        reads `sequence_output` or `pooled_output`.
         """
         encoder = self.encoder
         found = answer(encoded, encoder.depth)

@@ -27,7 +27,6 @@ class AlbertMultipleChoice(base.BuiltModel):
     def __init__(
         self, encoder: AlbertModel, dropout: float = classification.DROPOUT
     ):
-        """Add a new scorer to an encoder; see `AlbertClassifier`."""
         super().__init__("albert_multiple_choice")
         # Its variables have no scope, as in the original.
         self.scorer = classification.AlbertClassifier(encoder, 1, dropout)
@@ -43,15 +42,11 @@ class AlbertMultipleChoice(base.BuiltModel):
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
     ) -> dict[str, tf.Tensor]:
-        """Score the choices of a batch of questions.
+        """Return `logits` float32 [B, choices] of a batch of questions.
 
-        Args:
-            inputs: `input_ids`, and optionally `input_mask` and `segment_ids`,
-                int32 [B, choices, S]. A choice whose mask is all 0 is padding;
-                it is never chosen.
-
-        Returns:
-            `logits` float32 [B, choices].
+        Inputs are `input_ids`, and optionally `input_mask` and `segment_ids`,
+        int32 [B, choices, S]. A choice whose mask is all 0 is padding; it is
+        never chosen.
         """
         scores = self.scorer(
             inputs, training=training, dropout_seed=dropout_seed

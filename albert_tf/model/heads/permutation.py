@@ -74,14 +74,24 @@ class PermutationPretrainer(model_with_head.ModelWithHead):
         asked = {**inputs, "input_ids": inputs["query_ids"]}
         *_, queries = encoder.embed(asked, query_seed)
         queries = few_outputs.gather(queries, positions)
-        last = layer_stack.apply_two_streams(
+        length, biases = tf.shape(content)[1], self._biases(inputs, positions)
+
+        # Both attend to the content that goes in; of the last layer only the
+        # queries are needed.
+        def read(x: tf.Tensor, is_last: bool) -> layer_stack.Read:
+            memory = [x[:, :length]]
+            if not is_last:
+                return x, biases, memory
+            return x[:, length:], [b[..., length:, :] for b in biases], memory
+
+        outputs = layer_stack.apply_reading(
             encoder.transformer_layers,
-            [content, queries],
-            self._biases(inputs, positions),
+            tf.concat([content, queries], 1),
+            read,
             seed,
             recompute=encoder.recompute,
         )
-        return {"masked_lm_logits": self.words.word_logits(last)}
+        return {"masked_lm_logits": self.words.word_logits(outputs[-1])}
 
     def _biases(
         self, inputs: Mapping[str, tf.Tensor], positions: tf.Tensor

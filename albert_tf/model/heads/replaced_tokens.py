@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.common import errors
 from albert_tf.model import model_inputs
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
@@ -110,9 +111,15 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
             loop_layers=encoder.loop_layers,
         )
         if self.generator_sharing == "embeddings":
-            width = self.generator_config.embedding_width
-            if width != encoder.config.embedding_width:
-                raise ValueError("Embeddings of different widths.")
+            width = encoder.config.embedding_width
+            other = self.generator_config.embedding_width
+            if width != other:
+                raise errors.UserError(
+                    "`generator_sharing=embeddings` does not fit an "
+                    "architecture with project_words_first, whose embeddings "
+                    f"are {width} wide, and a generator of {other}. Use "
+                    "`generator_sharing=none` or all, or `generator_size=1`."
+                )
             small.embeddings = encoder.embeddings
         return pretraining.AlbertPretrainer(
             small, sentence_order=False, scope=f"{GENERATOR}/cls"
@@ -126,13 +133,9 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
     ) -> dict[str, tf.Tensor]:
         """Return the logits of both heads.
 
-        Args:
-            inputs: Of the encoder; `cls_positions` as in `AlbertPretrainer`.
-
-        Returns:
-            `replaced_token_logits` float32 [B, S], above 0 where the token was
-            more likely replaced; padding has values, too. With a sentence-order
-            head also `sentence_order_logits`, as in `AlbertPretrainer`.
+        `replaced_token_logits` float32 [B, S] are above 0 where the token was
+        more likely replaced; padding has values, too. `cls_positions`, and the
+        logits of other heads, are as in `AlbertPretrainer`.
         """
         outputs = self.encode(inputs, training, dropout_seed)
         x, cls_vectors = outputs["sequence_output"], None

@@ -69,9 +69,8 @@ class SentenceOrderModel(model_with_head.ModelWithHead):
     ) -> dict[str, tf.Tensor]:
         """Return `sentence_order_logits`, and `NAME_logits` of other tasks.
 
-        Args:
-            cls_vectors: In rows of several instances the encoder's output at
-                the first token of each, float [B, K, H]; else None.
+        In rows of several instances `cls_vectors` are the encoder's output at
+        the first token of each, float [B, K, H].
         """
         if not (self.sentence_order or self.task_heads):
             return {}

@@ -25,10 +25,8 @@ def ranking(temperature: float) -> objectives.Objective:
     The first text of an example is compared with the second and the third
     texts of all examples of the batch, and the second with all first ones. Of
     several replicas, or microbatches, each compares within its own part of the
-    batch: there a text has fewer to be told from than in one piece.
-
-    Args:
-        temperature: What cosines are divided by before the softmax.
+    batch: there a text has fewer to be told from than in one piece. Cosines are
+    divided by the temperature before the softmax.
     """
 
     def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:

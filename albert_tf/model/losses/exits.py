@@ -22,10 +22,8 @@ def at_depths(
     Its losses are the means over all depths, each weighted by the number of its
     layers: as in the source, the deeper answers, which may be better, count
     more. Weights add up to 1, so the learning rate need not change. Metrics
-    are those of the last layer.
-
-    Args:
-        depths: `exit_layers` of the model and the last layer, in order.
+    are those of the last layer. The depths are `exit_layers` of the model and
+    the last layer, in order.
     """
     shares = [depth / sum(depths) for depth in depths]
 

@@ -65,10 +65,8 @@ def multi_label(
     """Return the objective of classifiers that give several labels, or none.
 
     `label_ids` are int32 [B, labels], 0 or 1. The loss is the binary
-    cross-entropy, in nats, of the mean label.
-
-    Args:
-        class_weights: What 0 and 1 count of each label, [labels][2].
+    cross-entropy, in nats, of the mean label. The weights, [labels][2], are
+    what 0 and 1 count of each label.
     """
 
     def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
@@ -110,8 +108,7 @@ TOKENS = _of_classes(
 def regression(deviation: float = 1.0) -> objectives.Objective:
     """Return the objective of numbers; `label_ids` are float32 [B].
 
-    Args:
-        deviation: What errors are divided by before they are squared.
+    Errors are divided by the deviation before they are squared.
     """
 
     def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:

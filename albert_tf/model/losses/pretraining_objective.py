@@ -125,6 +125,3 @@ def with_attention_mask(batch: Batch) -> Batch:
         return batch
     same = ids[:, :, None] == ids[:, None]
     return {**batch, "input_mask": tf.cast(same, tf.int32)}
-
-
-OBJECTIVE = make()

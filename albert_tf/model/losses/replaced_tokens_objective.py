@@ -78,8 +78,7 @@ def _forward(
 ) -> tuple[Tensors, Batch]:
     """Run the generator, put its words into the text, and run the encoder.
 
-    Returns:
-        The outputs of both; the batch with `replaced`, bool [B, S].
+    The batch that is returned has `replaced`, bool [B, S].
     """
     batch = pretraining_objective.with_attention_mask(batch)
     generator_seed = None

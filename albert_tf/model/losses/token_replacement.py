@@ -12,10 +12,8 @@ def replace(batch: Batch, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Put the generator's pieces, from logits [B, P, V], into a masked text.
 
     No gradient flows through this choice (ELECTRA §2). In evaluation it follows
-    from the text alone, in training from the seed, too.
-
-    Returns:
-        Ids int32 [B, S], and bool [B, S]: where they are not the original ones.
+    from the text alone, in training from the seed, too. Returned are ids int32
+    [B, S], and where they are not the original ones, bool [B, S].
     """
     numbers = _uniform(
         batch.get(model_inputs.SEED, tf.constant([0, 0])),
@@ -65,11 +63,7 @@ def _uniform(
 
     It follows from seed, text and position alone, so that it does not depend on
     how examples are divided into batches. Bits are mixed as in MurmurHash3.
-
-    Args:
-        seed: int32 [2].
-        ids: int32 [B, S].
-        positions: int32 [B, P].
+    The seed is int32 [2], ids are int32 [B, S], positions int32 [B, P].
     """
     places = tf.range(tf.shape(ids)[1])
     words = _mix(tf.cast(ids, tf.uint32) + _mix(tf.cast(places, tf.uint32)))

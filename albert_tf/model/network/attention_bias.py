@@ -56,29 +56,19 @@ def biases(
     if config.position_bias == "alibi":
         heads, length = config.num_attention_heads, tf.shape(mask)[-1]
         found.append(alibi(heads, length, inputs.get("position_ids")))
-    places = tf.range(tf.shape(mask)[-1])
+    places = inputs.get("position_ids", tf.range(tf.shape(mask)[-1]))
     if config.position_bias == "buckets":
-        places = inputs.get("position_ids", places)
         found.append(bucketed(tf.convert_to_tensor(table), places, is_causal))
     if config.position_bias == "relative":
+        places = tf.cast(tf.expand_dims(places, -2), tf.float32)
+        # [1, S, S] or [B, 1, S, S].
+        found.append(tf.expand_dims(places, -1) - tf.expand_dims(places, -2))
         segments = inputs["segment_ids"][:, None]
         same = tf.equal(
             tf.expand_dims(segments, 3), tf.expand_dims(segments, 2)
         )
-        found += [
-            _offsets(inputs.get("position_ids", places)),
-            tf.cast(same, tf.float32),
-        ]
+        found.append(tf.cast(same, tf.float32))
     return found
-
-
-def _offsets(positions: tf.Tensor) -> tf.Tensor:
-    """Return position minus attended position.
-
-    int32 [S] to float32 [1, S, S], or [B, S] to [B, 1, S, S].
-    """
-    places = tf.cast(tf.expand_dims(positions, -2), tf.float32)
-    return tf.expand_dims(places, -1) - tf.expand_dims(places, -2)
 
 
 def add_table(

@@ -83,13 +83,9 @@ class Embeddings(keras.layers.Layer):
         return positions
 
     def word_logits(self, x: tf.Tensor) -> tf.Tensor:
-        """Return the products of x with the embeddings of all words.
+        """Return the products of x with the embeddings of all words, [R, V].
 
-        Args:
-            x: float32 [R, E], or [R, H] with `config.project_words_first`.
-
-        Returns:
-            float32 [R, V].
+        x is float32 [R, E], or [R, H] with `config.project_words_first`.
         """
         if self.word_projection is not None:
             x = tf.matmul(x, self.word_projection, transpose_b=True)

@@ -25,7 +25,7 @@ import tf_keras as keras
 from albert_tf.common import errors
 from albert_tf.model import base, seeds
 from albert_tf.model.config import PRECISIONS, AlbertConfig
-from albert_tf.model.execution import few_outputs, layer_stack
+from albert_tf.model.execution import few_outputs, layer_stack, weights
 from albert_tf.model.network import (
     attention,
     attention_bias,
@@ -39,7 +39,7 @@ _OF_POLICIES = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
 
 
 @dataclasses.dataclass(frozen=True)
-class TransformerLayer:
+class TransformerLayer(weights.Layer):
     """Attention, then feed-forward; either may be part of other layers, too."""
 
     attention: attention.Attention
@@ -63,10 +63,6 @@ class TransformerLayer:
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
         x = self.attention(x, biases, memory, dropout, training=training)
         return self.feed_forward(x, dropout, training=training)
-
-    @property
-    def parts(self) -> list[keras.layers.Layer]:
-        return [*self.attention.submodules, *self.feed_forward.submodules]
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")

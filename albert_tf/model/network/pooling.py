@@ -42,7 +42,10 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     if kind == "cls":
         return x[:, 0]
     # Operations that LiteRT has: no einsum, no new axis in brackets.
-    real = tf.cast(_is_real(inputs["input_mask"]), tf.float32)
+    mask = inputs["input_mask"]
+    if mask.shape.rank == 3:  # Who attends to whom: attended by anybody.
+        mask = tf.reduce_max(mask, 1)
+    real = tf.cast(mask > 0, tf.float32)
     numbers = tf.cast(x, tf.float32)
     if kind == "mean":
         return tf.cast(_mean(numbers, real), x.dtype)
@@ -52,13 +55,6 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
     second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
     u, v = _mean(numbers, real - second), _mean(numbers, second)
     return tf.cast(tf.concat([u, v, tf.abs(u - v), u * v], -1), x.dtype)
-
-
-def _is_real(input_mask: tf.Tensor) -> tf.Tensor:
-    """Return bool [B, S]: tokens that are no padding."""
-    if input_mask.shape.rank == 3:  # Who attends to whom: attended by anybody.
-        input_mask = tf.reduce_max(input_mask, 1)
-    return input_mask > 0
 
 
 def _mean(x: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:

@@ -25,13 +25,8 @@ def direction(
 
     m ← 0.95 m + 0.05 g;  u ← O(0.95 m + 0.05 g) · 0.2 √max(R, C)
 
-    Args:
-        gradient: float32 [R, C].
-        momentum: float32 [R, C], from the update before.
-        dtype: What `orthogonalize`, O, computes in.
-
-    Returns:
-        u and m, both float32 [R, C].
+    These are u and m; all are float32 [R, C]. `orthogonalize`, O, computes in
+    the dtype.
     """
     momentum = BETA * momentum + (1.0 - BETA) * gradient
     ahead = BETA * momentum + (1.0 - BETA) * gradient
@@ -43,15 +38,9 @@ def orthogonalize(matrix: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
     """Return a matrix with the same singular vectors and values near 1.
 
     Singular values that are not far below the largest one end between 0.6 and
-    1.25; much smaller ones stay below. A matrix of zeros stays one.
-
-    Args:
-        matrix: float32 [R, C].
-        dtype: What is computed in. bfloat16 is exact enough, and about twice
-            as fast on a CPU that has instructions for it.
-
-    Returns:
-        float32 [R, C].
+    1.25; much smaller ones stay below. A matrix of zeros stays one. It is
+    float32 [R, C]. To compute in bfloat16 is exact enough, and about twice as
+    fast on a CPU that has instructions for it.
     """
     rows, columns = matrix.shape
     x = matrix / (tf.norm(matrix) + _EPSILON)

@@ -88,11 +88,6 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         return cls(**{**config, "options": options})
 
 
-def is_excluded(variable: tf.Variable) -> bool:
-    """Tell whether a variable has no weight decay and layer adaptation."""
-    return bool(EXCLUDED.search(variable.name))
-
-
 class UpdateArguments(NamedTuple):
     """What the updates of all variables have in common, see `AdamW.update`."""
 
@@ -246,7 +241,7 @@ class AdamW(keras.optimizers.Optimizer):
         v: tf.Variable,
         arguments: UpdateArguments,
     ) -> None:
-        included = not is_excluded(variable)
+        included = not EXCLUDED.search(variable.name)
         adapts = included and self._layer_adaptation
         rule = _rule(included, adapts, self._beta_2)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
@@ -345,7 +340,10 @@ def _rule(
             update += WEIGHT_DECAY * w
         learning_rate = arguments.learning_rate
         if layer_adaptation:
-            learning_rate *= _trust_ratio(w, update)
+            weight_norm, update_norm = tf.norm(w), tf.norm(update)
+            both = (weight_norm > 0) & (update_norm > 0)
+            ratio = tf.math.divide_no_nan(weight_norm, update_norm)
+            learning_rate *= tf.where(both, ratio, 1.0)
         new_w = w - learning_rate * update
         finite = arguments.finite
         return (
@@ -357,11 +355,14 @@ def _rule(
     return xla.xla_compiled(rule, [*[vector] * 4, arguments])
 
 
-def _trust_ratio(weights: tf.Tensor, update: tf.Tensor) -> tf.Tensor:
-    """Return ‖w‖ / ‖u‖, or 1 where one of them is 0."""
-    weight_norm, update_norm = tf.norm(weights), tf.norm(update)
-    both = (weight_norm > 0) & (update_norm > 0)
-    return tf.where(both, tf.math.divide_no_nan(weight_norm, update_norm), 1.0)
+def counter(name: str, value: float) -> tf.Variable:
+    """Return a variable that is not trained, the same on all replicas."""
+    return tf.Variable(
+        value,
+        trainable=False,
+        name=name,
+        aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
+    )
 
 
 def make_optimizer(
@@ -374,14 +375,8 @@ def make_optimizer(
     precision: str = "float32",
 ) -> AdamW:
     """Make the optimizer with its schedule; call it in the strategy's scope."""
-    step_scale = 1.0
-    if by_the_clock:
-        step_scale = tf.Variable(
-            1.0,
-            trainable=False,
-            name="pace",  # As in the checkpoints of earlier versions.
-            aggregation=tf.VariableAggregation.ONLY_FIRST_REPLICA,
-        )
+    # Named as in the checkpoints of earlier versions.
+    step_scale = counter("pace", 1.0) if by_the_clock else 1.0
     schedule = WarmupPolynomialDecay(
         options, num_train_steps, num_warmup_steps, step_scale
     )

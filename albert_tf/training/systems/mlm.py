@@ -1,7 +1,6 @@
 """Masked words and, usually, two segments: ALBERT, BERT and RoBERTa."""
 
 from albert_tf.data import arrangements
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import objectives, pretraining_objective
 from albert_tf.model.network.encoder import AlbertModel
@@ -29,13 +28,8 @@ class MaskedWords(system.System):
             encoder, order, tasks=tasks, token_tasks=token_tasks
         )
 
-    def forward_flops(
-        self,
-        config: AlbertConfig,
-        length: int,
-        predictions: int,
-        outputs: int | None,
-    ) -> float:
+    def forward_flops(self, shape: system.Shape) -> float:
+        config, length, predictions, outputs = shape
         if arrangements.parse_tokens(self.recipe.token_objective):
             outputs = None  # All positions are read.
         return config.forward_flops(length, predictions, outputs)

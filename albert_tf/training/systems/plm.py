@@ -2,7 +2,6 @@
 
 import dataclasses
 
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import permutation
 from albert_tf.model.losses import objectives, pretraining_objective
 from albert_tf.model.network.encoder import AlbertModel
@@ -20,18 +19,12 @@ class Permutations(system.System):
     ) -> permutation.PermutationPretrainer:
         return permutation.PermutationPretrainer(encoder)
 
-    def forward_flops(
-        self,
-        config: AlbertConfig,
-        length: int,
-        predictions: int,
-        outputs: int | None,
-    ) -> float:
+    def forward_flops(self, shape: system.Shape) -> float:
         # In all layers but the last, queries stand beside the content.
-        config = dataclasses.replace(config, pooling="cls")
+        config = dataclasses.replace(shape.config, pooling="cls")
         whole, without = (
-            config.forward_flops(length, predictions, queries)
-            for queries in (predictions, 0)
+            config.forward_flops(shape.length, shape.predictions, queries)
+            for queries in (shape.predictions, 0)
         )
         layers = config.num_hidden_layers * config.inner_group_num
         return whole + (layers - 1) * (whole - without)

@@ -1,6 +1,5 @@
 """Replaced-token detection: ELECTRA, Clark et al., arXiv 2003.10555."""
 
-from albert_tf.common import errors
 from albert_tf.data import arrangements
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import replaced_tokens
@@ -39,27 +38,12 @@ class ReplacedTokens(system.System):
         )
 
     def generator_config(self, config: AlbertConfig) -> AlbertConfig:
-        sharing = self.recipe.generator_sharing
-        if sharing == "all":
+        if self.recipe.generator_sharing == "all":
             return config
-        found = replaced_tokens.shrink(config, self.recipe.generator_size)
-        width = found.embedding_width
-        if sharing == "embeddings" and width != config.embedding_width:
-            raise errors.UserError(
-                "`generator_sharing=embeddings` does not fit an architecture "
-                "with project_words_first, whose embeddings are "
-                f"{config.embedding_width} wide, and a generator of {width}. "
-                "Use `generator_sharing=none` or all, or `generator_size=1`."
-            )
-        return found
+        return replaced_tokens.shrink(config, self.recipe.generator_size)
 
-    def forward_flops(
-        self,
-        config: AlbertConfig,
-        length: int,
-        predictions: int,
-        outputs: int | None,
-    ) -> float:
+    def forward_flops(self, shape: system.Shape) -> float:
+        config, length, predictions, outputs = shape
         generator = self.generator_config(config)
         head = 2 * length * config.hidden_size * (config.hidden_size + 1)
         return (

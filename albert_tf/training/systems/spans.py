@@ -3,7 +3,6 @@
 import tensorflow as tf
 
 from albert_tf.data import span_corruption
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import decoder
 from albert_tf.model.losses import cross_entropy, objectives
 from albert_tf.model.network.encoder import AlbertModel
@@ -30,14 +29,9 @@ class Spans(system.System):
     def make_model(self, encoder: AlbertModel) -> decoder.SpanPretrainer:
         return decoder.SpanPretrainer(encoder)
 
-    def forward_flops(
-        self,
-        config: AlbertConfig,
-        length: int,
-        predictions: int,
-        outputs: int | None,
-    ) -> float:
-        target = self.count_others(predictions)
+    def forward_flops(self, shape: system.Shape) -> float:
+        config, length = shape.config, shape.length
+        target = self.count_others(shape.predictions)
         width = config.hidden_size
         # Queries and outputs of the target, keys and values of the text.
         cross = 4 * (target + length) * width**2 + 4 * target * length * width

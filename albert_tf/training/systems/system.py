@@ -1,12 +1,23 @@
 """What every pretraining system has; each other file of this folder is one."""
 
 import abc
+from typing import NamedTuple
 
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import model_with_head
 from albert_tf.model.losses import objectives
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import pretraining_options
+
+
+class Shape(NamedTuple):
+    """The shape of a forward pass."""
+
+    config: AlbertConfig
+    length: int
+    predictions: int
+    # Positions of the last layer that the heads read; None: all.
+    outputs: int | None
 
 
 class System(abc.ABC):
@@ -27,18 +38,8 @@ class System(abc.ABC):
         """Add to an encoder what only pretraining needs."""
 
     @abc.abstractmethod
-    def forward_flops(
-        self,
-        config: AlbertConfig,
-        length: int,
-        predictions: int,
-        outputs: int | None,
-    ) -> float:
-        """Return the operations of a forward pass, see `config.forward_flops`.
-
-        Args:
-            outputs: Positions of the last layer that the heads read; None: all.
-        """
+    def forward_flops(self, shape: Shape) -> float:
+        """Return the operations of a pass, see `config.forward_flops`."""
 
     def count_others(self, predictions: int) -> int:
         """Return the tokens that layers compute beside those of the text."""

@@ -13,7 +13,7 @@ def test_options_about_a_checkpoint_need_one():
         {"new_weights": "cls"},
     ):
         (name,) = changes
-        message = f"^`{name}` says .* `init_checkpoint`, which .* out `{name}`"
+        message = f"^`{name}=.* only used with `init_checkpoint`, which is not"
         with pytest.raises(errors.UserError, match=message):
             model_options.InitOptions(**changes)
         layers = {"new_weights": "same"}.get(name, name.split("_")[-1])

@@ -103,7 +103,7 @@ HEADS = {
     ),
     "pretraining": (
         pretraining.AlbertPretrainer,
-        pretraining_objective.OBJECTIVE,
+        pretraining_objective.make(),
         predictions(400),
     ),
     "replaced_tokens": (

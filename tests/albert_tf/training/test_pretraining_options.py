@@ -16,7 +16,7 @@ RTD = {"objective": "rtd"}
             {"num_train_steps": 5, "num_warmup_steps": 6},
             "`num_warmup_steps=6` is more than the 5 steps of the run",
         ),
-        ({"init_schedule": "continue"}, "says how to use `init_checkpoint`"),
+        ({"init_schedule": "continue"}, "=continue` is only used with `init_"),
         ({"word_embeddings_file": ""}, "`word_embeddings_file` is empty"),
         (
             {
@@ -66,7 +66,7 @@ RTD = {"objective": "rtd"}
         ({"markers_file": "m.txt"}, "`markers_file=m.txt` goes with `sentence"),
         (
             {"mask_levels": "basic", "objective": "plm"},
-            "`mask_levels=basic` is for masked words; `objective=plm`",
+            "`mask_levels=basic` is only used with `objective=mlm` or `rtd`",
         ),
         (
             {"generator_size": 0.5},

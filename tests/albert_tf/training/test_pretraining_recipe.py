@@ -45,14 +45,6 @@ def test_learning_rates_that_are_too_high(
     assert not message or re.search(message, caplog.text)
 
 
-def test_muon_computes_in_the_precision_of_the_run():
-    recipe = pretraining_options.RecipeOptions(
-        optimizer=model_options.OptimizerOptions("muon")
-    )
-    optimizer = pretraining_recipe.make_optimizer(recipe, "bfloat16")
-    assert optimizer._precision == "bfloat16"
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [

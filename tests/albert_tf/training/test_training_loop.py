@@ -260,7 +260,7 @@ def test_variables_exist_before_training(make_trainer, tmp_path):
         training_loop.Trainer(
             trainer.model,
             trainer.optimizer,
-            pretraining_objective.OBJECTIVE,
+            pretraining_objective.make(),
             str(tmp_path),
             training_options.TrainerOptions(),
         )

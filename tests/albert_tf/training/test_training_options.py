@@ -23,7 +23,7 @@ NO_LIST = "not a list of different host:port"
         (DEVICES, {"worker_hosts": "a,b"}, NO_LIST),
         (DEVICES, {"worker_hosts": "a:1,a:1"}, NO_LIST),
         (DEVICES, {"worker_hosts": "a:1, ,b:2"}, NO_LIST),
-        (DEVICES, TWO, "needs `distribution_strategy=multi"),
+        (DEVICES, TWO, "only used with `distribution_strateg"),
         (DEVICES, {"task_index": 1}, "not the number of one of the 0"),
         (
             DEVICES,

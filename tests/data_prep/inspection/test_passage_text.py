@@ -1,10 +1,14 @@
-"""Passages as lines of text."""
+"""Passages as lines of text, and what training draws from them."""
+
+import re
 
 import numpy as np
 import pytest
 
+from albert_tf.common import errors
 from data_prep import inspect_records
 from data_prep.inspection import passage_text, record_text
+from tests.data_prep import writing
 from tests.data_prep.writer.test_passages import in_one
 
 
@@ -65,3 +69,95 @@ def test_passages_by_hand():
     shown = passage_text.lines({**counts, "passages": 4})
     assert shown[0] == "passages: 4 of 1.5 pieces on average"
     assert shown[2] == "  sentences: 2, 33.3% of the pieces"
+
+
+# What training draws.
+
+
+def inspect(base, **changes):
+    inspect_records.run(
+        inspect_records.InspectOptions(
+            input_file=in_one(base).output_file,
+            num_examples=3,
+            statistics=False,
+            vocabulary=base.vocabulary,
+            **changes,
+        )
+    )
+
+
+def join(shown, name):
+    """The text after a name, of all records, in one line."""
+    found = re.findall(rf"^  {name}: (.*(?:\n     .*)*)", shown, re.M)
+    return [" ".join(text.split()) for text in found]
+
+
+@pytest.fixture
+def pairs(base, capsys):
+    """Shows three records; returns what follows one name and another."""
+
+    def show(objective, *names):
+        inspect(base, objective=objective)
+        shown = capsys.readouterr().out
+        found = [join(shown, name) for name in names]
+        assert [*map(len, found)] == [3, 3]
+        return zip(*found, strict=True)
+
+    return show
+
+
+def test_what_training_draws_is_shown(pairs):
+    for order, text in pairs("plm", "order", "drawn"):
+        hidden = re.findall(r"\[([^][]*?)→MASK\]", text)
+        assert hidden and sorted(hidden) == sorted(order.split(", "))
+
+
+def test_spans_are_shown_with_what_they_stand_for(pairs):
+    for text, target in pairs("spans", "drawn", "target"):
+        ids = re.findall(r"<\d+>", text)
+        assert ids and ids == re.findall(r"<\d+>", target)
+        assert target.endswith("[SEP]")
+
+
+def test_a_task_about_sentences_is_shown_with_its_label(base, capsys):
+    inspect(base, objective="mlm", sentence_objective="sop,distance")
+    shown = capsys.readouterr().out
+    found = re.findall(r"^  (sop|distance), label: (0|1|2|none)$", shown, re.M)
+    assert len(found) == 3 and "→MASK]" in shown
+
+
+def test_markers_of_discourse_are_shown_without_them(base, tmp_path, capsys):
+    task = writing.markers(tmp_path, "it\nwe\nthe\nand\n")
+    inspect(base, objective="mlm", **task)
+    labels = re.findall(
+        r"^  discourse, label: ([0-3]|none)$", capsys.readouterr().out, re.M
+    )
+    assert len(labels) == 3 and set(labels) & {*"0123"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("sentence_objective", "sop"), ("markers_file", "m.txt")],
+)
+def test_a_task_is_shown_with_an_objective_only(name, value):
+    with pytest.raises(
+        errors.UserError,
+        match=f"`{name}={value}` is only used with `objective`, which is not",
+    ):
+        inspect_records.InspectOptions("records", **{name: value})
+
+
+@pytest.mark.parametrize("objective", ["plm", "spans"])
+def test_tasks_about_sentences_beside_other_orders_are_refused(base, objective):
+    with pytest.raises(errors.UserError, match="=sop` is only used with"):
+        inspect(base, objective=objective, sentence_objective="sop")
+
+
+def test_only_passages_are_drawn_from(base):
+    path = writing.run(base).output_file
+    with pytest.raises(errors.UserError, match="`objective=mlm` is for pass"):
+        inspect_records.run(
+            inspect_records.InspectOptions(
+                path, objective="mlm", vocabulary=base.vocabulary
+            )
+        )

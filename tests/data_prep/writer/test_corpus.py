@@ -60,7 +60,9 @@ def test_files_are_document_boundaries(tmp_path):
     for block_bytes in SIZES:
         found, _, reader = read_all(paths, block_bytes)
         assert found == [["one", "two"], ["three"]]
-        assert [facts.path for facts in reader.files] == list(map(str, paths))
+        assert [facts["path"] for facts in reader.files] == list(
+            map(str, paths)
+        )
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b" \n\t\n\n", b"\xef\xbb\xbf"])
@@ -70,7 +72,7 @@ def test_file_without_text_has_no_blocks(tmp_path, content):
     assert not list(
         corpus.CorpusReader([str(path)], make_options()).read_blocks()
     )
-    assert reader.files[0].size == len(content)
+    assert reader.files[0]["size"] == len(content)
 
 
 def test_byte_order_mark_is_dropped_at_the_start_only(tmp_path):
@@ -225,8 +227,8 @@ def test_packed_files_are_unpacked(tmp_path, ending, pack):
     found, _, reader = read_all([path])
     assert found == [["one"], ["two"]]
     facts = reader.files[0]
-    assert facts.size == len(two_parts) == reader.total_bytes
-    assert facts.sha256 == hashlib.sha256(two_parts).hexdigest()
+    assert facts["size"] == len(two_parts) == reader.total_bytes
+    assert facts["sha256"] == hashlib.sha256(two_parts).hexdigest()
     for broken in [pack(b"one\n" * 1000)[:-6], b"plain text", b""]:
         path.write_bytes(broken)
         with pytest.raises(errors.UserError, match="cannot be unpacked"):
@@ -242,7 +244,7 @@ def test_zeros_behind_a_packed_file_are_hashed(tmp_path):
         found, _, reader = read_all([path])
         assert found == [["one", "two"]]
         digest = hashlib.sha256(content).hexdigest()
-        assert reader.files[0].sha256 == digest
+        assert reader.files[0]["sha256"] == digest
 
 
 def parts_with_damage():
@@ -302,7 +304,8 @@ def test_standard_input_is_read(tmp_path, monkeypatch):
     assert found == [["one"], ["two"]]
     assert reader.total_bytes is None
     digest = hashlib.sha256(content).hexdigest()
-    assert reader.files == [corpus.FileFacts("-", len(content), digest)]
+    facts = {"path": "-", "size": len(content), "sha256": digest}
+    assert reader.files == [facts]
 
 
 def test_remote_files_are_read():
@@ -331,13 +334,16 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"language": "de"}, "language=de. is given without .split_sentences"),
-        ({"split_sentences": True}, "--split_sentences=True is given"),
-        ({"json_field": "body"}, "--json_field=body is given"),
-        ({"text_column": "a"}, "for parquet and arrow .*input_format=parquet"),
+        ({"language": "de"}, "language=de. is only used with .split_sentences"),
+        (
+            {"split_sentences": True},
+            "split_sentences=True. is only used with .input",
+        ),
+        ({"json_field": "body"}, "=body. is only used with .*format=jsonl"),
+        ({"text_column": "a"}, "with .input_format=parquet. or .arrow., which"),
         (
             {"input_format": "arrow", "json_field": "a"},
-            "--json_field=a is given with --input_format=arrow",
+            "json_field=a. is only used with .input_format=jsonl., which is",
         ),
         ({"input_format": "jsonl", "json_field": ""}, "--json_field is empty"),
     ],

@@ -137,8 +137,8 @@ def test_facts_of_a_table_are_those_of_the_file(kind_and_writer, tmp_path):
     (facts,) = reader.files
     with open(path, "rb") as stream:
         content = stream.read()
-    assert facts.size == reader.bytes_read == len(content)
-    assert facts.sha256 == corpus.hashlib.sha256(content).hexdigest()
+    assert facts["size"] == reader.bytes_read == len(content)
+    assert facts["sha256"] == corpus.hashlib.sha256(content).hexdigest()
 
 
 def test_damaged_tables_are_refused(kind_and_writer, tmp_path):

@@ -53,9 +53,9 @@ PASSAGES = {"records": "passages", "dupe_factor": 40}
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"input_format": "dialogues"}, "`input_format=dialogues` is for `rec"),
-        ({"phrase_file": "x"}, "`phrase_file=x` is for `records=passages`. Ad"),
-        ({"cross_documents": True}, "`cross_documents=True` is for `records=p"),
+        ({"input_format": "dialogues"}, "=dialogues` is only used with `recor"),
+        ({"phrase_file": "x"}, "`phrase_file=x` is only used with `records=pa"),
+        ({"cross_documents": True}, "`cross_documents=True` is only used with"),
         ({"records": "passages"}, "`dupe_factor=3` is for `records=instances`"),
         (PASSAGES, "`max_predictions_per_seq=5` is for `records=instances`"),
         ({**PASSAGES, "masking_time": "training"}, "`masking_time=training`"),

@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model.execution import layer_stack
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import tiny_config
@@ -85,17 +84,3 @@ def test_loop_returns_the_last_layer_only():
     model = AlbertModel(tiny_config(num_hidden_layers=3), loop_layers=True)
     assert len(model(batch)["all_encoder_layers"]) == 3
     assert len(model(batch, training=True)["all_encoder_layers"]) == 1
-
-
-def test_two_streams_read_the_content_of_each_layer():
-    model = passes.fill(AlbertModel(tiny_config(num_hidden_layers=2)))
-    layers, normal = model.transformer_layers, tf.random.stateless_normal
-    content, queries = normal([2, 4, 16], [1, 2]), normal([2, 3, 16], [3, 4])
-    bias = normal([2, 1, 7, 4], [5, 6])
-    found = layer_stack.apply_two_streams(
-        layers, [content, queries], [bias], None, recompute=False
-    )
-    for layer in layers:
-        queries = layer(queries, [bias[:, :, 4:]], None, content)
-        content = layer(content, [bias[:, :, :4]])
-    passes.assert_close(found, queries)

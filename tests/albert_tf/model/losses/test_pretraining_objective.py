@@ -11,7 +11,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL
 
-OBJECTIVE = pretraining_objective.OBJECTIVE
+OBJECTIVE = pretraining_objective.make()
 
 
 @pytest.fixture
