@@ -56,8 +56,16 @@ _RANGES = {
     "layer_norm_eps": ranges.Range(above=0, high=0.1),
 }
 
-# The first of the keys that the original does not have.
-_FIRST_OWN_KEY = "share"
+# Keys that the original does not have.
+_OWN_KEYS = (
+    "share",
+    "float_group_index",
+    "project_words_first",
+    "map_equal_sizes",
+    "pooling",
+    "position_bias",
+    "layer_norm_eps",
+)
 
 # Keys of released config files that no released code reads.
 HISTORIC_KEYS = (
@@ -196,7 +204,8 @@ class AlbertConfig:
     def from_json_file(cls, path: str) -> "AlbertConfig":
         """Read a config file: ours, Hugging Face's, brightmart's or BERT's.
 
-        `path` may also be the name of a released model: `albert_base_v2`.
+        Args:
+            path: The file, or the name of a released model: `albert_base_v2`.
         """
         source = f"`albert_config_file={path}`"
         values = strict_json.read_object(
@@ -216,10 +225,8 @@ class AlbertConfig:
     def to_json(self) -> str:
         """Return the config as JSON, without those of our keys at defaults."""
         values = dataclasses.asdict(self)
-        fields = dataclasses.fields(self)
-        own = list(values).index(_FIRST_OWN_KEY)
-        for field in fields[own:]:
-            if values[field.name] == field.default:
+        for field in dataclasses.fields(self):
+            if field.name in _OWN_KEYS and values[field.name] == field.default:
                 del values[field.name]
         return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
 
@@ -315,6 +322,7 @@ class AlbertConfig:
 
     @property
     def pooled_width(self) -> int:
+        """Columns of what the pooler reads."""
         return self.hidden_size * (4 if self.pooling == "pair" else 1)
 
     @property
@@ -333,6 +341,7 @@ class AlbertConfig:
 
 
 def _check_value(key: str, kind: Any, value: Any) -> None:
+    """Refuse a config value of the wrong type or out of its range."""
     if kind is str:
         if value not in list(_CHOICES[key]):
             raise errors.UserError(
