@@ -30,10 +30,11 @@ class StoredOutputs:
         path = files.in_folder(folder, _MANIFEST)
         advice = "Remove the folder; the teacher can be asked again"
         found = strict_json.read_object(path, advice)
-        self.facts, self._sums = found.get("facts"), found.get("sha256")
-        are_sums = isinstance(self._sums, list) and self._sums
-        if not (are_sums and isinstance(self.facts, dict)):
+        facts, sums = found.get("facts"), found.get("sha256")
+        if not (isinstance(sums, list) and sums and isinstance(facts, dict)):
             raise errors.UserError(f"{path} is damaged. {advice}.")
+        self.facts: Mapping[str, Any] = facts
+        self._sums: list[str] = sums
         first = next(self._parts())
         self.names = sorted(first)
         # What is of tokens can be cut.
