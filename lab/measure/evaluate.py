@@ -103,6 +103,11 @@ class EvaluateOptions:
     tasks: str = option(
         ",".join(real_tasks.RECIPES), "Tasks of finetuning, with commas."
     )
+    starts: str = option(
+        ",".join(real_tasks.STARTS),
+        "Weights that finetuning starts from, with commas; without random "
+        "there is nothing to compare with, and half of the time.",
+    )
     seeds: int = option(
         3,
         "Finetuning runs of each kind, with the seeds 1, 2 and so on.",
@@ -125,6 +130,7 @@ class EvaluateOptions:
         for name, given, allowed in (
             ("parts", self.parts.split(","), PARTS),
             ("tasks", self.tasks.split(","), real_tasks.RECIPES),
+            ("starts", self.starts.split(","), real_tasks.STARTS),
             (
                 "finetuning_options",
                 strict_json.loads(self.finetuning_options),
@@ -237,6 +243,7 @@ def _finetuning(
         config_file=source.config_file,
         vocabulary=source.vocabulary,
         tasks=settings.tasks.split(","),
+        starts=settings.starts.split(","),
         seeds=settings.seeds,
         examples=settings.examples,
         changes=strict_json.loads(settings.finetuning_options),
@@ -245,6 +252,7 @@ def _finetuning(
     chosen = {
         **model,
         **runs.changes,
+        "starts": runs.starts,
         "seeds": runs.seeds,
         "data": {name: place.name for name, place in places.items()},
         "recipes": {

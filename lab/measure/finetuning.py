@@ -22,7 +22,8 @@ def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     Returns:
         By task: metric, score of the `majority` answer, `random` and
         `pretrained` scores by seed, all in percent, and their `difference`;
-        and `mean_difference`, over all tasks.
+        and `mean_difference`, over all tasks. Where nothing started from random
+        weights, there are no differences.
     """
     tasks: dict[str, dict[str, Any]] = {}
     for result in results:
@@ -39,6 +40,8 @@ def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         )
         seeds = task[result["start"]]
         seeds[str(result["seed"])] = percent * result["value"]
+    if not any(task["random"] for task in tasks.values()):
+        return {"tasks": tasks}
     groups = []
     for task in tasks.values():
         groups.append(differences(task["random"], task["pretrained"]))
@@ -56,5 +59,7 @@ def differences(
 def describe(scores: Mapping[str, float]) -> str:
     """Return median and standard deviation over seeds."""
     values = list(scores.values())
+    if not values:
+        return "–"
     spread = statistics.stdev(values) if len(values) > 1 else 0.0
     return f"{statistics.median(values):.1f} ± {spread:.1f}"

@@ -33,7 +33,7 @@ from data_prep.writer import corpus
 _RESULTS_NAME = "results.jsonl"
 # For the subsets of the data, which are the same for all runs.
 _SEED = 2019
-_RANDOM, _PRETRAINED = "random", "pretrained"
+STARTS = _RANDOM, _PRETRAINED = "random", "pretrained"
 Values = dict[str, Any]
 
 
@@ -146,6 +146,7 @@ class Plan:
 
     Attributes:
         output_dir: For data, runs and results.
+        starts: The weights that runs begin with, some of STARTS.
         seeds: Runs of each kind, with the seeds 1, 2 and so on.
         examples: Training examples of each task; 0 means by task.
         changes: Options of run_classifier in place of those of the recipes.
@@ -157,6 +158,7 @@ class Plan:
     config_file: str
     vocabulary: tokenization.VocabularyOptions
     tasks: Sequence[str] = tuple(RECIPES)
+    starts: Sequence[str] = STARTS
     seeds: int = 3
     examples: int = 0
     changes: Values = dataclasses.field(default_factory=dict)
@@ -180,7 +182,7 @@ def finish(plan: Plan) -> list[Values]:
         (seed, name, start)
         for seed in range(1, plan.seeds + 1)
         for name in places
-        for start in (_RANDOM, _PRETRAINED)
+        for start in plan.starts
     ]
     keys = []
     for seed, name, start in wanted:

@@ -107,12 +107,13 @@ def _finetuning(found: Mapping[str, Any]) -> list[str]:
             f"{task['majority']:.1f}",
             finetuning.describe(task["random"]),
             finetuning.describe(task["pretrained"]),
-            describe(task["difference"]),
+            describe(task["difference"]) if "difference" in task else "–",
         ]
         for name, task in found["tasks"].items()
     ]
-    mean = describe(found["mean_difference"])
-    cells.append(["mean", "", "", "", "", mean])
+    if "mean_difference" in found:
+        mean = describe(found["mean_difference"])
+        cells.append(["mean", "", "", "", "", mean])
     return rows(
         "task | metric | majority | random weights | pretrained | difference",
         cells,

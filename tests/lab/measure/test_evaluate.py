@@ -126,6 +126,7 @@ def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
         settings,
         parts="finetuning",
         tasks="rte",
+        starts="pretrained",
         finetuning_options='{"learning_rate": 1e-4}',
     )
     evaluate.run(changed)
@@ -134,6 +135,7 @@ def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
     assert found.vocabulary.path == str(model_dir / "spm.model")
     assert found.config_file == str(model_dir / "albert_config.json")
     assert found.changes == {"learning_rate": 1e-4}
+    assert found.starts == ["pretrained"]
     assert found.output_dir.startswith(f"{settings.output_dir}/finetuning_")
     row = "| rte | accuracy | 50.0 | 50.0 ± 0.0 | 60.0 ± 0.0 | +10.00 |"
     assert row in capsys.readouterr().out

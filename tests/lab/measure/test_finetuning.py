@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.measure import finetuning
+from lab.measure import finetuning, report
 
 
 def result(task, start, seed, value):
@@ -40,3 +40,12 @@ def test_pretrained_minus_random_seed_by_seed():
     assert squad["difference"]["mean"] == pytest.approx(4.0)
     assert found["mean_difference"]["mean"] == pytest.approx(9.5)
     assert found["mean_difference"]["count"] == 4
+
+
+def test_nothing_is_compared_without_random_weights():
+    found = finetuning.summarize([result("rte", "pretrained", 1, 0.6)])
+    assert found["tasks"]["rte"]["pretrained"] == {"1": 60.0}
+    text = report.to_markdown({"finetuning": {"results": found}})
+    assert text.splitlines()[-1] == (
+        "| rte | accuracy | 50.0 | – | 60.0 ± 0.0 | – |"
+    )
