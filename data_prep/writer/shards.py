@@ -112,8 +112,8 @@ class ShardWriter:
         assert self._open
         with files.name_full_disk(self.paths[self._shard]):
             written, sha256 = self._open.complete()
-        facts = {"sha256": sha256, "counts": statistics.to_json(self._counts)}
-        facts["files"] = [written]
+        counts = statistics.to_json(self._counts)
+        facts = {"sha256": sha256, "counts": counts, "files": [written]}
         self._work.write(self._name(self._shard), facts)
         self._open, self._counts = None, {}
         self._shard += 1
