@@ -60,7 +60,7 @@ def test_own_articles_need_no_answers(tmp_path):
     path = write(tmp_path, "own.jsonl", own) + "/own.jsonl"
     examples = make().read_own(path)
     assert [e.label for e in examples] == [None, None]
-    with pytest.raises(errors.UserError, match="no list 'answers'"):
+    with pytest.raises(errors.UserError, match="the key 'answers' is missing"):
         make().read(path, "dev")
 
 
