@@ -136,8 +136,8 @@ def run(settings: ClassifierOptions) -> None:
         sources = settings.sources
         if settings.train_file and settings.table.dev_share:
             sources[tables.HELD_OUT] = settings.train_file
-    elif hasattr(task, "sources"):
-        sources = task.sources(settings.data_dir)
+    elif files_of_splits := getattr(task, "sources", None):
+        sources = files_of_splits(settings.data_dir)
     else:
         raise errors.UserError(
             f"--task_name={settings.task_name}: its class "

@@ -90,10 +90,10 @@ def by_texts(
     ask: Ask, task: base.Task, examples: Sequence[base.Example]
 ) -> dict[str, float]:
     def ask_all(some: Sequence[base.Example]) -> base.Outputs:
-        parts = [
-            ask(_texts(task, some[start : start + _BATCH_SIZE]))
-            for start in range(0, len(some), _BATCH_SIZE)
-        ]
+        parts = []
+        for start in range(0, len(some), _BATCH_SIZE):
+            outputs = ask(_texts(task, some[start : start + _BATCH_SIZE]))
+            parts.append({k: v for k, v in outputs.items() if k in _READ})
         return {
             k: np.concatenate([part[k] for part in parts]) for k in parts[0]
         }
@@ -137,6 +137,9 @@ def _score_spans(
                 ours = tuple(tag.removeprefix("B-") for tag in ours)
             tags.append(ours)
     return task.score_tags(tags, examples)
+
+
+_READ = ("answer", "score", "probabilities", "embedding")
 
 
 def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
