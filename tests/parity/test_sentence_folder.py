@@ -78,5 +78,5 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     again = source.make_service(found, source.make_task(found))
     restoring.restore(again.model, found.checkpoint)
     assert_close(
-        again.embed(tf.constant(TEXTS))["embedding"], ours["embedding"]
+        again.answer(tf.constant(TEXTS))["embedding"], ours["embedding"]
     )
