@@ -106,10 +106,11 @@ def quotients(
 ) -> dict[str, float]:
     """Return losses and metrics, and `loss`, the sum that is minimized.
 
-    The sums are float [names, (numerator, denominator)].
+    The sums are float [names, (numerator, denominator)]. What nothing was
+    counted for is left out, such as the accuracy of a task without a label.
     """
     pairs = zip(objective.names, sums, strict=True)
-    numbers = {name: float(a / b) if b else 0.0 for name, (a, b) in pairs}
-    losses = objective.losses
-    total = sum(factor * numbers[name] for name, factor in losses.items())
+    numbers = {name: float(a / b) for name, (a, b) in pairs if b}
+    losses = objective.losses.items()
+    total = sum(factor * numbers.get(name, 0.0) for name, factor in losses)
     return {"loss": total, **numbers}

@@ -51,10 +51,12 @@ def test_prediction_puts_numbered_records_in_order(make_trainer):
 
 def test_the_loss_is_the_sum_of_losses_times_their_factors():
     objective = types.SimpleNamespace(
-        names=("a_loss", "b_loss", "c"), losses={"a_loss": 0.5, "b_loss": 3.0}
+        names=("a_loss", "b_loss", "no_loss", "no_accuracy"),
+        losses={"a_loss": 0.5, "b_loss": 3.0, "no_loss": 2.0},
     )
-    found = evaluation.quotients(objective, np.array([[6, 2], [4, 4], [9, 0]]))
-    assert found == {"loss": 4.5, "a_loss": 3, "b_loss": 1, "c": 0}
+    sums = np.array([[6, 2], [4, 4], [0, 0], [0, 0]])
+    found = evaluation.quotients(objective, sums)
+    assert found == {"loss": 4.5, "a_loss": 3, "b_loss": 1}
 
 
 def test_outputs_of_short_batches_are_widened():
