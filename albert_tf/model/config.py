@@ -328,14 +328,16 @@ class AlbertConfig:
     @property
     def sharing(self) -> str:
         """What is shared, in words."""
-        layers, groups = self.num_hidden_layers, self.num_hidden_groups
-        if layers == 1:
+        depth, groups = self.num_hidden_layers, self.num_hidden_groups
+        inner = self.inner_group_num
+        if depth * inner == 1:
             return "1 layer"
-        if self.share == "none" or groups == layers:
-            return f"{layers} layers that share nothing"
+        layers = f"{depth} x {inner} layers" if inner > 1 else f"{depth} layers"
+        if self.share == "none" or groups == depth:
+            return f"{layers} that share nothing"
         what = {"all": "all", "attention": "attention", "ffn": "feed-forward"}
         return (
-            f"{layers} layers in {groups} group(s) that share "
+            f"{layers} in {groups} group(s) that share "
             f"{what[self.share]} parameters"
         )
 

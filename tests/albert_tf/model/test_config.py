@@ -242,19 +242,19 @@ def test_exits_are_some_depths_and_the_last(small_config):
 @pytest.mark.parametrize(
     ("share", "groups", "attentions", "feed_forwards", "words"),
     [
-        ("all", 1, "0000", "0000", "4 layers in 1 group(s) that share all p"),
-        ("all", 2, "0011", "0011", "4 layers in 2 group(s) that share all p"),
+        ("all", 1, "0000", "0000", "4 x 2 layers in 1 group(s) that share al"),
+        ("all", 2, "0011", "0011", "4 x 2 layers in 2 group(s) that share al"),
         (
             "attention",
             2,
             "0011",
             "0123",
-            "4 layers in 2 group(s) that share at",
+            "4 x 2 layers in 2 group(s) that share at",
         ),
-        ("ffn", 1, "0123", "0000", "4 layers in 1 group(s) that share feed-fo"),
-        ("none", 1, "0123", "0123", "4 layers that share nothing"),
-        ("none", 4, "0123", "0123", "4 layers that share nothing"),
-        ("all", 4, "0123", "0123", "4 layers that share nothing"),
+        ("ffn", 1, "0123", "0000", "4 x 2 layers in 1 group(s) that share fe"),
+        ("none", 1, "0123", "0123", "4 x 2 layers that share nothing"),
+        ("none", 4, "0123", "0123", "4 x 2 layers that share nothing"),
+        ("all", 4, "0123", "0123", "4 x 2 layers that share nothing"),
     ],
 )
 def test_what_is_shared(
@@ -267,6 +267,8 @@ def test_what_is_shared(
     assert config.layer_groups == [*expected]
     assert config.sharing.startswith(words)
     one = dataclasses.replace(config, num_hidden_layers=1, num_hidden_groups=1)
+    assert one.sharing == "1 x 2 layers that share nothing"
+    one = dataclasses.replace(one, inner_group_num=1)
     assert one.sharing == "1 layer"
 
 

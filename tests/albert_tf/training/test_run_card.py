@@ -131,7 +131,7 @@ def test_environment_counts_parameters_and_names_versions(
     sizes = [variable.shape.num_elements() for variable in encoder.variables]
     assert facts.parameters == sum(sizes)
     summary = run_card.summary(small_config, facts)
-    assert f"{facts.parameters:,} parameters: 4 layers in 2 gr" in summary
+    assert f"{facts.parameters:,} parameters: 4 x 2 layers in 2 gr" in summary
 
 
 def drawn(lines):
