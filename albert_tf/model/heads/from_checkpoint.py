@@ -14,9 +14,9 @@ from albert_tf.model.heads import (
     model_with_head,
     permutation,
     pretraining,
+    pretraining_tasks,
     question_answering,
     replaced_tokens,
-    sentence_order,
     token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
@@ -91,7 +91,7 @@ def only_for_training(
     """
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
     left = replaced_tokens.HEAD, permutation.HEAD, decoder.SCOPE
-    if not {*left, sentence_order.TASKS} & set(parts.values()):
+    if not {*left, pretraining_tasks.TASKS} & set(parts.values()):
         exits = model_with_head.EXIT
         return frozenset(n for n in parts if parts[n].startswith(exits))
     kept = {_ENCODER}

@@ -10,13 +10,13 @@ import tf_keras as keras
 
 from albert_tf.model import model_inputs
 from albert_tf.model.execution import plain
-from albert_tf.model.heads import sentence_order as sentence_order_head
+from albert_tf.model.heads import pretraining_tasks
 from albert_tf.model.network import layers
 from albert_tf.model.network.encoder import AlbertModel
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
+class AlbertPretrainer(pretraining_tasks.ModelWithTasks):
     """An encoder with the masked LM head and the sentence-order head."""
 
     input_keys = (*model_inputs.ENCODER, "masked_lm_positions", "cls_positions")
@@ -56,7 +56,7 @@ class AlbertPretrainer(sentence_order_head.SentenceOrderModel):
             shape=[config.vocab_size],
             initializer="zeros",
         )
-        self._add_sentence_order(sentence_order, tasks, token_tasks)
+        self._add_tasks(sentence_order, tasks, token_tasks)
 
     def call(
         self,

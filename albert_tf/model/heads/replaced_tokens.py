@@ -17,8 +17,7 @@ from albert_tf.common import errors
 from albert_tf.model import model_inputs
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.execution import plain
-from albert_tf.model.heads import pretraining
-from albert_tf.model.heads import sentence_order as sentence_order_head
+from albert_tf.model.heads import pretraining, pretraining_tasks
 from albert_tf.model.network import layers
 from albert_tf.model.network.encoder import AlbertModel
 
@@ -51,7 +50,7 @@ def shrink(config: AlbertConfig, size: float) -> AlbertConfig:
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
-class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
+class ReplacedTokenDetector(pretraining_tasks.ModelWithTasks):
     """An encoder with the head that finds replaced tokens, and its generator.
 
     `call` runs the encoder. The objective runs the generator, a masked LM,
@@ -94,7 +93,7 @@ class ReplacedTokenDetector(sentence_order_head.SentenceOrderModel):
         self.output_bias = self.add_weight(
             name=f"{HEAD}/output_bias", shape=[], initializer="zeros"
         )
-        self._add_sentence_order(sentence_order, tasks, token_tasks)
+        self._add_tasks(sentence_order, tasks, token_tasks)
         self.generator = self._make_generator()
 
     def _make_generator(self) -> pretraining.AlbertPretrainer:

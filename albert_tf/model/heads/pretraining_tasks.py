@@ -1,4 +1,4 @@
-"""The heads that predict how segments are arranged.
+"""The heads of tasks about segments, such as sentence order, and about tokens.
 
 Source: ALBERT §3.1; in the original,
 run_pretraining.get_sentence_order_output.
@@ -14,13 +14,13 @@ from albert_tf.model.heads import model_with_head
 TASKS = "cls/tasks"
 
 
-class SentenceOrderModel(model_with_head.ModelWithHead):
-    """Predicts, beside other things, the order of two segments.
+class ModelWithTasks(model_with_head.ModelWithHead):
+    """Learns, beside other things, tasks of `data.arrangements`.
 
-    Other tasks about segments (`data.arrangements`) have heads of their own.
+    sop and nsp have ALBERT's head, each other task has a head of its own.
     """
 
-    def _add_sentence_order(
+    def _add_tasks(
         self,
         sentence_order: bool,
         tasks: Mapping[str, int] | None = None,
