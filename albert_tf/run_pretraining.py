@@ -273,6 +273,7 @@ from albert_tf.training import (
 @preemption.exiting_at_once()
 def run(settings: PretrainingOptions) -> None:
     config = AlbertConfig.from_json_file(settings.albert_config_file)
+    # Refuses a name that is not measured.
     pretraining_recipe.best_metric(settings.recipe, settings.best_metric)
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)

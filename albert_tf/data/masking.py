@@ -30,8 +30,8 @@ _ORDER, _LENGTH, _REPLACE, _PIECE, _MOVED_ORDER, _MOVED_LENGTH, _MOVE = range(7)
 
 # The original's list of characters that do not make a piece a word start; its
 # author left out these four, so that they do.
-_MARKS = frozenset(string.punctuation) - frozenset("'<=>")
-_INSIDE_WORD = _MARKS | frozenset(string.ascii_lowercase)
+_PUNCTUATION = frozenset(string.punctuation) - frozenset("'<=>")
+_INSIDE_WORD = _PUNCTUATION | frozenset(string.ascii_lowercase)
 # SentencePiece's pieces for single bytes, parts of characters without a piece.
 _BYTE = re.compile("<0x[0-9A-F]{2}>")
 _JOINING = ("Mn", "Mc", "Me", "Cf")  # Categories of Unicode.
@@ -162,7 +162,7 @@ def english_starts_word(piece: str) -> bool:
     A byte of a character without a piece, which the original's vocabularies do
     not have, continues the word before it.
     """
-    if piece.startswith("▁") or piece in _MARKS:
+    if piece.startswith("▁") or piece in _PUNCTUATION:
         return True
     if piece.startswith("<"):
         return not _BYTE.fullmatch(piece)

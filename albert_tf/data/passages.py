@@ -20,8 +20,8 @@ class PassageDrawer:
     """Makes an example of each passage.
 
     Attributes:
-        tasks: Names of `ARRANGEMENTS`; each example has one of them. None:
-            the whole passage is one segment.
+        tasks: Names of `ARRANGEMENTS`; each example has one of them. Without
+            any, the whole passage is one segment.
         num_segments: Segment ids that an example may have; further segments
             have the last one.
         task_stages: How often each task is drawn, such as "1/3", by step.

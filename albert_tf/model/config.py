@@ -99,7 +99,9 @@ class AlbertConfig:
             head, one of `HIDDEN_ACTS`.
         hidden_dropout_prob: Dropout after embeddings, attention output and
             feed-forward output.
+        attention_probs_dropout_prob: Dropout of the attention probabilities.
         max_position_embeddings: Longest sequence, in tokens.
+        type_vocab_size: Number of segment ids.
         initializer_range: Standard deviation of the truncated normal that
             kernels and tables start from.
         share: What the layers of a group share, one of `SHARING`; attention

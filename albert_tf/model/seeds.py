@@ -6,7 +6,7 @@ of a generator, and a layer can be computed a second time for its gradient.
 All seeds follow from that of a pass, s. The embeddings have fold(s, 0); the
 first layer has fold(fold(s, 0), 1), each further one fold(that before, 1). Uses
 of dropout within a part are numbered from 1: use n draws with fold(part, n).
-Heads fold streams of their own, from 2^29 on, into s.
+Heads fold streams of their own, from 2^28 on, into s or fold(s, 0).
 """
 
 from collections.abc import Callable

@@ -43,10 +43,10 @@ def biases(
         is_causal: Whether nothing is attended to that comes later.
 
     Returns:
-        float32 [B, 1, 1, T] or [B, 1, S, T], and with alibi or buckets another
-        one. With
-        relative two others, of which each layer makes its own, see `relative`:
-        the offsets of positions and whether segments are the same.
+        float32 [B, 1, 1, T] or [B, 1, S, T] of the mask. With alibi or buckets
+        another one. With relative two others, from which each layer makes one
+        of its own, see `relative`: the offsets of positions, and whether
+        segments are the same.
     """
     # Not [:, None, None, :]: LiteRT has no operation for that.
     mask = tf.expand_dims(inputs["input_mask"], 1)

@@ -66,7 +66,7 @@ class Embeddings(keras.layers.Layer):
         # A table for serving may be of bfloat16.
         words = tf.cast(tf.gather(table, inputs["input_ids"]), tf.float32)
         if self.word_projection is not None:
-            words = tf.einsum("bse,eh->bsh", words, self.word_projection)
+            words = tf.einsum("BSE,EH->BSH", words, self.word_projection)
         # Rows, not a product with one-hot vectors: how the gradient is clipped
         # depends on it, see ARCHITECTURE.md.
         segments = tf.gather(self.token_type_embeddings, inputs["segment_ids"])

@@ -11,8 +11,8 @@ many in the place of each.
 
 Dimensions in comments and einsum strings:
     B batch, S sequence (attending), T sequence (attended to), P chosen
-    positions, E embedding, H hidden, I intermediate, N heads, D size of one
-    head, V vocabulary.
+    positions, R rows of any kind, E embedding, H hidden, I intermediate,
+    N heads, D size of one head, V vocabulary, C classes, K instances of a row.
 """
 
 import dataclasses
@@ -238,7 +238,7 @@ class AlbertModel(base.BuiltModel):
         """Return words, embeddings, and what the first layer reads.
 
         Args:
-            inputs: See `fill_defaults`.
+            inputs: What `fill_defaults` returns.
             seed: Of dropout, int32 [2]; None outside of training.
         """
         # Sum of embeddings, norm, dropout: [B, S, E].
@@ -283,7 +283,7 @@ class AlbertModel(base.BuiltModel):
     def fill_defaults(
         self, inputs: Mapping[str, tf.Tensor]
     ) -> dict[str, tf.Tensor]:
-        """Return inputs with mask and segments, see `call`."""
+        """Return inputs with mask and segments, see the class."""
         ids = tf.convert_to_tensor(inputs["input_ids"])
         longest = self.config.max_position_embeddings
         if ids.shape[1] is not None and ids.shape[1] > longest:
