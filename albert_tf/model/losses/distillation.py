@@ -64,16 +64,16 @@ def soft_labels(
         losses={**losses, _LOSS: weight},
         sample_weights=weights,
         of_outputs=of_outputs,
-        forward=_ask,
+        forward=_forward,
     )
 
 
-def _ask(
+def _forward(
     model: Any, batch: Batch, dropout_seed: tf.Tensor | None
 ) -> tuple[Tensors, Batch]:
     """Run a model; it does not know what the teacher said."""
     own = without_teacher(batch)
-    return objectives.outputs(model, own, dropout_seed), batch
+    return objectives.run(model, own, dropout_seed), batch
 
 
 def without_teacher(batch: Batch) -> dict[str, tf.Tensor]:
@@ -160,5 +160,5 @@ def vectors(
     losses = dict(zip(names, (1.0, similarity_weight), strict=True))
     losses |= states
     return objectives.of_examples(
-        losses, of_outputs, forward=forward if states else _ask
+        losses, of_outputs, forward=forward if states else _forward
     )

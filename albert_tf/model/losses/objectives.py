@@ -17,20 +17,18 @@ Tensors = dict[str, tf.Tensor]
 Forward = Callable[[Any, Batch, tf.Tensor | None], tuple[Tensors, Batch]]
 
 
-def outputs(
-    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
-) -> Tensors:
+def run(model: Any, batch: Batch, dropout_seed: tf.Tensor | None) -> Tensors:
     """Run a model. A seed means training, with dropout; None evaluation."""
     return model(
         batch, training=dropout_seed is not None, dropout_seed=dropout_seed
     )
 
 
-def ask(
+def plain_forward(
     model: Any, batch: Batch, dropout_seed: tf.Tensor | None
 ) -> tuple[Tensors, Batch]:
     """Run a model; the batch stays."""
-    return outputs(model, batch, dropout_seed), batch
+    return run(model, batch, dropout_seed), batch
 
 
 class WeightedSum(NamedTuple):
@@ -66,7 +64,7 @@ class Objective:
     metrics: tuple[str, ...]
     sample_weights: Callable[[Batch], Tensors]
     of_outputs: Callable[[Tensors, Batch], Tensors]
-    forward: Forward = ask
+    forward: Forward = plain_forward
     epsilons: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
     @property
@@ -122,7 +120,7 @@ def of_examples(
     losses: Mapping[str, float],
     of_outputs: Callable[[Tensors, Batch], Tensors],
     metrics: tuple[str, ...] = (),
-    forward: Forward = ask,
+    forward: Forward = plain_forward,
 ) -> Objective:
     """Return an objective with one value for each example, all of weight 1."""
     names = (*losses, *metrics)
@@ -156,7 +154,9 @@ class Part:
     epsilon: float = 0.0
 
 
-def combine(parts: Sequence[Part], forward: Forward = ask) -> Objective:
+def combine(
+    parts: Sequence[Part], forward: Forward = plain_forward
+) -> Objective:
     """Return the objective of several parts, which read the same outputs."""
 
     def weights(batch: Batch) -> Tensors:

@@ -5,11 +5,11 @@ run_pretraining.get_sentence_order_output.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.data import arrangements, layouts, marks
-from albert_tf.model.heads import pretraining
 from albert_tf.model.losses import cross_entropy, objectives
 from albert_tf.model.losses.objectives import Batch, Tensors
 
@@ -22,7 +22,7 @@ def make(
     token_factor: float = 1.0,
     more: Sequence[objectives.Part] = (),
 ) -> objectives.Objective:
-    """Return the objective that `AlbertPretrainer` is trained for.
+    """Return the objective of `AlbertPretrainer` and `PermutationPretrainer`.
 
     Args:
         sentence_objective: Tasks of `arrangements`, with commas, or none
@@ -106,12 +106,10 @@ def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
 
 
 def _forward(
-    model: pretraining.AlbertPretrainer,
-    batch: Batch,
-    dropout_seed: tf.Tensor | None,
+    model: Any, batch: Batch, dropout_seed: tf.Tensor | None
 ) -> tuple[Tensors, Batch]:
     batch = with_attention_mask(batch)
-    return objectives.outputs(model, batch, dropout_seed), batch
+    return objectives.run(model, batch, dropout_seed), batch
 
 
 def with_attention_mask(batch: Batch) -> Batch:

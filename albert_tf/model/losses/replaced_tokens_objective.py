@@ -84,11 +84,9 @@ def _forward(
     generator_seed = None
     if dropout_seed is not None:
         generator_seed = seeds.fold_in(dropout_seed, _GENERATOR_STREAM)
-    proposed = objectives.outputs(model.generator, batch, generator_seed)
+    proposed = objectives.run(model.generator, batch, generator_seed)
     word_logits = proposed["masked_lm_logits"]  # [B, P, V]
     ids, replaced = token_replacement.replace(batch, word_logits)
-    outputs = objectives.outputs(
-        model, {**batch, "input_ids": ids}, dropout_seed
-    )
+    outputs = objectives.run(model, {**batch, "input_ids": ids}, dropout_seed)
     outputs["masked_lm_logits"] = word_logits
     return outputs, {**batch, "replaced": replaced}

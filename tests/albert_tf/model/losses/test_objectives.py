@@ -100,6 +100,6 @@ def test_model_is_trained_where_there_is_a_dropout_seed(seed, training):
     def model(batch, training, dropout_seed):
         return {"asked": (batch, training, dropout_seed)}
 
-    outputs, same = objectives.ask(model, "batch", seed)
+    outputs, same = objectives.plain_forward(model, "batch", seed)
     assert outputs["asked"] == ("batch", training, seed)
     assert same == "batch"
