@@ -96,7 +96,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.finetuning import base, registry, regression, tables
-from albert_tf.model import fit
+from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
@@ -386,7 +386,9 @@ def _write_huggingface(
             "Without one, transformers would take every word for unknown. Name "
             "the one it was trained with as `spm_model_file` or `vocab_file`."
         )
-    tokenizer = fit.load_tokenizer(vocabulary, source.config, "the model")
+    tokenizer = compatibility.load_tokenizer(
+        vocabulary, source.config, "the model"
+    )
     run_dir, details, task = None, _details_in(source), None
     values: Mapping[str, Any] = {}
     if run_folder.is_run(folder):

@@ -255,7 +255,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.data import packed_rows
-from albert_tf.model import fit
+from albert_tf.model import compatibility
 from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     distribution,
@@ -511,7 +511,7 @@ def _find_data(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> pretraining_data.PretrainingData:
     _check_pooling(settings, config)
-    fit.check_length(
+    compatibility.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )
     vocabulary = settings.vocabulary

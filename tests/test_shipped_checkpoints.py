@@ -6,7 +6,7 @@ import pytest
 from albert_tf.common import configs
 from albert_tf.finetuning import base, batches, embedding, predictions
 from albert_tf.finetuning.glue import glue_data
-from albert_tf.model import fit
+from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import embedding as head
 from albert_tf.model.network.encoder import AlbertModel
@@ -48,7 +48,7 @@ def test_vectors_of_the_same_meaning_are_the_closest():
         checkpoint.path, tokenization.VocabularyOptions()
     )
     assert given.path == beside.path
-    tokenizer = fit.load_tokenizer(given.resolved(), config, name)
+    tokenizer = compatibility.load_tokenizer(given.resolved(), config, name)
     wanted = embedding.EmbeddingOptions(projection_size=384)
     task = embedding.EmbeddingTask(tokenizer, 32, wanted)
     model = head.AlbertEmbedder(AlbertModel(config), "mean", 384)

@@ -23,7 +23,7 @@ from albert_tf.finetuning import (
     run_data,
     saved_outputs,
 )
-from albert_tf.model import fit
+from albert_tf.model import compatibility
 from albert_tf.training import distribution, memory_check, run_folder
 
 
@@ -64,7 +64,9 @@ def run(
             shared.vocabulary,
         )
     if task.has_pairs:
-        fit.check_pairs(shared.read_config(), shared.albert_config_file)
+        compatibility.check_pairs(
+            shared.read_config(), shared.albert_config_file
+        )
     _check_exits(shared, task)
     _check_batches(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy, taught)

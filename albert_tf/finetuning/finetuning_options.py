@@ -5,7 +5,7 @@ import dataclasses
 from albert_tf.common import errors, options, ranges, shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base
-from albert_tf.model import fit, model_options
+from albert_tf.model import compatibility, model_options
 from albert_tf.model.config import POOLINGS, AlbertConfig
 from albert_tf.text import tokenization
 from albert_tf.training import training_options
@@ -289,9 +289,9 @@ class FileOptions(TaskOptions):
 def load_tokenizer(settings: FinetuningOptions) -> tokenization.AnyTokenizer:
     """Open the vocabulary; refuse one that belongs to another architecture."""
     config = settings.read_config()
-    fit.check_length(
+    compatibility.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )
-    return fit.load_tokenizer(
+    return compatibility.load_tokenizer(
         settings.vocabulary, config, settings.albert_config_file
     )

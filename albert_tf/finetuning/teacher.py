@@ -21,7 +21,7 @@ from albert_tf.finetuning import (
     task_models,
 )
 from albert_tf.finetuning.glue import glue
-from albert_tf.model import fit
+from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
@@ -170,7 +170,7 @@ def _of_checkpoint(
             "the one it was trained with there."
         )
     own = copy.copy(task)
-    own.tokenizer = fit.load_tokenizer(
+    own.tokenizer = compatibility.load_tokenizer(
         vocabulary.resolved(), checkpoint.config, path
     )
     positions = checkpoint.config.max_position_embeddings

@@ -15,7 +15,7 @@ from albert_tf.data import manifests
 from albert_tf.finetuning import base, multi_label, race, registry, tagging
 from albert_tf.finetuning import embedding as embedding_task
 from albert_tf.finetuning.squad import squad
-from albert_tf.model import fit
+from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, from_checkpoint, pretraining
@@ -323,7 +323,7 @@ def make_task(source: Source) -> base.Task | None:
     """
     values = source.values
     length = values["max_seq_length"]
-    fit.check_length(length, source.config, "the model")
+    compatibility.check_length(length, source.config, "the model")
     if length < _SHORTEST:
         raise errors.UserError(
             f"`max_seq_length={length}` leaves no tokens for texts between the "
@@ -331,13 +331,13 @@ def make_task(source: Source) -> base.Task | None:
         )
     if values["task"] in _WITHOUT_A_TASK:
         if values.get("pairs"):
-            fit.check_pairs(source.config, "the model")
+            compatibility.check_pairs(source.config, "the model")
         return None
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}
     task = registry.make(values, _load_tokenizer(source))
     if task.has_pairs:
-        fit.check_pairs(source.config, "the model")
+        compatibility.check_pairs(source.config, "the model")
     if source.option != "init_checkpoint":
         task.remember(scores.of_best(values["run_dir"]))
     return task
@@ -363,4 +363,6 @@ def _labels(values: Mapping[str, Any]) -> list[str]:
 
 
 def _load_tokenizer(source: Source) -> tokenization.AnyTokenizer:
-    return fit.load_tokenizer(source.vocabulary, source.config, "the model")
+    return compatibility.load_tokenizer(
+        source.vocabulary, source.config, "the model"
+    )

@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model import fit
+from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint, pretraining
@@ -173,7 +173,7 @@ class Source:
     def load(self) -> MaskedLm:
         """Restore the model."""
         config = AlbertConfig.from_json_file(self.config_file)
-        tokenizer = fit.load_tokenizer(
+        tokenizer = compatibility.load_tokenizer(
             self.vocabulary, config, self.config_file
         )
         checkpoint = self.read()
