@@ -239,8 +239,10 @@ def similar(path: str, others: Sequence[str] = ()) -> str:
     known = list(others)
     with contextlib.suppress(OSError):  # It may not be readable.
         known += list_folder(folder or ".")[:_MOST_COMPARED]
-    near = difflib.get_close_matches(name, known, 1, 0.8)
-    return f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
+    near = difflib.get_close_matches(name, known, 2, 0.8)
+    found = [os.path.join(folder, other) for other in near]
+    found = [other for other in found if other != path]  # A link or device.
+    return f" Did you mean {found[0]}?" if found else ""
 
 
 def in_folder(folder: str, name: str) -> str:

@@ -83,6 +83,8 @@ REFUSED = [
     (expand, "folder", r"is a folder.* Use 'folder/\*'"),
     (expand, "pipe", "is a pipe or a device"),
     (files.require_file, "none", "`x=none` is not a file. Check the path"),
+    (files.require_file, "dangling", "`x=dangling` is not a file. Check the"),
+    (files.require_file, "file/", "`x=file/` is not a file. Did you mean file"),
     (files.require_file, "filee", "not a file. Did you mean file. Check the"),
     (files.require_file, "foldr/a", "not a file. Did you mean folder. Check"),
     (files.require_file, "folder/innr", "Did you mean folder/inner. Check"),
