@@ -196,6 +196,8 @@ def _no_match(pattern: str) -> str:
             "content to a file, or, where the program allows it, pipe it into "
             "standard input."
         )
+    if not is_remote(pattern) and os.path.exists(pattern):
+        return "stands beside record files, but is none. Name those."
     return (
         f"matches no file.{similar(pattern)} Check the spelling (the "
         f"current folder is {os.getcwd()}), and quote patterns so that the "
@@ -233,16 +235,17 @@ def similar(path: str, others: Sequence[str] = ()) -> str:
     """
     if is_remote(path):
         return ""
+    if os.path.islink(path) and not os.path.exists(path):
+        return f" It is a link to {os.readlink(path)}, which is missing."
     folder, name = os.path.split(path.rstrip("/"))
     while folder and not os.path.isdir(folder) and folder != "/":
         folder, name = os.path.split(folder)
     known = list(others)
     with contextlib.suppress(OSError):  # It may not be readable.
         known += list_folder(folder or ".")[:_MOST_COMPARED]
-    near = difflib.get_close_matches(name, known, 2, 0.8)
-    found = [os.path.join(folder, other) for other in near]
-    found = [other for other in found if other != path]  # A link or device.
-    return f" Did you mean {found[0]}?" if found else ""
+    known = [other for other in known if other != name]
+    near = difflib.get_close_matches(name, known, 1, 0.8)
+    return f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
 
 
 def in_folder(folder: str, name: str) -> str:

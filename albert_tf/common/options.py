@@ -407,6 +407,18 @@ def check_command_line(options_class: type) -> None:
     if status or flags.FLAGS["only_check_args"].value:
         sys.exit(status)
     gc.disable()  # Until `imports.end`.
+    sys.excepthook = _end_quietly
+
+
+def _end_quietly(
+    kind: type[BaseException],
+    error: BaseException,
+    trace: types.TracebackType | None,
+) -> None:
+    """End as `_guarded` does at a Ctrl-C that comes during the imports."""
+    if kind is KeyboardInterrupt:
+        os._exit(_complain("interrupted", 130))
+    sys.__excepthook__(kind, error, trace)
 
 
 def _answer_help(options_class: type) -> None:

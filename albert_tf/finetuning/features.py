@@ -45,14 +45,20 @@ class FeatureFile:
     num_records: int
 
 
-def describe(task: base.Task, source: str, split: str) -> dict[str, Any]:
-    return {
+def describe(
+    task: base.Task,
+    source: str,
+    split: str,
+    added: "teacher_outputs.StoredOutputs | None" = None,
+) -> dict[str, Any]:
+    facts = {
         "split": split,
         "options": {**task.settings, **task.tokenizer.settings},
         "vocab_sha256": task.tokenizer.fingerprint,
         "layout": repr(task.layout(split)),
         CONTENT: content_sha256(source),
     }
+    return {**facts, "added": added.facts} if added else facts
 
 
 def differences(
@@ -187,9 +193,7 @@ def cached(
     Args:
         added: A teacher's outputs, which the records hold, too.
     """
-    facts = describe(task, source, split)
-    if added:
-        facts["added"] = added.facts
+    facts = describe(task, source, split, added)
     path = _place(folder, task.name, facts)
     found = _reused(path)
     if found:
@@ -200,6 +204,16 @@ def cached(
     if split == base.TRAIN:
         batches = _shuffled(batches)
     return write(path, batches, len(examples), facts)
+
+
+def name(
+    task: base.Task,
+    source: str,
+    split: str,
+    added: "teacher_outputs.StoredOutputs | None" = None,
+) -> str:
+    """Return the name of the file that `cached` makes."""
+    return _place("", task.name, describe(task, source, split, added))
 
 
 def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:

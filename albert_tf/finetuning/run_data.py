@@ -19,7 +19,7 @@ from albert_tf.finetuning import (
     teacher_outputs,
 )
 from albert_tf.model.losses import objectives
-from albert_tf.training import distribution
+from albert_tf.training import distribution, run_folder
 
 
 class RunData:
@@ -105,6 +105,10 @@ class RunData:
         for split, examples in self.examples.items():
             if split not in self._features:
                 added = self._outputs if split == base.TRAIN else None
+                own = settings.output_dir
+                if split == base.TRAIN and run_folder.is_trained(own):
+                    name = features.name(task, sources[split], split, added)
+                    run_folder.check_same_data(own, name)
                 self._features[split] = features.cached(
                     task, sources[split], split, folder, examples, added
                 )

@@ -282,7 +282,7 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
         entry = dataclasses.replace(entry, key={"object": number})
         has_words = "words" in entry.values
         if not has_words and "text" not in entry.values:
-            entry.require(["text", "spans"], "It needs `words` and `tags`, or")
+            entry.require(["text", "spans"], "It needs 'words' and 'tags', or")
         if needs_tags:
             entry.require(["tags" if has_words else "spans"])
         example, all_fit = _object(entry)

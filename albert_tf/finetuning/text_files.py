@@ -40,6 +40,8 @@ _ADVICE = (
 )
 _SHOWN = 5  # Bad lines in a message.
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# How files of gzip, zip (.xlsx is one), xz and zstd begin.
+_PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\0", b"(\xb5/\xfd")
 # The first row of a table whose columns are not separated by tabs.
 _OTHER_HEADER = re.compile(r'"?\w+"?(\s*[,;|]\s*"?\w+"?)+')
 # The line before a table of Excel's that says what divides its columns.
@@ -661,9 +663,15 @@ def _by_names(
 
 def _read(path: str) -> bytes:
     try:
-        return files.read_bytes(path)
+        content = files.read_bytes(path)
     except OSError as error:
         raise errors.UserError(
             f"{path} cannot be read: {error.strerror}. Check the path (the "
             f"current folder is {os.getcwd()})."
         ) from None
+    if content.startswith(_PACKED):
+        raise errors.UserError(
+            f"{path} is packed, or a workbook. Unpack it, or save the table as "
+            "CSV."
+        )
+    return content

@@ -22,6 +22,11 @@ ENDING = ".normalization.json"
 FORMAT_VERSION = 1
 SENTENCEPIECE, WORDPIECE = "sentencepiece", "wordpiece"
 SETTINGS = "do_lower_case", "keep_accents", "strip_spurious_marker"
+# How the vocabularies of each kind are given.
+_GIVEN_AS = {
+    SENTENCEPIECE: "the file that ends in .model as `spm_model_file`",
+    WORDPIECE: "the list that ends in .txt as `vocab_file`",
+}
 # SHA-256 of the released vocabularies, 30k-clean.model and vocab_chinese.txt,
 # which follow the original's rule.
 _RELEASED = frozenset(
@@ -111,6 +116,13 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
     values = strict_json.read_object(path, advice)
     settings = {name: values.get(name) for name in SETTINGS}
     found = Normalization(kind=kind, **settings)  # type: ignore[arg-type]
+    if values.get("kind") in [other for other in _GIVEN_AS if other != kind]:
+        raise errors.UserError(
+            f"{vocabulary} is given as a vocabulary of {kind}, but {path} says "
+            f"that it is of {values['kind']}. Name "
+            f"{_GIVEN_AS[values['kind']]}. If that file belongs to another "
+            "vocabulary, move it away."
+        )
     for name, allowed in (
         ("format_version", (FORMAT_VERSION,)),
         ("kind", (kind,)),

@@ -132,9 +132,11 @@ def vocabulary_beside(
 def known_vocabularies(folder: str | None) -> set[str]:
     """Return the SHA-256 of what may be the vocabulary of a folder.
 
-    What a run has written counts, and else the files; see `vocabularies`.
+    What a run has written counts, and else the files; see `vocabularies`. A
+    checkpoint that is missing has none.
     """
-    if not folder:
+    is_there = files.exists, checkpoint_files.is_prefix
+    if not folder or not any(test(folder) for test in is_there):
         return set()
     folder = folder_of(folder)
     if not is_run(folder):

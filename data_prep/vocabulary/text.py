@@ -137,13 +137,19 @@ def prepare(
 
     The endings are of the files that are written, besides the description.
     """
-    written = [settings.output_prefix + ending for ending in endings]
+    prefix = settings.output_prefix
+    if os.path.basename(prefix) in ("", ".", ".."):
+        raise errors.UserError(
+            f"`output_prefix={prefix}` is a folder. Add how the names of the "
+            f"files begin, such as {os.path.join(prefix, 'vocab')}."
+        )
+    written = [prefix + ending for ending in endings]
     written.append(normalization.path_beside(written[0]))
     outputs.claim(settings, "output_prefix", written)
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
     names = map(str.strip, settings.compare_with.split(","))
     others = load(filter(None, names))
-    files.make_folder(os.path.dirname(settings.output_prefix), "output_prefix")
+    files.make_folder(os.path.dirname(prefix), "output_prefix")
     lines = read_lines(paths)
     first = read_sample(lines)
     counts = letters.count(first)

@@ -446,6 +446,7 @@ def test_collector_is_paused_between_check_and_run(monkeypatch):
 
     seen = []
     monkeypatch.setattr("sys.argv", ["command"])
+    monkeypatch.setattr("sys.excepthook", sys.excepthook)
     try:
         options.check_command_line(NoOptions)
         seen.append(gc.isenabled())
@@ -455,3 +456,18 @@ def test_collector_is_paused_between_check_and_run(monkeypatch):
         gc.enable()
         gc.unfreeze()
     assert seen == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"), [("KeyboardInterrupt", 130), ("ValueError", 1)]
+)
+def test_ctrl_c_during_imports_leaves_no_traceback(error, status):
+    code = (
+        "import dataclasses\n"
+        "from albert_tf.common import options\n"
+        "options.check_command_line(dataclasses.make_dataclass('None_', []))\n"
+        f"raise {error}"
+    )
+    said = python("-c", code, status=status).stderr
+    assert (said == "interrupted\n") == (status == 130)
+    assert ("Traceback" in said) == (status == 1)

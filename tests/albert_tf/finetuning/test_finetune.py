@@ -13,6 +13,7 @@ from albert_tf import run_classifier
 from albert_tf.common import errors, folder_lock, scores
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
+from tests.hostile import commands
 
 pytestmark = pytest.mark.slow
 
@@ -115,10 +116,10 @@ def test_a_run_is_not_continued_with_other_data(world, tmp_path):
     run_classifier.run(settings)
     table = glue / "RTE/train.tsv"
     table.write_text(table.read_text().replace("0", "1", 1))
-    before = (tmp_path / "rte/run_options.json").read_bytes()
+    before = commands.snapshot(tmp_path / "rte")
     with pytest.raises(errors.UserError, match="other records.*init_checkp"):
         run_classifier.run(settings)
-    assert (tmp_path / "rte/run_options.json").read_bytes() == before
+    assert commands.snapshot(tmp_path / "rte") == before
 
 
 @pytest.mark.parametrize("num_runs", [1, 2])

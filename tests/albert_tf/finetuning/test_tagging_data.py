@@ -132,7 +132,7 @@ BAD = {
     "nothing": ("x", "\n\n", "x has no examples"),
     "no json": ("x.jsonl", "a\tO\n", "line 1: this is not JSON"),
     "no tags": ("x.jsonl", '{"words": ["a"]}', "no 'tags'"),
-    "no text": ("x.jsonl", '{"txt": "a"}', "no 'text'"),
+    "no text": ("x.jsonl", '{"txt": "a"}', "no 'text'.*'words' and 'tags'"),
     "numbers": ("x.jsonl", '{"words": ["a"], "tags": [0]}', "'tags' is "),
     "fewer tags": (
         "x.jsonl",

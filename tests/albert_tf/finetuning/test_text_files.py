@@ -1,7 +1,10 @@
 """Rows and objects of text files, official ones and a user's own."""
 
+import gzip
 import io
+import lzma
 import math
+import zipfile
 
 import pytest
 
@@ -297,6 +300,20 @@ def test_ids_stay_what_they_are_and_none_is_made(id_):
     assert text_files.key_of(id_) == {"id": id_}
     assert text_files.key_of(place) == {"line": 2}
     assert str(place) == "line 2"
+
+
+def zipped(content):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as stream:
+        stream.writestr("own.csv", content)
+    return packed.getvalue()
+
+
+@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zipped])
+@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz", "a.xlsx"])
+def test_packed_files_are_named_as_such(file, pack, name):
+    with pytest.raises(errors.UserError, match=f"{name} is packed, or a work"):
+        own(file(pack(b"n\n1\n"), name))
 
 
 @pytest.mark.parametrize(

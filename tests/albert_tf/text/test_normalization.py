@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 import shutil
 
 import pytest
@@ -98,7 +99,7 @@ def test_an_option_may_repeat_the_description_not_contradict(tmp_path):
     "name, value, allowed",
     [
         ("format_version", 2, "1"),
-        ("kind", "wordpiece", '"sentencepiece"'),
+        ("kind", [], '"sentencepiece"'),
         ("keep_accents", None, "true or false"),
         ("do_lower_case", 1, "true or false"),
         ("unicode_form", "NFC", '"NFKD"'),
@@ -109,6 +110,21 @@ def test_a_wrong_description_is_refused(tmp_path, name, value, allowed):
     place = tmp_path / "de.normalization.json"
     content = {**json.loads(place.read_text()), name: value}
     place.write_text(json.dumps(content))
-    message = f"json has {name} {value!r}; here it must be {allowed}."
+    message = (
+        rf"json has {name} {re.escape(repr(value))}; here it must be {allowed}."
+    )
     with pytest.raises(errors.UserError, match=message):
         normalization.read(path, "sentencepiece")
+
+
+@pytest.mark.parametrize(
+    ("kind", "option"),
+    [("wordpiece", "spm_model_file"), ("sentencepiece", "vocab_file")],
+)
+def test_a_vocabulary_of_the_other_kind_is_named_as_such(
+    tmp_path, kind, option
+):
+    other = {"wordpiece": "sentencepiece", "sentencepiece": "wordpiece"}[kind]
+    path = make_vocabulary(tmp_path, Normalization(kind=other))
+    with pytest.raises(errors.UserError, match=f"is of {other}.* `{option}`"):
+        normalization.read(path, kind)

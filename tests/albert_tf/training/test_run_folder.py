@@ -324,6 +324,8 @@ def test_the_vocabulary_beside_a_checkpoint(claim, tiny_vocab, tmp_path):
     copy = tmp_path / "spm.model"
     copy.write_bytes(pathlib.Path(tiny_vocab).read_bytes())
     assert find() == dataclasses.replace(given, spm_model_file=str(copy))
+    assert not run_folder.known_vocabularies(checkpoint)  # There is none yet.
+    (tmp_path / "model.ckpt-1.index").touch()
     known = run_folder.known_vocabularies(checkpoint)
     assert known == {files.sha256(tiny_vocab)}
     (tmp_path / "vocab.txt").touch()

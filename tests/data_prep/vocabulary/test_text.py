@@ -31,6 +31,13 @@ def test_text_is_prepared_from_all_files(tmp_path, monkeypatch, tiny_vocab):
     assert (tmp_path / "new").is_dir()
 
 
+@pytest.mark.parametrize("prefix", [".", "new/", "a/.."])
+def test_a_folder_begins_no_names(prefix):
+    settings = text.TrainingOptions("corpus.txt", prefix)
+    with pytest.raises(errors.UserError, match="is a folder. Add .*/vocab"):
+        text.prepare(settings, normalization.WORDPIECE, (".txt",))
+
+
 @pytest.mark.parametrize("size, count", [(1, 1), (2, 1), (3, 2), (99, 3)])
 def test_sample_is_the_first_lines(monkeypatch, size, count):
     monkeypatch.setattr(text, "SAMPLE_CHARACTERS", size)
