@@ -134,17 +134,17 @@ class PretrainingOptions:
                 "Neither --do_train nor --do_eval is set. Set at least one."
             )
         self._check_records()
+        if self.masks.do_permutation:
+            raise errors.UserError(
+                "--do_permutation is not done in training. Drop it, or write "
+                "records with masks."
+            )
         if self.masked_lm_budget:
             self.vocabulary.require()
         else:  # The records hold masks.
             names = options.names(masking.MaskingOptions)
             names.remove("max_predictions_per_seq")
             options.refuse_foreign(self.masks, names, "masked_lm_budget")
-        if self.masks.do_permutation:
-            raise errors.UserError(
-                "--do_permutation is not done in training. Drop it, or write "
-                "records with masks."
-            )
         if self.recipe.objective in pretraining_drawer.DRAWERS:
             self._check_drawer()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):

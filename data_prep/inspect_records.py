@@ -84,7 +84,7 @@ class InspectOptions:
             names = "sentence_objective", "markers_file"
             options.refuse_foreign(self, names, "objective")
         if self.objective in ("plm", "spans"):
-            others = "objective=mlm` or `rtd"
+            others = "objective=mlm or rtd"
             options.refuse_foreign(self, ["sentence_objective"], others)
         _ = self.recipe
 

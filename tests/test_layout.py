@@ -5,6 +5,9 @@ A rule is one test, which lists all files that break it.
 
 import ast
 import re
+from importlib import metadata
+
+from packaging import requirements, utils
 
 from tests.conftest import ROOT, python
 
@@ -223,3 +226,25 @@ def test_links_of_pages_hold():
             if not target.exists() or heading and heading not in known:
                 wrong.append((str(path), link))
     assert len(pages) > 20 and not wrong
+
+
+def pins(file: str) -> set[str]:
+    found = re.findall(r"([\w.-]+)==", (ROOT / file).read_text())
+    return set(map(utils.canonicalize_name, found))
+
+
+def test_what_pinned_packages_need_is_pinned():
+    pinned = pins("constraints.txt")
+    needed = [
+        requirements.Requirement(text)
+        for found in metadata.distributions()
+        if utils.canonicalize_name(found.name) in pinned
+        for text in found.requires or []
+    ]
+    names = {
+        utils.canonicalize_name(one.name)
+        for one in needed
+        if not one.marker or one.marker.evaluate({"extra": ""})
+    }
+    missing = names - pinned - pins("pyproject.toml")
+    assert len(names) > 50 and not missing, missing

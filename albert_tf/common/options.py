@@ -310,7 +310,7 @@ def refuse_foreign(settings: Any, names: Collection[str], other: str) -> None:
         if field.name in names and value != field.default:
             raise errors.UserError(
                 f"`{field.name}={value}` is only used with `{other}`, which is "
-                "not given. Leave it out."
+                "not given. Give both or neither."
             )
 
 

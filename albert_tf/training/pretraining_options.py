@@ -138,13 +138,13 @@ class RecipeOptions:
         arrangements.parse(self.sentence_objective)
         arrangements.parse_tokens(self.token_objective)
         if self.objective not in ("mlm", "rtd"):
-            refuse_foreign(self, ["mask_levels"], "objective=mlm` or `rtd")
+            refuse_foreign(self, ["mask_levels"], "objective=mlm or rtd")
         self._check_stages()
         self._check_markers()
         self._check_word_embeddings()
         self._check_generator()
         if self.objective == "spans":
-            others = "objective=mlm`, `rtd` or `plm"
+            others = "objective=mlm, rtd or plm"
             refuse_foreign(self, ["masked_lm_factor"], others)
 
     @property

@@ -106,7 +106,7 @@ class CorpusOptions:
             )
         for name, formats in _FORMATS.items():
             if self.input_format not in formats:
-                allowed = "` or `".join(formats)
+                allowed = " or ".join(formats)
                 refuse_foreign(self, [name], f"input_format={allowed}")
         if not self.split_sentences:
             refuse_foreign(self, ["language"], "split_sentences")

@@ -12,7 +12,8 @@ bootstrap intervals (paired.py) over
     finetuning     finetuning seeds of all pretraining seeds, pretrained models
 
 Only parts that all folders have are compared, and only if they were measured
-with the same settings. The learning rates of finetuning may differ.
+with the same settings. The learning rates of finetuning may differ, and whether
+random weights were finetuned, too.
 """
 
 import dataclasses
@@ -27,7 +28,7 @@ from lab.measure import finetuning, paired, report
 
 # What a comparison is about; all other settings must be the same.
 _MODEL = {"weights", "config", "vocabulary"}
-_RATES = {"learning_rate", "encoder_learning_rate"}
+_OF_FINETUNING = {"learning_rate", "encoder_learning_rate", "starts"}
 Parts = Sequence[Mapping[str, Any]]
 
 
@@ -64,9 +65,9 @@ def compare(first: Parts, second: Parts) -> list[list[str]]:
 
 
 def _require_same(name: str, parts: Parts) -> None:
+    free = _MODEL | _OF_FINETUNING
     kept = [
-        {k: v for k, v in p["settings"].items() if k not in _MODEL | _RATES}
-        for p in parts
+        {k: v for k, v in p["settings"].items() if k not in free} for p in parts
     ]
     names = {
         key

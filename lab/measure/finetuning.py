@@ -16,14 +16,13 @@ def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Compare pretrained with random weights, seed by seed.
 
     Args:
-        results: See `real_tasks.finish`; of each task as many seeds
-            from random as from pretrained weights.
+        results: See `real_tasks.finish`.
 
     Returns:
         By task: metric, score of the `majority` answer, `random` and
         `pretrained` scores by seed, all in percent, and their `difference`;
-        and `mean_difference`, over all tasks. Where nothing started from random
-        weights, there are no differences.
+        and `mean_difference`, over all tasks. Where all started from the same
+        kind of weights, there are no differences.
     """
     tasks: dict[str, dict[str, Any]] = {}
     for result in results:
@@ -40,12 +39,14 @@ def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         )
         seeds = task[result["start"]]
         seeds[str(result["seed"])] = percent * result["value"]
-    if not any(task["random"] for task in tasks.values()):
+    groups = [
+        differences(task["random"], task["pretrained"])
+        for task in tasks.values()
+    ]
+    if not any(groups):
         return {"tasks": tasks}
-    groups = []
-    for task in tasks.values():
-        groups.append(differences(task["random"], task["pretrained"]))
-        task["difference"] = vars(paired.interval(groups[-1:]))
+    for task, group in zip(tasks.values(), groups, strict=True):
+        task["difference"] = vars(paired.interval([group]))
     return {"tasks": tasks, "mean_difference": vars(paired.interval(groups))}
 
 

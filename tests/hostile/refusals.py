@@ -142,6 +142,8 @@ run_pretraining --ngram=2
     --ngram=2 is only used with --masked_lm_budget
 run_pretraining --masked_lm_budget=5 -spm_model_file
     --spm_model_file and --vocab_file are both missing
+run_pretraining --do_permutation=true
+    --do_permutation is not done in training
 run_pretraining --masked_lm_budget=5 --do_permutation=true
     --do_permutation is not done in training
 run_pretraining --masked_lm_budget=5

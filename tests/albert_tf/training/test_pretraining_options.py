@@ -66,7 +66,7 @@ RTD = {"objective": "rtd"}
         ({"markers_file": "m.txt"}, "`markers_file=m.txt` goes with `sentence"),
         (
             {"mask_levels": "basic", "objective": "plm"},
-            "`mask_levels=basic` is only used with `objective=mlm` or `rtd`",
+            "`mask_levels=basic` is only used with `objective=mlm or rtd`",
         ),
         (
             {"generator_size": 0.5},
@@ -84,7 +84,7 @@ RTD = {"objective": "rtd"}
         ),
         (
             {"objective": "spans", "masked_lm_factor": 2.0},
-            "`masked_lm_factor=2.0` is only used with `objective=mlm`, `rtd`",
+            "`masked_lm_factor=2.0` is only used with `objective=mlm, rtd or",
         ),
         (
             {**RTD, "generator_sharing": "all", "generator_size": 0.5},

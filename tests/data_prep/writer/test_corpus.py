@@ -340,7 +340,7 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
             "split_sentences=True. is only used with .input",
         ),
         ({"json_field": "body"}, "=body. is only used with .*format=jsonl"),
-        ({"text_column": "a"}, "with .input_format=parquet. or .arrow., which"),
+        ({"text_column": "a"}, "with .input_format=parquet or arrow., which"),
         (
             {"input_format": "arrow", "json_field": "a"},
             "json_field=a. is only used with .input_format=jsonl., which is",

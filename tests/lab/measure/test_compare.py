@@ -24,7 +24,7 @@ def parts(bits, right, scores, windows=9):
             "results": {"paradigms": {"one": right, "two": 2 * right}},
         },
         "finetuning": {
-            "settings": {"seeds": 2, "learning_rate": bits},
+            "settings": {"seeds": 2, "learning_rate": bits, "starts": [bits]},
             "results": {"tasks": tasks},
         },
     }

@@ -42,10 +42,12 @@ def test_pretrained_minus_random_seed_by_seed():
     assert found["mean_difference"]["count"] == 4
 
 
-def test_nothing_is_compared_without_random_weights():
-    found = finetuning.summarize([result("rte", "pretrained", 1, 0.6)])
-    assert found["tasks"]["rte"]["pretrained"] == {"1": 60.0}
+@pytest.mark.parametrize(
+    ("start", "shown"),
+    [("pretrained", "– | 60.0 ± 0.0"), ("random", "60.0 ± 0.0 | –")],
+)
+def test_nothing_is_compared_where_all_started_alike(start, shown):
+    found = finetuning.summarize([result("rte", start, 1, 0.6)])
+    assert found["tasks"]["rte"][start] == {"1": 60.0}
     text = report.to_markdown({"finetuning": {"results": found}})
-    assert text.splitlines()[-1] == (
-        "| rte | accuracy | 50.0 | – | 60.0 ± 0.0 | – |"
-    )
+    assert text.splitlines()[-1] == f"| rte | accuracy | 50.0 | {shown} | – |"
