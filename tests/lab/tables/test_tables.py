@@ -193,6 +193,7 @@ def test_a_column_that_matches_nothing_is_told(settings):
     [
         ("--cell=10", "--cell=10 is not there: the plan has 9 cells."),
         ("--corpus_dir=/nowhere", "--corpus_dir=/nowhere/train.txt is not"),
+        ("--data_dir=/nowhere", "--data_dir=/nowhere is not a folder."),
         ("--plan=no.toml", "--plan=no.toml is not a file"),
         ("--size=night", "'night' is no size. There are default."),
     ],
