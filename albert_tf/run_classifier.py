@@ -70,12 +70,12 @@ class ClassifierOptions(finetuning_options.FileOptions):
             names = "train_file", "dev_file", "test_file"
             options.refuse_foreign(self, names, "text_columns")
             return
-        for name in ("data_dir", "task_module"):
-            if getattr(self, name):
+        for name in ("data_dir", "task_module", "task_name"):
+            if getattr(self, name) not in (None, "", tables.NAME):
                 raise errors.UserError(
                     f"`{name}={getattr(self, name)}` does not go with "
-                    "`text_columns`, which says that each file is named by its "
-                    "own option."
+                    "`text_columns`, which is for tables of your own. Leave "
+                    "one of the two out."
                 )
         shared, table = self.finetuning, self.table
         is_taught = table.kind == "label" and not table.long.is_divided

@@ -184,6 +184,12 @@ def run(settings: TablesOptions) -> None:
     for name in ("train.txt", "held_out.txt"):
         path = os.path.join(settings.corpus_dir, name)
         files.require_file(path, "corpus_dir")
+    if settings.data_dir and not os.path.isdir(settings.data_dir):
+        raise errors.UserError(
+            f"`data_dir={settings.data_dir}` is not a folder."
+            f"{files.similar(settings.data_dir)} Check the path (the current "
+            f"folder is {os.getcwd()})."
+        )
     cells = chosen.cells(places)
     if settings.cell > len(cells):
         raise errors.UserError(

@@ -264,11 +264,13 @@ def read(path: str, size: str) -> Plan:
         plan.check()
     except pydantic.ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        known = ", ".join(Plan.model_fields)
+        part, *inner = map(str, first["loc"])
+        keys = f"plan are extends, {', '.join(Plan.model_fields)}"
+        if inner and part in ("columns", "curves"):
+            keys = f"column are {', '.join(Column.model_fields)}"
         raise errors.UserError(
-            f"`plan={path}` {where}: {first['msg']}. Correct it. The keys of a "
-            f"plan are extends, {known}."
+            f"`plan={path}` {'.'.join([part, *inner])}: {first['msg']}. "
+            f"Correct it. The keys of a {keys}."
         ) from None
     except errors.UserError as error:
         raise errors.UserError(f"`plan={path}` is wrong: {error}") from None

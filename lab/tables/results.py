@@ -134,6 +134,23 @@ def _holes(cells: Cells, output_dir: str) -> Iterator[str]:
                 break
 
 
+def _unmatched(
+    columns: Mapping[str, plan.Column], cells: Cells, output_dir: str
+) -> Iterator[str]:
+    """Yield columns whose key is none of the numbers that are there."""
+    for title, column in columns.items():
+        tasks = [cell.tasks[column.step] for cell in cells]
+        done = [task for task in tasks if is_done(output_dir, task)]
+        folders = [os.path.join(output_dir, task.name) for task in done]
+        known = {name for folder in folders for name in numbers(folder)}
+        if done and not fnmatch.filter(known, column.key):
+            names = ", ".join(sorted(known)) or "none"
+            yield (
+                f"- {title}: {column.step} has no number {column.key!r}. "
+                f"There are {names}."
+            )
+
+
 def write(
     chosen: plan.Plan, cells: Cells, output_dir: str, folder: str
 ) -> None:
@@ -152,8 +169,12 @@ def write(
     for title, lines in tables.items():
         if any(line["seeds"] for line in lines):
             text.append(_markdown(title, lines))
-    if holes := "\n".join(_holes(cells, output_dir)):
-        text.append(f"## Not there\n\n{holes}\n")
+    holes = [
+        *_holes(cells, output_dir),
+        *_unmatched(chosen.columns, cells, output_dir),
+    ]
+    if holes:
+        text.append("\n".join(["## Not there\n", *holes, ""]))
     rows = io.StringIO()
     names = ["column", *next(iter(tables.values()))[0]]
     writer = csv.DictWriter(rows, names, lineterminator="\n")

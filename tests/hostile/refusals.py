@@ -203,6 +203,8 @@ run_classifier --task_name=ax --do_train=false --do_eval=true
     --do_eval is set, but ... ax
 table --text_columns=a --label_column=b --data_dir=glue
     --data_dir=glue does not go with
+table --text_columns=a --label_column=b --task_name=cola
+    --task_name=cola does not go with
 table --text_columns=a
     --label_column is not given
 table

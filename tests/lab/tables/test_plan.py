@@ -45,6 +45,11 @@ def read(tmp_path, text, size="default"):
     [
         ("[values]", "share = 1\n[values]", "share: Extra inputs .*axes"),
         ('key = "score"', 'kye = "score"', "columns.score.key: Field requ"),
+        (
+            'key = "score"',
+            'key = "score"\nscael = 2',
+            "score.scael: .* keys of a column are step, key, scale, paper",
+        ),
         ("seeds = [1, 2]", 'seeds = "1"', "seeds: Input should be a valid"),
         ("seeds = [1, 2]", "seeds = []", "The plan has no cells"),
         (

@@ -180,11 +180,20 @@ def test_a_number_that_is_not_finite_is_a_hole(settings):
     assert "| blue | – | – | – | – | 0 | 33.5 |" in table_of(settings)
 
 
+def test_a_column_that_matches_nothing_is_told(settings):
+    with open(settings.plan, "w") as plan:
+        plan.write(PLAN.replace("sco*", "socre"))
+    run(settings)
+    line = "- score: train has no number 'socre'. There are score.\n"
+    assert line in table_of(settings)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ("--cell=10", "--cell=10 is not there: the plan has 9 cells."),
         ("--corpus_dir=/nowhere", "--corpus_dir=/nowhere/train.txt is not"),
+        ("--data_dir=/nowhere", "--data_dir=/nowhere is not a folder."),
         ("--plan=no.toml", "--plan=no.toml is not a file"),
         ("--size=night", "'night' is no size. There are default."),
     ],
