@@ -243,7 +243,7 @@ def similar(path: str, others: Sequence[str] = ()) -> str:
     known = list(others)
     with contextlib.suppress(OSError):  # It may not be readable.
         known += list_folder(folder or ".")[:_MOST_COMPARED]
-    known = [other for other in known if other != name]
+    known = [other for other in known if os.path.join(folder, other) != path]
     near = difflib.get_close_matches(name, known, 1, 0.8)
     return f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
 

@@ -86,7 +86,7 @@ REFUSED = [
     (expand, "a.card.md", "`input_file=a.card.md` stands beside record files"),
     (files.require_file, "pipe", "`x=pipe` is not a file. Check the path"),
     (files.require_file, "none", "`x=none` is not a file. Check the path"),
-    (files.require_file, "dangling", "`x=dangling` is not a file. Check the"),
+    (files.require_file, "dangling", "not a file. It is a link to nowhere"),
     (files.require_file, "file/", "`x=file/` is not a file. Did you mean file"),
     (files.require_file, "filee", "not a file. Did you mean file. Check the"),
     (files.require_file, "foldr/a", "not a file. Did you mean folder. Check"),
