@@ -186,15 +186,12 @@ def run(settings: TablesOptions) -> None:
         files.require_file(path, "corpus_dir")
     if settings.data_dir and not os.path.isdir(settings.data_dir):
         raise errors.UserError(
-            f"`data_dir={settings.data_dir}` is not a folder."
-            f"{files.similar(settings.data_dir)} Check the path (the current "
-            f"folder is {os.getcwd()})."
+            f"`data_dir={settings.data_dir}` is not a folder. Check the path."
         )
     cells = chosen.cells(places)
     if settings.cell > len(cells):
         raise errors.UserError(
-            f"`cell={settings.cell}` is not there: the plan has {len(cells)} "
-            "cells."
+            f"`cell={settings.cell}` is not there. Give 1 to {len(cells)}."
         )
     wanted = cells[settings.cell - 1 :][:1] if settings.cell else cells
     check_options(wanted, settings.output_dir)

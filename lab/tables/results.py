@@ -144,11 +144,8 @@ def _unmatched(
         folders = [os.path.join(output_dir, task.name) for task in done]
         known = {name for folder in folders for name in numbers(folder)}
         if done and not fnmatch.filter(known, column.key):
-            names = ", ".join(sorted(known)) or "none"
-            yield (
-                f"- {title}: {column.step} has no number {column.key!r}. "
-                f"There are {names}."
-            )
+            there = f"There are {', '.join(sorted(known)) or 'none'}."
+            yield f"- {title}: no {column.key!r} in {column.step}. {there}"
 
 
 def write(
@@ -169,10 +166,8 @@ def write(
     for title, lines in tables.items():
         if any(line["seeds"] for line in lines):
             text.append(_markdown(title, lines))
-    holes = [
-        *_holes(cells, output_dir),
-        *_unmatched(chosen.columns, cells, output_dir),
-    ]
+    holes = list(_holes(cells, output_dir))
+    holes += _unmatched(chosen.columns, cells, output_dir)
     if holes:
         text.append("\n".join(["## Not there\n", *holes, ""]))
     rows = io.StringIO()

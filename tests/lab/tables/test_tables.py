@@ -184,14 +184,14 @@ def test_a_column_that_matches_nothing_is_told(settings):
     with open(settings.plan, "w") as plan:
         plan.write(PLAN.replace("sco*", "socre"))
     run(settings)
-    line = "- score: train has no number 'socre'. There are score.\n"
+    line = "- score: no 'socre' in train. There are score.\n"
     assert line in table_of(settings)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ("--cell=10", "--cell=10 is not there: the plan has 9 cells."),
+        ("--cell=10", "--cell=10 is not there. Give 1 to 9."),
         ("--corpus_dir=/nowhere", "--corpus_dir=/nowhere/train.txt is not"),
         ("--data_dir=/nowhere", "--data_dir=/nowhere is not a folder."),
         ("--plan=no.toml", "--plan=no.toml is not a file"),
