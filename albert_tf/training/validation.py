@@ -39,6 +39,14 @@ class Validation:
         is_known = step in dict(self.log.column("eval", self.key_metric))
         if not self.workers.of_all(is_known):
             numbers = self.evaluate()
+            if self.key_metric not in numbers:
+                logging.warning(
+                    "Nothing counts for %s at step %d, so this is not the best "
+                    "checkpoint.",
+                    self.key_metric,
+                    step,
+                )
+                numbers[self.key_metric] = math.nan
             if not is_known:
                 self.log.write("eval", step, numbers)
         if self.workers.of_chief(self._is_best(step)):

@@ -12,16 +12,22 @@ from tests.albert_tf.training import tiny_training
 @pytest.mark.parametrize(
     ("name", "numbers"),
     # The first of equal ones; what is no number is never the best.
-    [("score", [np.nan, 0.7, 0.7]), ("masked_lm_loss", [0.3, 0.1, 0.1])],
+    [
+        ("score", [{"score": np.nan}, {"score": 0.7}, {"score": 0.7}]),
+        ("a_loss", [{"a_loss": 0.3}, {"a_loss": 0.1}, {"a_loss": 0.1}]),
+        ("score", [{"other": 1.0}, {"score": 0.0}, {"other": 1.0}]),
+    ],
 )
 def test_best_checkpoint_is_that_of_the_best_evaluation(
-    make_trainer, name, numbers
+    make_trainer, caplog, name, numbers
 ):
     trainer = make_trainer(save_checkpoints_steps=2)
     left = iter(numbers)
     tiny_training.train(
-        trainer, tiny_training.STEPS, lambda: {name: next(left)}, name
+        trainer, tiny_training.STEPS, lambda: dict(next(left)), name
     )
+    missing = sum(name not in number for number in numbers)
+    assert caplog.text.count(f"Nothing counts for {name} at step") == missing
     best = checkpoint_files.find(trainer.output_dir)
     assert best.endswith("model.ckpt-best")
     steps = [
