@@ -30,9 +30,8 @@ def test_a_vocabulary_has_as_many_pieces_as_the_model(tiny_vocab, small_config):
     options = tokenization.VocabularyOptions(spm_model_file=str(tiny_vocab))
     loaded = tokenization.load(options)
     config = dataclasses.replace(small_config, vocab_size=loaded.vocab_size)
-    assert compatibility.load_tokenizer(
-        options, config, "the model"
-    ).pieces == (loaded.pieces)
+    found = compatibility.load_tokenizer(options, config, "the model")
+    assert found.pieces == loaded.pieces
     # Those of span corruption, which are no pieces.
     with_sentinels = dataclasses.replace(
         config, vocab_size=loaded.vocab_size + 100
