@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Container
+from collections.abc import Container, Iterable
 
 _ARGUMENT = re.compile(r"`(\w+)(=[^`]*)?`")
 
@@ -31,6 +31,19 @@ def as_flags(message: str, names: Container[str]) -> str:
         ),
         message,
     )
+
+
+def require_known(
+    what: str, names: Iterable[str], allowed: Iterable[str]
+) -> None:
+    """Refuse names that are not allowed; the message lists those that are."""
+    known = sorted(allowed)
+    for name in names:
+        if name not in known:
+            raise UserError(
+                f"{name!r} is no {what}. There are "
+                f"{', '.join(known) or 'none'}."
+            )
 
 
 def or_tensorflow(*kinds: type[Exception]) -> tuple[type[Exception], ...]:

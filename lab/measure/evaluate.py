@@ -137,12 +137,7 @@ class EvaluateOptions:
                 [leaf.name for leaf in options.leaves(known)],
             ),
         ):
-            for one in given:
-                if one not in allowed:
-                    raise errors.UserError(
-                        f"`{name}={getattr(self, name)}` has {one!r}. Known "
-                        f"are {', '.join(allowed)}."
-                    )
+            errors.require_known(f"name for `{name}`", given, allowed)
         for part in self.parts.split(","):
             if not getattr(self, PARTS[part]):
                 raise errors.UserError(

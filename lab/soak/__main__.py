@@ -60,7 +60,9 @@ def run(settings: SoakOptions) -> None:
     code = _code()
     place = pathlib.Path(settings.output_dir).resolve() / code
     by_name = {job.name: job for job in jobs.JOBS}
-    chosen = [by_name[name] for name in settings.jobs.split(",")]
+    names = settings.jobs.split(",")
+    errors.require_known("name for `jobs`", names, by_name)
+    chosen = [by_name[name] for name in names]
     bench.make_inputs(
         place / "inputs",
         settings.num_stories,

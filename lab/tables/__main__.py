@@ -9,6 +9,7 @@ more.
 """
 
 import dataclasses
+import importlib.util
 import json
 import math
 import os
@@ -76,6 +77,11 @@ def check_options(cells: Sequence[plan.Cell], output_dir: str) -> None:
     for cell in cells:
         for step, task in cell.tasks.items():
             package = task.words[0].split(".")[0]
+            if not importlib.util.find_spec(package):
+                raise errors.UserError(
+                    f"Step {step} of {cell.row}: there is no module "
+                    f"{task.words[0]}. Correct its name, or install it."
+                )
             if (
                 package not in ("albert_tf", "data_prep", "lab")
                 or cell.seed != cells[0].seed

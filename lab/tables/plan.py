@@ -17,7 +17,7 @@ import re
 import shlex
 import string
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pydantic
@@ -111,12 +111,16 @@ class Plan(_Strict):
             for value, change in values.items():
                 allowed = {"config", "budget", *self.steps}
                 where = f"key of axes.{axis}.{value}"
-                _known(where, change.model_extra, allowed)
-                _known(f"{where}.budget", change.budget, self.steps)
-        _known("key of budget", self.budget, self.steps)
-        _known("axis", self.base, self.axes)
+                errors.require_known(where, change.model_extra, allowed)
+                errors.require_known(
+                    f"{where}.budget", change.budget, self.steps
+                )
+        errors.require_known("key of budget", self.budget, self.steps)
+        errors.require_known("axis", self.base, self.axes)
         for axis, value in self.base.items():
-            _known(f"value of axes.{axis}", [value], self.axes[axis])
+            errors.require_known(
+                f"value of axes.{axis}", [value], self.axes[axis]
+            )
         if (
             len({*self.seeds}) < len(self.seeds)
             or min(self.seeds, default=0) < 0
@@ -135,8 +139,10 @@ class Plan(_Strict):
         if self.curves:
             columns["curves"] = self.curves
         for name, column in columns.items():
-            _known(f"step for {name!r}", [column.step], self.steps)
-            _known(f"row for {name!r}", column.paper, rows)
+            errors.require_known(
+                f"step for {name!r}", [column.step], self.steps
+            )
+            errors.require_known(f"row for {name!r}", column.paper, rows)
 
     def cells(self, places: Mapping[str, str]) -> list[Cell]:
         """Return all cells, the seeds of a row behind each other.
@@ -200,7 +206,7 @@ class _Command:
         known = {*places, *self.values, *self.before, self.step, *own}
         parts = string.Formatter().parse(self.text)
         fields = {name for _, name, *_ in parts if name is not None}
-        _known("name here", fields, known)
+        errors.require_known("name here", fields, known)
         for name in fields & places.keys():
             if not places[name]:
                 raise errors.UserError(f"`{name}` is needed. Give it.")
@@ -259,7 +265,7 @@ def read(path: str, size: str) -> Plan:
     content = _read(path)
     try:
         sizes = {"default": {}, **Plan(**content).sizes}
-        _known("size", [size], sizes)
+        errors.require_known("size", [size], sizes)
         plan = Plan(**_merged(content, sizes[size]))
         plan.check()
     except pydantic.ValidationError as error:
@@ -304,12 +310,3 @@ def _merged(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
         is_table = isinstance(value, dict) and isinstance(found.get(key), dict)
         found[key] = _merged(found[key], value) if is_table else value
     return found
-
-
-def _known(what: str, names: Iterable[str], allowed: Iterable[str]) -> None:
-    for name in names:
-        if name not in allowed:
-            raise errors.UserError(
-                f"{name!r} is no {what}. There are "
-                f"{', '.join(sorted(allowed)) or 'none'}."
-            )

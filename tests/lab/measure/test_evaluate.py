@@ -86,6 +86,12 @@ def test_files_of_others_stay(settings, tmp_path, name, content, message):
     assert path.read_text() == content
 
 
+def test_an_unknown_name_is_refused(settings):
+    message = "'hald_out' is no name for `parts`. There are .*held_out"
+    with pytest.raises(errors.UserError, match=message):
+        dataclasses.replace(settings, parts="cost,hald_out")
+
+
 def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
     settings = dataclasses.replace(settings, parts="held_out")
     evaluate.run(settings)

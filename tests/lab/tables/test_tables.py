@@ -228,6 +228,15 @@ def test_a_wrong_option_is_found_before_any_command_runs(settings):
     assert not steps_begun()
 
 
+def test_a_misspelled_module_is_found_before_any_command_runs(settings):
+    with open(settings.plan, "w") as plan:
+        plan.write(PLAN.replace(f'"""{WORKER}', '"""labb.train'))
+    message = "Step train of red: there is no module labb.train. Correct"
+    with pytest.raises(errors.UserError, match=message):
+        tables.run(settings)
+    assert not steps_begun()
+
+
 TINY = """
 title = "Does sharing help?"
 seeds = [1]
