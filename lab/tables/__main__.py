@@ -4,8 +4,7 @@ r"""Run the plan of a table, and write the table.
         --corpus_dir=CORPUS --data_dir=DATA --output_dir=OUTPUT
 
 CORPUS holds train.txt and held_out.txt, of lab.measure.make_corpus or others.
-Started again after whatever interruption, the command goes on. README.md has
-more.
+Started again after any interruption, the command goes on. See README.md.
 """
 
 import dataclasses

@@ -203,14 +203,16 @@ def _draw(column: plan.Column, cells: Cells, output_dir: str) -> bytes:
     colors: dict[str, str] = {}
     for name, place in places.items():
         row = ", ".join(value for _, value in sorted(place))
-        label = "_" if row in colors else row  # Not in the legend.
-        color = colors.setdefault(row, f"C{len(colors)}")
         lines = run_log.read(os.path.join(output_dir, name))
         points = [
             (cost.of_lines(lines[:end]), column.scale * line[column.key])
             for end, line in enumerate(lines)
             if line["split"] == "eval" and column.key in line
         ]
+        if not points:
+            continue
+        label = "_" if row in colors else row  # Not in the legend.
+        color = colors.setdefault(row, f"C{len(colors)}")
         for axis, panel in panels.items():
             x, y = [spent[axis] for spent, _ in points], [y for _, y in points]
             panel.plot(x, y, color=color, label=label, marker=".")
