@@ -7,7 +7,7 @@ WordPiece is in wordpiece.py.
 import functools
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 
 
 def collapse_spaces(text: str) -> str:
@@ -46,21 +46,6 @@ def preprocess_text(
     return fold_characters(
         collapse_spaces(text), lower=lower, keep_accents=keep_accents
     )
-
-
-def preprocess_lines(
-    lines: Sequence[str], *, lower: bool = True, keep_accents: bool = False
-) -> list[str]:
-    """Do what `preprocess_text` does with each of many lines, faster.
-
-    All are folded together, joined by line feeds: no step looks across one.
-    """
-    text = fold_characters(
-        "\n".join(map(collapse_spaces, lines)),
-        lower=lower,
-        keep_accents=keep_accents,
-    )
-    return text.split("\n") if lines else []
 
 
 @functools.cache

@@ -185,7 +185,7 @@ class Tokenizer:
             int32 [all pieces], the ids of all texts, concatenated; int64
             [texts], how many of them each text has.
         """
-        cleaned = cleaning.preprocess_lines(texts, **self._folding)
+        cleaned = [self.clean(text) for text in texts]
         # Its threads would only wait for each other and for Python's lists.
         rows = self._processor.encode(cleaned, num_threads=1)
         return wordpiece.flatten(
