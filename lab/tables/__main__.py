@@ -75,11 +75,11 @@ def check_options(cells: Sequence[plan.Cell], output_dir: str) -> None:
     """Refuse wrong options of this project's commands before any runs."""
     for cell in cells:
         for step, task in cell.tasks.items():
-            package = task.words[0].split(".")[0]
-            if not importlib.util.find_spec(package):
+            package = "".join(task.words[:1]).split(".")[0]
+            if not (package and importlib.util.find_spec(package)):
                 raise errors.UserError(
                     f"Step {step} of {cell.row}: there is no module "
-                    f"{task.words[0]}. Correct its name, or install it."
+                    f"{package!r}. Begin the command with one."
                 )
             if (
                 package not in ("albert_tf", "data_prep", "lab")

@@ -228,10 +228,15 @@ def test_a_wrong_option_is_found_before_any_command_runs(settings):
     assert not steps_begun()
 
 
-def test_a_misspelled_module_is_found_before_any_command_runs(settings):
+@pytest.mark.parametrize(
+    ("command", "package"),
+    [("labb.train --x=1", "labb"), ("./train.sh", ""), ("", "")],
+)
+def test_a_command_that_is_no_module_is_refused(settings, command, package):
+    known = f"{WORKER} --output_dir={{records}} --score=1"
     with open(settings.plan, "w") as plan:
-        plan.write(PLAN.replace(f'"""{WORKER}', '"""labb.train'))
-    message = "Step train of red: there is no module labb.train. Correct"
+        plan.write(PLAN.replace(known, command))
+    message = f"Step records of red: there is no module '{package}'"
     with pytest.raises(errors.UserError, match=message):
         tables.run(settings)
     assert not steps_begun()
