@@ -186,7 +186,7 @@ class Tokenizer:
             [texts], how many of them each text has.
         """
         cleaned = [self.clean(text) for text in texts]
-        # Its threads would only wait for each other and for Python's lists.
+        # In one thread: the processes that call this share the cores.
         rows = self._processor.encode(cleaned, num_threads=1)
         return wordpiece.flatten(
             [_replace(ids, self.digit_comma_ids) for ids in rows]
