@@ -37,3 +37,12 @@ def test_bad_bytes_are_counted_from_1():
     assert (
         errors.bad_byte(with_mark, "the file") == "byte 5 of the file is 0xff"
     )
+
+
+def test_an_unknown_name_is_refused_with_those_that_are_known():
+    errors.require_known("color", ["red"], {"red": 1, "blue": 2})
+    message = "'green' is no color. There are blue, red."
+    with pytest.raises(errors.UserError, match=message):
+        errors.require_known("color", ["red", "green"], ["red", "blue"])
+    with pytest.raises(errors.UserError, match="There are none."):
+        errors.require_known("color", ["red"], [])
