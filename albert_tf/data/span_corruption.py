@@ -65,17 +65,18 @@ class Spans:
         vocabulary, ids = self.masker.vocabulary, records["input_ids"]
         ordinary = records["input_mask"] > 0
         ordinary &= (ids != vocabulary.cls_id) & (ids != vocabulary.sep_id)
-        texts = np.zeros_like(ids)
+        texts, mask = np.zeros_like(ids), np.zeros_like(ids, np.int64)
         targets = np.zeros([len(ids), self.target_length], ids.dtype)
         for row in np.flatnonzero(ordinary.any(1)).tolist():
             pieces = ids[row, ordinary[row]]
             text, target = self._corrupt(pieces, int(keys[row]))
             text = [vocabulary.cls_id, *text, vocabulary.sep_id]
             texts[row, : len(text)] = text
+            mask[row, : len(text)] = 1
             targets[row, : len(target)] = target
         return {
             "input_ids": texts,
-            "input_mask": (texts > 0).astype(np.int64),
+            "input_mask": mask,
             "segment_ids": np.zeros_like(texts),
             "target_ids": targets,
         }

@@ -25,7 +25,7 @@ class Builder:
     corpus: token_blocks.StoredCorpus
     vocabulary: masking.Vocabulary
     limit: int  # Pieces of a passage, at most.
-    cross_documents: bool
+    cross_documents: bool  # Where both are in one block.
     # Whether the marks of the blocks say where words start.
     has_word_starts: bool
     seed: int  # Key of the order.
@@ -51,6 +51,8 @@ class Builder:
     ) -> np.ndarray:
         """Return `instances.ROW` [n] of a block; add two slices for each."""
         block = self.corpus.block(number)
+        if not len(block.document_ends):  # All were duplicates, or empty.
+            return np.zeros(0, instances.ROW)
         first = self.corpus.first_document(number)
         tokens, bounds, documents = self._mark(block)
         # A sentence that is cut starts no other document.
@@ -62,13 +64,15 @@ class Builder:
         _mark_elsewhere(tokens, bounds, documents, begins)
         tokens = tokens.astype(self._dtype)
         rows = np.zeros(len(packed), instances.ROW)
-        key = random_streams.derive(self.seed, instances.INSTANCES, number)
-        rows["key"] = random_streams.derive_array(
-            np.full(len(packed), key, np.uint64), np.arange(len(packed))
-        )
         rows["first"] = ends - begins
         rows["label"] = layouts.NO_LABEL
         rows["document"] = first + document
+        # Of the document, and of the passage among those that begin in it.
+        key = random_streams.derive(self.seed, instances.INSTANCES)
+        keys = np.full(len(rows), key, np.uint64)
+        keys = random_streams.derive_array(keys, rows["document"])
+        among = np.arange(len(rows)) - np.searchsorted(document, document)
+        rows["key"] = random_streams.derive_array(keys, among)
         for begin, end in packed:
             whole = segment_pairs.Slice(tokens, begin, end)
             slices += (whole, segment_pairs.Slice(tokens, end, end))

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 import numpy as np
 from absl import logging
 
+from albert_tf.common import errors
 from albert_tf.data import masking
-from albert_tf.text import tokenization
+from albert_tf.text import tokenization, wordpiece
 from data_prep.vocabulary import letters
 from data_prep.writer import segmenters
 
@@ -33,7 +34,7 @@ def choose_rule(
         return segmenter
     if wanted is not None:
         return wanted
-    if not isinstance(tokenizer, tokenization.Tokenizer):
+    if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
         rule, reason = "wordpiece", "the vocabulary is a WordPiece one"
     else:
         share = letters.share(counts, "letters_not_a_to_z", "letter_marks")
@@ -43,6 +44,19 @@ def choose_rule(
         )
     logging.info("--word_start_rule=%s, because %s.", rule, reason)
     return rule
+
+
+def check_rule(
+    wanted: str | None, tokenizer: tokenization.AnyTokenizer
+) -> None:
+    """Refuse a rule for the other kind of vocabulary."""
+    is_wordpiece = isinstance(tokenizer, wordpiece.WordPieceTokenizer)
+    if wanted and (wanted == "wordpiece") != is_wordpiece:
+        kind = "WordPiece" if is_wordpiece else "SentencePiece"
+        raise errors.UserError(
+            f"`word_start_rule={wanted}` does not fit a {kind} vocabulary: "
+            "words would start in the wrong places. Leave the option out."
+        )
 
 
 def make_vocabulary(

@@ -16,6 +16,7 @@ from data_prep.writer import (
     segmenters,
     token_blocks,
     units,
+    word_starts,
 )
 
 # A warning is given if more than this share of the tokens, and more than this
@@ -208,6 +209,13 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
             speakers=wanted.text.input_format == "dialogues",
         )
     tokenizer = tokenization.load(wanted.vocabulary)
+    word_starts.check_rule(wanted.word_start_rule, tokenizer)
+    if wanted.records == "passages" and tokenizer.pad_id != 0:
+        raise errors.UserError(
+            "`records=passages` needs a vocabulary whose id 0 is padding; here "
+            f"it is {tokenizer.pieces[0]!r}. Choose another vocabulary, or "
+            "`records=instances`."
+        )
     return Prepared(inputs, outputs, tokenizer, marking)
 
 

@@ -78,10 +78,8 @@ def inspect(base, **changes):
     inspect_records.run(
         inspect_records.InspectOptions(
             input_file=in_one(base).output_file,
-            num_examples=3,
-            statistics=False,
             vocabulary=base.vocabulary,
-            **changes,
+            **{"num_examples": 3, "statistics": False, **changes},
         )
     )
 
@@ -128,11 +126,11 @@ def test_a_task_about_sentences_is_shown_with_its_label(base, capsys):
 
 def test_markers_of_discourse_are_shown_without_them(base, tmp_path, capsys):
     task = writing.markers(tmp_path, "it\nwe\nthe\nand\n")
-    inspect(base, objective="mlm", **task)
+    inspect(base, objective="mlm", num_examples=9, **task)
     labels = re.findall(
         r"^  discourse, label: ([0-3]|none)$", capsys.readouterr().out, re.M
     )
-    assert len(labels) == 3 and set(labels) & {*"0123"}
+    assert len(labels) == 9 and set(labels) & {*"0123"}
 
 
 @pytest.mark.parametrize(

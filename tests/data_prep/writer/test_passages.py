@@ -1,8 +1,11 @@
 """Sentences packed into passages, and what their pieces are marked with."""
 
+import pathlib
+
 import numpy as np
 import pytest
 
+from albert_tf.common import errors
 from albert_tf.data import manifests, marks, masking
 from data_prep.writer import passages, token_blocks
 from tests.data_prep import writing
@@ -30,7 +33,7 @@ class Corpus:
         return self._block
 
     def first_document(self, number):
-        return self._first
+        return self._first + number * len(self._block)
 
 
 def build(documents, limit, cross_documents=False, first=0):
@@ -224,3 +227,33 @@ def test_responses_are_marked_and_their_letter_is_gone(base, tmp_path):
     real = arrays["tokens"][0] > 0
     expected = np.isin(turn, [2, 3]) & real
     assert found[0].tolist() == expected.tolist() and found.any()
+
+
+@pytest.mark.parametrize("text", ["\u0301\n", None])
+def test_a_block_without_documents(base, tmp_path, text):
+    """Its lines are empty after cleaning, or all of it is there already."""
+    text = text or (tmp_path / "a.txt").read_text()
+    (tmp_path / "b.txt").write_text(text)
+    options = in_one(base, drop_duplicates=True)
+    found = writing.read_arrays(options)["document"]
+    assert set(found.tolist()) == set(range(12))
+
+
+def test_bytes_do_not_depend_on_how_the_text_is_stored(base, tmp_path):
+    """Each file begins a block."""
+    options = in_one(base)
+    whole = pathlib.Path(options.output_file).read_bytes()
+    texts = [(tmp_path / name).read_text() for name in ("a.txt", "b.txt")]
+    (tmp_path / "b.txt").unlink()
+    (tmp_path / "a.txt").write_text("".join(texts))
+    in_one(base, overwrite=True)
+    assert pathlib.Path(options.output_file).read_bytes() == whole
+
+
+def test_id_0_must_be_padding(base, tmp_path):
+    pieces = "[UNK] [PAD] [CLS] [SEP] [MASK] it ##s".split()
+    (tmp_path / "vocab").write_text("\n".join(pieces))
+    other = {"spm_model_file": None, "vocab_file": str(tmp_path / "vocab")}
+    with pytest.raises(errors.UserError, match="id 0 is padding.*'.UNK.'"):
+        in_one(base, **other)
+    writing.run(base, **other)

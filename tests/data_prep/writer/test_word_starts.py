@@ -6,7 +6,8 @@ import re
 import numpy as np
 import pytest
 
-from albert_tf.data import manifests
+from albert_tf.common import errors
+from albert_tf.data import manifests, masking
 from albert_tf.text import tokenization
 from data_prep.vocabulary import letters
 from data_prep.writer import segmenters, word_starts
@@ -44,6 +45,17 @@ def test_options_come_before_the_text(tiny_tokenizer, chinese):
     assert choose(wordpieces, "abc") == "wordpiece"
     assert choose(tiny_tokenizer, "abc", wanted="marker") == "marker"
     assert choose(tiny_tokenizer, "abc", segmenter="jieba") == "jieba"
+
+
+@pytest.mark.parametrize("rule", masking.WORD_START_RULES)
+def test_a_rule_for_the_other_kind_of_vocabulary(rule, tiny_tokenizer, chinese):
+    fits, other = tiny_tokenizer, tokenization.load(chinese.vocabulary)
+    if rule == "wordpiece":
+        fits, other = other, fits
+    word_starts.check_rule(rule, fits)
+    word_starts.check_rule(None, other)
+    with pytest.raises(errors.UserError, match=f"rule={rule}` does not fit"):
+        word_starts.check_rule(rule, other)
 
 
 @pytest.mark.parametrize(
