@@ -69,7 +69,7 @@ from data_prep.writer.writer_options import CreatePretrainingDataOptions
 # How the stages divide their work. Text is cut into blocks of whole documents.
 # Some passes over a block, or over several, are a unit of instances. A range of
 # keys, collected from all units, is a part of the records. None of the sizes
-# changes the result.
+# changes the result, but for --cross_documents: passages end with their block.
 #
 # A piece is this share of everything, but not below the first limit, where
 # overhead shows, nor above the second one, where memory does.
@@ -125,7 +125,9 @@ def _take_up(
     before = work.job()
     changes = same_job.changes(before, job) if before else []
     same_outputs = before is not None and before["outputs"] == job["outputs"]
+    is_piped = found.inputs == [text_lines.STANDARD_INPUT]
     is_useful = work.has_finished() and work.read(_REFUSED) is None
+    is_useful = is_useful and not is_piped  # It may be another text now.
     if changes and is_useful and not wanted.overwrite:
         raise errors.UserError(
             f"--output_file: {work.path} holds unfinished work of another job: "
@@ -133,10 +135,10 @@ def _take_up(
             "remove the folder or add --overwrite to begin anew, or choose "
             "another --output_file."
         )
-    if not (wanted.overwrite or same_outputs):
+    if not (wanted.overwrite or (same_outputs and not changes)):
         same_job.refuse_other_options(found.outputs, wanted, vocab_sha256)
-    if changes or found.inputs == [text_lines.STANDARD_INPUT]:
-        work.forget("")  # What was piped in may be another text now.
+    if changes or is_piped:
+        work.forget("")
     elif before is not None:
         logging.info("Going on with the work in %s", work.path)
     if not same_outputs:

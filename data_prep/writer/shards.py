@@ -60,7 +60,8 @@ class _OpenShard:
     def remove(self) -> None:
         with contextlib.suppress(OSError):  # The disk may be full.
             self._file.close()
-        os.remove(files.partial(self._path))
+        with contextlib.suppress(FileNotFoundError):  # It has its final name.
+            os.remove(files.partial(self._path))
 
 
 class ShardWriter:

@@ -314,7 +314,8 @@ def test_standard_input_is_read_anew(base, tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
 
     pipe("a.txt")
-    writing.interrupt(base, monkeypatch, instances, "save", input_file="-")
+    other = {"input_file": "-", "dupe_factor": 2}
+    writing.interrupt(base, monkeypatch, instances, "save", **other)
     pipe("b.txt")
     writing.run(base, input_file="-")
     writing.run(

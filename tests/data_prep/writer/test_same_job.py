@@ -51,6 +51,17 @@ def test_output_of_other_options_is_protected(base):
     assert manifest is not None and manifest.options["dupe_factor"] == 4
 
 
+def test_output_is_protected_after_a_command_that_failed(base, tmp_path):
+    writing.run(base)
+    before = pathlib.Path(base.output_file).read_bytes()
+    (tmp_path / "bad").write_bytes(b"it rains\n\xff\n")
+    with pytest.raises(errors.UserError, match="bad"):
+        writing.run(base, input_file=str(tmp_path / "bad"), overwrite=True)
+    with pytest.raises(errors.UserError, match="--dupe_factor was 3, is now 4"):
+        writing.run(base, dupe_factor=4)
+    assert pathlib.Path(base.output_file).read_bytes() == before
+
+
 def test_output_may_be_named_by_another_path(base, monkeypatch):
     writing.run(base)
     monkeypatch.chdir(os.path.dirname(base.output_file))

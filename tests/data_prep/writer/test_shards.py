@@ -9,7 +9,7 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.data import manifests
 from data_prep import create_pretraining_data
-from data_prep.writer import instances
+from data_prep.writer import instances, work_folder
 from tests.data_prep import writing
 
 
@@ -39,6 +39,19 @@ def test_full_disk_keeps_finished_work_and_shows_no_half_file(
     files = writing.content(tmp_path / "full")
     del files["0.tfrecord.manifest.json"]
     assert files == whole
+
+
+def test_full_disk_behind_a_finished_shard_is_told(base, monkeypatch):
+    original = work_folder.WorkFolder.write
+
+    def write(folder, name, facts):
+        if name.startswith("shard-"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        original(folder, name, facts)
+
+    monkeypatch.setattr(work_folder.WorkFolder, "write", write)
+    with pytest.raises(OSError, match="No space left"):
+        writing.run(base)
 
 
 def test_work_serves_another_number_of_shards(base, monkeypatch, tmp_path):
