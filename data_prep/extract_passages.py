@@ -64,8 +64,15 @@ def find_race(folder: str) -> list[str]:
     files.refuse_file(folder, "race_dir")
     paths: list[str] = []
     for level in race_data.LEVELS:
-        found = files.expand_patterns(f"{folder}/{level}/*.txt", "race_dir")
-        paths += sorted(found, key=lambda path: (len(path), path))
+        place = f"{folder}/{level}"
+        found = [n for n in files.list_folder(place) if n.endswith(".txt")]
+        if not found:
+            raise errors.UserError(
+                f"`race_dir={folder}` has no files {level}/*.txt. Give the "
+                "folder of a split, such as RACE/dev."
+            )
+        found.sort(key=lambda name: (len(name), name))
+        paths += [f"{place}/{name}" for name in found]
     return paths
 
 

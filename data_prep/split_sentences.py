@@ -15,9 +15,7 @@ that fit the script of each paragraph, for Latin letters those of English.
 
 import collections
 import dataclasses
-import functools
 import itertools
-import multiprocessing
 import os
 import pathlib
 import sys
@@ -35,13 +33,14 @@ from albert_tf.common import (
     files,
     options,
     outputs,
+    parallel,
     ranges,
     shared_options,
 )
 from data_prep.writer import articles, corpus, sentences, text_lines
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
-PARAGRAPHS_AT_ONCE = 4096  # Handed to the processes together; some megabytes.
+PARAGRAPHS_AT_ONCE = 64  # Handed to a process together.
 ARCHIVES = (".tar.xz", ".tar.gz")
 BROKEN_FILE = (tarfile.TarError, *corpus.UNPACKING_ERRORS)
 
@@ -191,13 +190,18 @@ def _split_all(
     `DOCUMENT_END` gives no sentence. Processes get a bounded number of
     paragraphs at a time, so a corpus of any size passes through.
     """
-    split = functools.partial(sentences.split_paragraph, language=language)
-    if num_processes == 1:
-        yield from map(split, paragraphs)
-        return
-    with multiprocessing.Pool(num_processes or os.cpu_count()) as pool:
-        while batch := list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)):
-            yield from pool.map(split, batch, chunksize=64)
+    batches = iter(
+        lambda: list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)), []
+    )
+    count = parallel.count(num_processes)
+    with parallel.workers(count, language) as each:
+        for found in each(_split_batch, batches):
+            yield from found
+
+
+def _split_batch(paragraphs: list[str]) -> list[list[str]]:
+    language = parallel.context()
+    return [sentences.split_paragraph(p, language) for p in paragraphs]
 
 
 def _check_output(settings: Options) -> None:

@@ -123,8 +123,7 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
                 raise
     except concurrent.futures.process.BrokenProcessPool:
         raise WorkerEndedError(
-            f"A worker process {_how_ended(seen)}. Finished work is kept: run "
-            "the same command again."
+            f"A worker process {_how_ended(seen)}. Run the same command again."
         ) from None
     finally:
         _context.set(None)

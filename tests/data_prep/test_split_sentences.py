@@ -1,6 +1,8 @@
 import gzip
 import io
 import lzma
+import os
+import signal
 import tarfile
 from pathlib import Path
 
@@ -171,6 +173,17 @@ def test_processes_do_not_change_the_result(book, monkeypatch):
     monkeypatch.setattr(split_sentences, "PARAGRAPHS_AT_ONCE", 3)
     book.write_text("\n\n".join(f"No {i}. Yes {i}." for i in range(10)))
     assert split(book, num_processes=2) == split(book, num_processes=1)
+
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_worker_is_told(book, monkeypatch):
+    monkeypatch.setattr(split_sentences, "_split_batch", die)
+    with pytest.raises(errors.UserError, match="SIGKILL.*memory"):
+        split(book, num_processes=2)
+    assert not book.with_name("out.txt").exists()
 
 
 @pytest.mark.parametrize("name", ["a.xz", "a.txt.gz", "a.tar.xz", "a.tar.gz"])
