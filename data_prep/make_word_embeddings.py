@@ -117,7 +117,7 @@ def _layout(record: bytes, path: str) -> layouts.Layout:
     if layout is None:
         raise errors.UserError(
             f"`input_file={path}` holds no records for pretraining. Give files "
-            "of create_pretraining_data."
+            "of create_pretraining_data, made with --records=instances."
         )
     size = {feature.name: feature.shape[0] for feature in layout}
     known = layouts.pretraining_layout(

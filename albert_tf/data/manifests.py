@@ -92,7 +92,7 @@ def _list(record_path: str) -> Iterator[tuple[str, Manifest]]:
     folder, name = os.path.split(record_path)
     for path in files.find_by_ending(folder, MANIFEST_ENDING):
         manifest = _read(path)
-        if name in manifest.shards:
+        if manifest and name in manifest.shards:
             yield path, manifest
 
 
@@ -173,9 +173,13 @@ def _checksum(content: Mapping[str, Any]) -> int:
     return int(google_crc32c.value(text.encode()))
 
 
-def _read(path: str) -> Manifest:
+def _read(path: str) -> Manifest | None:
+    """Return a manifest, or None if the file is another program's."""
     try:
         values = strict_json.loads(files.read_bytes(path))
+        known = {"format_version", "shards", _CHECKSUM}
+        if isinstance(values, dict) and values and not known & set(values):
+            return None
         version = values["format_version"]
         if version != FORMAT_VERSION:
             raise errors.UserError(

@@ -92,4 +92,9 @@ def lines_of(content: bytes, path: str) -> bytes:
             "vocabulary whose ids count from 0. Give a vocab.txt with one "
             "piece a line."
         )
+    if spaced := [piece for piece in ordered if piece.split() != [piece]]:
+        raise errors.UserError(
+            f"`vocab_file={path}` has the piece {spaced[0]!r}. Pieces with "
+            "white space are not supported. Take it out of added_tokens."
+        )
     return "".join(f"{piece}\n" for piece in ordered).encode()

@@ -106,10 +106,11 @@ def instance_lines(
         share = len(positions) / max(length, 1)
         predictions = f"{len(positions)} ({share:.1%})"
     label = int(one["next_sentence_labels"][0, 0])
+    single = "none: a single segment"
     meaning = {
-        0: "the segments are in their order",
+        0: "the segments are in their order" if first < length else single,
         1: "the segments are exchanged, or B is a random one",
-        layouts.NO_LABEL: "none: a single segment",
+        layouts.NO_LABEL: single,
     }.get(label, "not one of 0, 1 and -1")
     in_second = {place - first: id_ for place, id_ in labels.items()}
     return [

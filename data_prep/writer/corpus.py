@@ -248,7 +248,9 @@ class CorpusReader:
             longest = MAX_LINE_BYTES
         on_long = None
         if options.on_bad_line == "fail":
-            on_long = functools.partial(_refuse_long_line, path, longest)
+            on_long = functools.partial(
+                _refuse_long_line, path, options.is_text
+            )
         if options.is_table:
             while stored.read(_CHUNK_BYTES):
                 pass  # Tables are not read sequentially, so hash them first.
@@ -444,12 +446,17 @@ def _refuse_other_layouts(begin: bytes, path: str) -> None:
     )
 
 
-def _refuse_long_line(path: str, longest: int, number: int) -> typing.NoReturn:
+def _refuse_long_line(path: str, is_text: bool, number: int) -> typing.NoReturn:
+    where = text_lines.tell_line(path, number)
+    if not is_text:
+        raise errors.UserError(
+            f"{where} is a document of more than {MAX_DOCUMENT_BYTES:,} bytes. "
+            "Divide it, or leave such documents out with --on_bad_line=skip."
+        )
     raise errors.UserError(
-        f"{text_lines.tell_line(path, number)} is longer than {longest:,} "
-        "bytes, the most that is read as one line. Lines end with a line feed "
-        "(0x0a), not with a carriage return alone: one sentence a line, or one "
-        "JSON object with --input_format=jsonl. Cut prose with "
-        "data_prep/split_sentences.py, or leave such lines out with "
-        "--on_bad_line=skip."
+        f"{where} is longer than {MAX_LINE_BYTES:,} bytes, the most that is "
+        "read as one line. Lines end with a line feed (0x0a), not with a "
+        "carriage return alone: one sentence a line, or one JSON object with "
+        "--input_format=jsonl. Cut prose with data_prep/split_sentences.py, or "
+        "leave such lines out with --on_bad_line=skip."
     )

@@ -59,7 +59,8 @@ def lines(manifest: manifests.Manifest) -> list[str]:
     found = [
         f"documents: {corpus['documents']:,} with {corpus['sentences']:,} "
         f"sentences and {corpus['tokens']:,} tokens; "
-        f"{corpus['documents_of_one_sentence']:,} of a single sentence",
+        f"{corpus['documents_of_one_sentence']:,} of a single sentence, "
+        f"{corpus.get('duplicate_documents', 0):,} left out as duplicates",
         "too short to use, on average of a pass: "
         f"{corpus['unused_documents'] / passes:,.1f} documents that gave no "
         f"instance, {corpus['unused_chunks'] / passes:,.1f} chunks left out",

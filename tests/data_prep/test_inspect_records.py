@@ -9,6 +9,7 @@ from albert_tf.text import tokenization
 from data_prep import inspect_records as inspect
 from tests import record_files
 from tests.conftest import FIXTURES, ROOT
+from tests.data_prep import writing
 from tests.data_prep.one_record import LAYOUT, VALUES, changed_at
 
 ORIGINAL = FIXTURES / "original_tfrecord" / "original.tfrecord.gz"
@@ -141,3 +142,10 @@ def test_a_reader_that_ends_early_is_no_error():
     assert "Broken pipe" not in process.stderr.read()
     assert process.wait() == 0
     process.stderr.close()
+
+
+def test_records_of_no_sentence_objective(base, capsys):
+    path = writing.run(base, sentence_objective="none").output_file
+    shown = show(capsys, path)
+    assert "label: 0 (none: a single segment)" in shown
+    assert "well-formed: 100.00%" in shown

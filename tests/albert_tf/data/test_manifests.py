@@ -140,3 +140,8 @@ def test_what_knows_a_vocabulary_agrees(known, message):
         expected = pytest.raises(errors.UserError, match=message)
     with expected:
         manifests.check_vocabularies(known)
+
+
+def test_a_manifest_of_another_program_is_passed_over(tmp_path):
+    (tmp_path / "app.manifest.json").write_text('{"name": "my app"}')
+    assert manifests.find(str(tmp_path / "a.tfrecord")) is None

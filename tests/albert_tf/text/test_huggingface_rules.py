@@ -86,3 +86,10 @@ def test_without_these_files_nothing_is_known(tmp_path):
     assert huggingface_rules.settings_beside(path) is None
     write_rules(tmp_path, type="Lowercase", lowercase=True)
     assert huggingface_rules.settings_beside(path) is None
+
+
+@pytest.mark.parametrize("piece", ["first name", "a\nb", ""])
+def test_pieces_with_white_space_are_refused(tmp_path, piece):
+    path = write_rules(tmp_path, [*PIECES, piece])
+    with pytest.raises(errors.UserError, match="white space are not supp"):
+        wordpiece.WordPieceTokenizer(path)

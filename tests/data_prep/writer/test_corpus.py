@@ -323,7 +323,9 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT_BYTES", 50)
     record = json.dumps({"text": "y" * 50})
     path = write(tmp_path, f'{{"text": "a"}}\n{record}\n'.encode())
-    with pytest.raises(errors.UserError, match="line 2 is longer than 50"):
+    with pytest.raises(
+        errors.UserError, match="line 2 is a document of more than 50"
+    ):
         read_all([path], input_format="jsonl")
     found, counts, _ = read_all(
         [path], input_format="jsonl", on_bad_line="skip"

@@ -34,3 +34,11 @@ def test_words_of_text_without_spaces_are_in_the_card(base, tmp_path):
     writing.run(base, input_file=str(tmp_path / "zh"), output_file=output)
     card = pathlib.Path(f"{output}.card.md").read_text()
     assert "words by the rule marker; 13.6% of the letters are of" in card
+
+
+def test_duplicates_are_in_the_card(base, tmp_path):
+    (tmp_path / "b.txt").write_text((tmp_path / "a.txt").read_text())
+    writing.run(base, drop_duplicates=True)
+    card = pathlib.Path(f"{base.output_file}.card.md").read_text()
+    assert "- documents: 24 with " in card
+    assert ", 12 left out as duplicates" in card
