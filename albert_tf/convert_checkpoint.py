@@ -3,7 +3,8 @@
     python -m albert_tf.convert_checkpoint --from=albert_base/model.ckpt-best \
         --to=albert_base_hf --format=huggingface
 
-Weights keep every bit, but with --format=bfloat16. Moments and global step
+Weights keep every bit, but with --format=bfloat16, and in the head of a run
+that predicts numbers: it gives them in their units. Moments and global step
 travel between TF1 and TF2 checkpoints, where the source has them; the other
 formats have no place for them. A vocabulary that is known travels, with the
 file that says how its text is normalized. A folder for Hugging Face also gets
@@ -14,8 +15,7 @@ import dataclasses
 import glob
 import os
 import shutil
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 from absl import logging
@@ -95,6 +95,7 @@ if __name__ == "__main__":
 import tensorflow as tf
 import tf_keras as keras
 
+from albert_tf.data import manifests
 from albert_tf.finetuning import base, registry, regression, tables
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
@@ -159,8 +160,16 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     given = settings.vocabulary
     known, beside = run_folder.vocabulary_beside(source.path, given)
     vocabulary = serving_source.choose_vocabulary(given, known, beside)
+    task = _task_of(source, settings, vocabulary, beside)
+    if isinstance(task, regression.RegressionTask):
+        source = _in_units(source, task)
+    if settings.format not in _HUB_FORMATS:
+        _warn_of_names(source, task)
+    if settings.format == "tf1":
+        config = _config_of_original(source.config)
+        source = dataclasses.replace(source, config=config)
     if settings.format in _HUB_FORMATS:
-        _write_huggingface(source, settings, vocabulary, beside)
+        _write_huggingface(source, settings, vocabulary, beside, task)
     elif settings.format == _BFLOAT16:
         _write_bfloat16(source, vocabulary, folder)
     else:
@@ -172,28 +181,119 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
                 f"--to={settings.to} would stand beside {path}, which "
                 "describes another model. Choose another folder."
             )
-        details = _details_in(source)
-        if details and details.labels:
-            logging.warning(
-                "The names of the classes are not in the new checkpoint: %s. "
-                "Give them to albert_tf.export as --labels.",
-                ",".join(details.labels),
-            )
+        manifests.check_vocabularies(
+            {
+                f"the folder of --to={settings.to}": (
+                    run_folder.known_vocabularies(folder)
+                ),
+                **run_folder.vocabulary_of(vocabulary),
+            }
+        )
         if vocabulary.path:  # Parsed before anything is written.
             tokenization.load(vocabulary)
         if vocabulary.path and not run_folder.vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
         # Last: if a disk is full, the command can be repeated.
         _WRITERS[settings.format](source, settings.to)
-    has_state = source.state and settings.format in _WRITERS
+    has_moments = len(source.state) > 1 and settings.format in _WRITERS
     logging.info(
         "Wrote %s (%s): %s with %d variables%s.",
         settings.to,
         settings.format,
         type(source.model).__name__,
         len(source.variables),
-        ", moments and step" if has_state else "",
+        ", moments and step" if has_moments else "",
     )
+
+
+def _task_of(
+    source: _Source,
+    settings: ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+    folder: str,
+) -> base.Task | None:
+    """Return the task of a finetuned run; other folders have none."""
+    if not run_folder.is_run(folder):
+        return None
+    values = run_folder.read(folder, "from").options
+    if "task_name" not in values:
+        return None
+    registry.load_module_for(values, folder, settings.task_module)
+    return registry.make(values, _load_tokenizer(source, settings, vocabulary))
+
+
+def _load_tokenizer(
+    source: _Source,
+    settings: ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+) -> tokenization.AnyTokenizer:
+    if vocabulary.path is None:
+        raise errors.UserError(
+            f"`from={settings.from_}` has no vocabulary beside it, or several. "
+            "Name the one it was trained with as `spm_model_file` or "
+            "`vocab_file`."
+        )
+    return compatibility.load_tokenizer(vocabulary, source.config, "the model")
+
+
+def _in_units(source: _Source, task: regression.RegressionTask) -> _Source:
+    """Have the head give the numbers themselves; its moments do not fit it."""
+    if (task.mean, task.deviation) == (0.0, 1.0):
+        return source
+    weights = task.in_units(source.weights())
+    for variable in source.variables:
+        variable.assign(weights[checkpoint_reader.name_of(variable)])
+    logging.warning(
+        "The new head gives the numbers themselves, no longer units of %g from "
+        "%g; moments are left out. To train it further, give --label_mean=0 "
+        "--label_deviation=1.",
+        task.deviation,
+        task.mean,
+    )
+    state = {n: v for n, v in source.state.items() if n == _STEP}
+    return dataclasses.replace(source, state=state)
+
+
+def _warn_of_names(source: _Source, task: base.Task | None) -> None:
+    """Say the names of the classes, where the format has no place for them."""
+    details = hub_folder.details_of(task) if task else _details_in(source)
+    if details and details.labels:
+        tags = token_classification.AlbertTokenClassifier
+        logging.warning(
+            "The names of the classes are not in the new checkpoint: %s. "
+            "Give them to albert_tf.export as --%s.",
+            ",".join(details.labels),
+            "tags" if isinstance(source.model, tags) else "labels",
+        )
+
+
+def _config_of_original(config: AlbertConfig) -> AlbertConfig:
+    """Return the config with which the original's scripts compute the same."""
+    if config.hidden_act == "gelu_erf":
+        raise errors.UserError(
+            "The model has the exact GELU, hidden_act='gelu_erf', as BERT has; "
+            "the original release has the tanh approximation only. "
+            "--format=tf2 keeps it."
+        )
+    huggingface.refuse_own_parts(
+        config,
+        "the original release",
+        layer_norm_eps=1e-12,
+        project_words_first=False,
+        map_equal_sizes=False,
+    )
+    theirs = dataclasses.replace(
+        config, share="all", num_hidden_groups=huggingface.groups_of(config)
+    )
+    computed = dataclasses.replace(theirs, float_group_index=True)
+    if computed.layer_groups != config.layer_groups:
+        raise errors.UserError(
+            f"share={config.share!r} with {theirs.num_hidden_groups} "
+            f"num_hidden_groups for {config.num_hidden_layers} "
+            "num_hidden_layers cannot be written: the layers of the original "
+            "release would take other parameters. --format=tf2 keeps it."
+        )
+    return theirs
 
 
 def _check_target(settings: ConvertOptions, folder: str) -> None:
@@ -282,9 +382,6 @@ def _check_state(source: _Source, path: str) -> None:
 
 def _write_tf1(source: _Source, prefix: str) -> None:
     """Write variables by name, as TensorFlow 1's Saver does."""
-    huggingface.refuse_own_parts(
-        source.config, "the original release", layer_norm_eps=1e-12
-    )
     values = {**source.weights(), **source.state}
     names = sorted(values)
 
@@ -365,7 +462,7 @@ def _write_bfloat16(
     )
 
 
-def _refuse_windows(task: base.Task, settings: ConvertOptions) -> None:
+def _refuse_windows(task: base.Task | None, settings: ConvertOptions) -> None:
     if isinstance(task, tables.TableTask) and task.options.long.is_divided:
         raise errors.UserError(
             f"`from={settings.from_}` was finetuned with `windows`. "
@@ -379,36 +476,22 @@ def _write_huggingface(
     settings: ConvertOptions,
     vocabulary: tokenization.VocabularyOptions,
     folder: str,
+    task: base.Task | None,
 ) -> None:
-    if vocabulary.path is None:
-        raise errors.UserError(
-            f"`from={settings.from_}` has no vocabulary beside it, or several. "
-            "Without one, transformers would take every word for unknown. Name "
-            "the one it was trained with as `spm_model_file` or `vocab_file`."
-        )
-    tokenizer = compatibility.load_tokenizer(
-        vocabulary, source.config, "the model"
-    )
-    run_dir, details, task = None, _details_in(source), None
-    values: Mapping[str, Any] = {}
-    if run_folder.is_run(folder):
-        run_dir, values = folder, run_folder.read(folder, "from").options
-        if "task_name" in values:
-            registry.load_module_for(values, folder, settings.task_module)
-            task = registry.make(values, tokenizer)
-            details = hub_folder.details_of(task)
-            if settings.format == "huggingface":
-                _refuse_windows(task, settings)
-    weights = source.weights()
-    if isinstance(task, regression.RegressionTask):
-        weights = task.in_units(weights)
+    tokenizer = _load_tokenizer(source, settings, vocabulary)
+    details = hub_folder.details_of(task) if task else _details_in(source)
+    run_dir = folder if run_folder.is_run(folder) else None
+    if settings.format == "huggingface":
+        _refuse_windows(task, settings)
     model = hub_folder.Model(
-        source.config, weights, vocabulary, tokenizer, details, run_dir
+        source.config, source.weights(), vocabulary, tokenizer, details, run_dir
     )
     if settings.format == "huggingface":
         hub_folder.write(settings.to, model)
         return
-    if not run_dir:
+    if run_dir:
+        values = run_folder.read(run_dir, "from").options
+    else:
         modules = checkpoint_reader.modules_beside(source.path)
         values = dataclasses.asdict(modules) if modules else {}
     pooling = settings.text_pooling or values.get("text_pooling")

@@ -80,16 +80,16 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
     from albert_tf.training import pretraining_recipe
 
     recipe = settings.recipe
-    if recipe.word_embeddings_file or recipe.init_schedule == "continue":
-        refuse(
-            "--word_embeddings_file and --init_schedule=continue are not "
-            "exported. Leave them out; --init_checkpoint alone is."
-        )
-    if settings.records != "instances":
-        refuse(
-            "--records=passages are not exported: the step takes the batches "
-            "of instances. Leave the option out."
-        )
+    others = {
+        "--word_embeddings_file": recipe.word_embeddings_file,
+        "--init_schedule=continue": recipe.init_schedule == "continue",
+        "--objective=plm or spans": recipe.objective in ("plm", "spans"),
+        "--records=passages": settings.records == "passages",
+        "--pack_sequences": settings.pack_sequences,
+    }
+    for name, is_given in others.items():
+        if is_given:
+            refuse(f"{name} is not exported. Leave it out.")
     config, step = make_step(settings, loop_layers)
     folder = pathlib.Path(settings.output_dir)
     names = DESCRIPTION_NAME, PROGRAM_NAME, VARIABLES_NAME, BATCH_NAME

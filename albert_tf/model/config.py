@@ -210,15 +210,21 @@ class AlbertConfig:
             path: The file, or the name of a released model: `albert_base_v2`.
         """
         source = f"`albert_config_file={path}`"
+        found = files.require_file(
+            configs.find_model(path), "albert_config_file"
+        )
         values = strict_json.read_object(
-            files.require_file(configs.find_model(path), "albert_config_file"),
+            found,
             'Such a file looks like {"vocab_size": 30000}; those of the '
             "released models are in configs/models.",
             source,
         )
         if huggingface_config.is_config(values):
-            values = huggingface_config.translate(values, source)
-        elif brightmart.describes_albert(values):
+            # It imports this module, and TensorFlow.
+            from albert_tf.model.checkpoints import huggingface
+
+            return huggingface.read_config(found, source)
+        if brightmart.describes_albert(values):
             values = brightmart.translate_config(values, source)
         elif bert.describes_bert(values, path):
             values = bert.translate_config(values)

@@ -72,6 +72,9 @@ def standardize(inputs: Any, known: Sequence[str]) -> dict[str, Any]:
             "the ids of the pieces, whole numbers [batch, sequence]."
         )
     _check_ids(found["input_ids"])
+    mask = found.get("input_mask")
+    if tf.as_dtype(getattr(mask, "dtype", tf.int32)) == tf.bool:
+        found["input_mask"] = tf.cast(mask, tf.int32)
     return found
 
 

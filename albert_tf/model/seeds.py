@@ -50,7 +50,14 @@ class DropoutSeeds:
             return tf.identity
         self._uses += 1
         seed = fold_in(self._seed, self._uses)
-        return lambda x: tf.nn.experimental.stateless_dropout(x, rate, seed)
+
+        def drop(x: tf.Tensor) -> tf.Tensor:
+            # Draws of bfloat16 have 7 bits: 0.001 would become 0.0078.
+            wide = tf.cast(x, tf.float32)
+            dropped = tf.nn.experimental.stateless_dropout(wide, rate, seed)
+            return tf.cast(dropped, x.dtype)
+
+        return drop
 
 
 NO_DROPOUT = DropoutSeeds(None)

@@ -12,12 +12,14 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
+from albert_tf.finetuning import tables
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     restoring,
     sentence_modules,
 )
 from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from albert_tf.text import normalization, tokenization, wordpiece
@@ -34,9 +36,9 @@ KEPT = normalization.Normalization(do_lower_case=False, keep_accents=True)
 NONE = tokenization.VocabularyOptions()  # That beside the checkpoint.
 
 
-def vocabulary_of(folder, size):
-    path = folder / f"vocab_{size}.txt"
-    letters = [f"##{i}" if i % 2 else f"w{i}" for i in range(size - 5)]
+def vocabulary_of(folder, size, word="w"):
+    path = folder / f"vocab_{size}{word}.txt"
+    letters = [f"##{i}" if i % 2 else f"{word}{i}" for i in range(size - 5)]
     path.write_text("\n".join([*wordpiece.SPECIAL_PIECES, *letters]) + "\n")
     return tokenization.VocabularyOptions(vocab_file=str(path))
 
@@ -62,8 +64,9 @@ def contents(path):
 
 @pytest.fixture
 def saved(small_config, tmp_path):
-    def save(name, config=small_config, with_optimizer=False):
-        model = passes.fill(MODELS[name](AlbertModel(config)), 0.5)
+    def save(name, config=small_config, with_optimizer=False, make=None):
+        make = make or MODELS[name]
+        model = passes.fill(make(AlbertModel(config)), 0.5)
         parts = {"model": model}
         if with_optimizer:
             optimizer = optimization.Lamb(0.1)
@@ -127,8 +130,9 @@ def test_brightmarts_layout_is_converted_or_refused(tmp_path):
     np.testing.assert_equal(contents(there), contents(prefix))
     config = checkpoint_reader.read(str(there)).config
     assert config.project_words_first
-    back = convert(there, tmp_path / "back" / "x", "tf1")
-    np.testing.assert_equal(contents(back), contents(prefix))
+    with pytest.raises(errors.UserError, match="in the original release"):
+        convert(there, tmp_path / "back" / "x", "tf1")
+    assert not list((tmp_path / "back").glob("[!.]*"))
 
 
 def test_names_of_classes_are_said_where_they_have_no_place(
@@ -143,6 +147,66 @@ def test_names_of_classes_are_said_where_they_have_no_place(
     (folder / "config.json").write_text(json.dumps(config))
     convert(folder, tmp_path / "two" / "x", "tf1")
     assert "not in the new checkpoint: no,maybe,yes. Give" in caplog.text
+
+
+@pytest.fixture
+def finetuned(saved, tmp_path):
+    """Makes the checkpoint of a run with a table, one update old."""
+
+    def make(outputs, **options):
+        prefix, model = saved(
+            "classifier",
+            with_optimizer=True,
+            make=lambda e: classification.AlbertClassifier(e, outputs),
+        )
+        folder = pathlib.Path(prefix).parent
+        vocabulary = vocabulary_of(tmp_path, 400)
+        run_folder.copy_vocabulary(vocabulary, str(folder))
+        table = {"task_name": tables.NAME, "max_seq_length": 16}
+        table |= {"text_columns": "text", "label_column": "label"}
+        table |= {"vocab_file": vocabulary.vocab_file, **options}
+        content = {"program": "run_classifier", "options": table}
+        (folder / "run_options.json").write_text(json.dumps(content))
+        return prefix, passes.values(model)
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["tf1", "bfloat16"])
+def test_names_of_the_classes_of_a_run_are_said(
+    finetuned, tmp_path, caplog, name
+):
+    run, values = finetuned(3, labels="no,maybe,yes")
+    there = convert(run, tmp_path / "there" / "x", name)
+    assert "checkpoint: no,maybe,yes. Give them to" in caplog.text
+    for name in ("output_weights", "output_bias"):
+        np.testing.assert_allclose(contents(there)[name], values[name], 1e-2)
+
+
+@pytest.mark.parametrize("name", [*FORMATS, "bfloat16"])
+def test_a_regression_gives_its_numbers_in_all_formats(
+    finetuned, tmp_path, caplog, name
+):
+    """Mean and deviation are among the options of the run only."""
+    scale = {"label_mean": 2005.0, "label_deviation": 11.5}
+    run, values = finetuned(1, regression=True, **scale)
+    found = contents(convert(run, tmp_path / "there" / "x", name))
+    weights = values["output_weights"] * np.float32(11.5)
+    rounded = 2**-8 if name == "bfloat16" else 0
+    np.testing.assert_allclose(found["output_weights"], weights, rounded)
+    bias = values["output_bias"] * np.float32(11.5) + np.float32(2005)
+    np.testing.assert_array_equal(found["output_bias"], bias)
+    # The moments were those of another head.
+    assert not [n for n in found if "adam_" in n]
+    assert ("global_step" in found) == (name in ("tf1", "tf2"))
+    assert "units of 11.5 from 2005" in caplog.text
+
+
+def test_moments_of_relevance_travel(finetuned, tmp_path):
+    """It has no mean and no deviation."""
+    run, _ = finetuned(1, query_column="query")
+    there = convert(run, tmp_path / "there" / "x", "tf2")
+    np.testing.assert_equal(contents(there), contents(run))
 
 
 @pytest.mark.parametrize("target", ["tf1", "tf2"])
@@ -179,35 +243,56 @@ def test_tf1_checkpoint_has_the_names_of_the_original(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "readers"),
     [
-        {"share": "none"},
-        {"share": "ffn"},
-        {"pooling": "pair"},
-        *({"position_bias": x} for x in ("alibi", "relative", "buckets")),
-        {"layer_norm_eps": 1e-5},
+        ({"share": "none"}, ["tf1", "huggingface"]),
+        ({"share": "ffn"}, []),
+        ({"share": "attention"}, []),
+        ({"pooling": "pair"}, []),
+        *(({"position_bias": x}, []) for x in ("alibi", "relative", "buckets")),
+        ({"layer_norm_eps": 1e-5}, ["huggingface"]),
+        ({"hidden_act": "gelu_erf"}, ["huggingface"]),
+        ({"map_equal_sizes": True, "embedding_size": 16}, ["huggingface"]),
+        ({"project_words_first": True}, []),
+        # In the original, layer 15 has the parameters of 14.
+        ({"num_hidden_layers": 22, "num_hidden_groups": 22}, ["huggingface"]),
+        ({"num_hidden_layers": 22, "share": "none"}, ["huggingface"]),
+        (
+            {
+                "num_hidden_layers": 22,
+                "num_hidden_groups": 22,
+                "float_group_index": True,
+            },
+            ["tf1"],
+        ),
     ],
 )
 def test_own_parts_travel_and_others_do_not_read_them(
-    saved, small_config, tmp_path, changes
+    saved, small_config, tmp_path, changes, readers
 ):
-    config = dataclasses.replace(small_config, num_hidden_groups=1, **changes)
+    changes = {"num_hidden_groups": 1, "inner_group_num": 1, **changes}
+    config = dataclasses.replace(small_config, **changes)
     prefix, _ = saved("classifier", config)
     there = convert(prefix, tmp_path / "there" / "x", "tf2")
     np.testing.assert_equal(contents(prefix), contents(there))
     assert checkpoint_reader.read(str(there)).config == config
-    if "share" in changes:
-        there = convert(prefix, tmp_path / "other" / "x", "tf1")
+    for name in ("tf1", "huggingface"):
+        target = tmp_path / name / "x"
+        if name not in readers:
+            message = "has no counterpart|cannot be written|--format=tf2 keeps"
+            with pytest.raises(errors.UserError, match=message):
+                convert(prefix, target, name)
+            assert not list(target.parent.glob("*"))
+            continue
+        there = convert(prefix, target, name)
         np.testing.assert_equal(contents(prefix), contents(there))
-        return
-    formats = ["tf1", "huggingface"]
-    if "layer_norm_eps" in changes:  # transformers has it, too.
-        there = convert(prefix, tmp_path / "other" / "x", formats.pop())
-        assert checkpoint_reader.read(str(there)).config.layer_norm_eps == 1e-5
-    for name in formats:
-        with pytest.raises(errors.UserError, match="has no counterpart"):
-            convert(prefix, tmp_path / "to" / "x", name)
-    assert not list(tmp_path.glob("to/*"))
+        found = checkpoint_reader.read(str(there)).config
+        assert found.layer_groups == config.layer_groups
+        assert found.layer_norm_eps == config.layer_norm_eps
+        if name == "tf1":  # The original knows neither of the two.
+            its = {"share": "all", "float_group_index": True}
+            its = dataclasses.replace(found, **its)
+            assert its.layer_groups == config.layer_groups
 
 
 # What is refused.
@@ -279,7 +364,9 @@ def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
     target = tmp_path / "small"
     convert(prefix, target, "bfloat16", vocabulary=vocabulary)
     expected = {
-        name: value.astype(tf.bfloat16.as_numpy_dtype).astype("f4")
+        name: value
+        if name == "output_bias"
+        else value.astype(tf.bfloat16.as_numpy_dtype).astype("f4")
         for name, value in contents(prefix).items()
     }
     np.testing.assert_equal(contents(target), expected)
@@ -316,6 +403,18 @@ def test_folder_of_another_model_is_refused(copy, saved, tmp_path):
     prefix, _ = saved("encoder")
     with pytest.raises(errors.UserError, match="which describes another model"):
         convert(prefix, copy / "model.ckpt-1", "tf1")
+
+
+def test_folder_with_another_vocabulary_is_refused(saved, tmp_path):
+    prefix, _ = saved("encoder")
+    first, other = (vocabulary_of(tmp_path, 400, word) for word in "wv")
+    target = tmp_path / "both" / "model.ckpt-1"
+    convert(prefix, target, "tf2", vocabulary=first)
+    for_all = tmp_path / "both" / "model.ckpt-2"
+    with pytest.raises(errors.UserError, match="has another vocabulary"):
+        convert(prefix, for_all, "tf2", vocabulary=other)
+    assert not list(target.parent.glob("model.ckpt-2*"))
+    convert(prefix, for_all, "tf1", vocabulary=first)
 
 
 def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):

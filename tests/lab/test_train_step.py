@@ -270,12 +270,31 @@ def test_export_takes_the_options_of_pretraining(tmp_path):
     )
 
 
-def test_what_is_not_exported_is_refused(export, tmp_path, capsys):
-    words = tmp_path / "words.npy"
-    np.save(words, np.zeros([4, 4], np.float32))
+DRAWN = {
+    "sentence_objective": "none",
+    "masked_lm_budget": PREDICTIONS,
+    "max_predictions_per_seq": 20,
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"word_embeddings_file": "words.npy"},
+        {"init_schedule": "continue", "init_checkpoint": "x"},
+        {"objective": "plm", **DRAWN},
+        {"objective": "spans", **DRAWN},
+        {"records": "passages", **DRAWN},
+        {"pack_sequences": True},
+    ],
+)
+def test_what_is_not_exported_is_refused(
+    export, tmp_path, tiny_vocab, capsys, changes
+):
     with pytest.raises(SystemExit):
-        export(word_embeddings_file=str(words))
-    assert "are not exported" in capsys.readouterr().err
+        export(spm_model_file=tiny_vocab, **changes)
+    name, said = next(iter(changes)), capsys.readouterr().err
+    assert f"--{name}" in said and "is not exported" in said
     assert not (tmp_path / "step").exists()
 
 

@@ -54,10 +54,15 @@ def is_folder(path: str) -> bool:
     return huggingface_config.is_config(_read_json(config_file))
 
 
-def read_config(path: str) -> AlbertConfig:
-    theirs = _read_json(path)
-    values = huggingface_config.translate(theirs, path)
-    config = AlbertConfig.from_dict(values, path)
+def read_config(path: str, source: str | None = None) -> AlbertConfig:
+    """Read a `config.json`, and what only the weights beside it say.
+
+    Args:
+        source: What messages call it. Default: the path.
+    """
+    source, theirs = source or path, _read_json(path)
+    values = huggingface_config.translate(theirs, source)
+    config = AlbertConfig.from_dict(values, source)
     if _family(theirs) is huggingface_names.BERT:
         return config
     if config.embedding_size == config.hidden_size:
@@ -67,7 +72,7 @@ def read_config(path: str) -> AlbertConfig:
         )
     if not _same_groups(config, config.num_hidden_groups):
         raise errors.UserError(
-            f"{path} has {config.num_hidden_groups} num_hidden_groups for "
+            f"{source} has {config.num_hidden_groups} num_hidden_groups for "
             f"{config.num_hidden_layers} num_hidden_layers. For these, "
             "transformers rounds the group of a layer in another way than this "
             "project. Choose a model whose groups divide its layers."
@@ -95,11 +100,8 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     paths = find_weights(folder)
     path = paths[0] if len(paths) == 1 else folder
     tensors = _untied(_read_all(paths), path, family)
-    groups = config.num_hidden_groups
-    if config.share == "none":
-        groups = config.num_hidden_layers
     ours = family.ours(
-        groups,
+        groups_of(config),
         config.inner_group_num,
         is_of_tokens=huggingface_config.has_class(values, family.tokens),
     )
@@ -128,9 +130,16 @@ def read_own(folder: str) -> dict[str, np.ndarray]:
 
 
 def bfloat16_file(weights: Mapping[str, np.ndarray]) -> bytes:
-    """Return the file of `read_own`: weights rounded to bfloat16."""
+    """Return the file of `read_own`: weights rounded to bfloat16.
+
+    The bias of a classifier is kept. In a regression it has the units of the
+    numbers, and 2005 would become 2008.
+    """
     dtype = tf.bfloat16.as_numpy_dtype
-    small = {name: value.astype(dtype) for name, value in weights.items()}
+    small = {
+        name: value if name == "output_bias" else value.astype(dtype)
+        for name, value in weights.items()
+    }
     return bytes(safetensors.numpy.save(small))
 
 
@@ -377,11 +386,16 @@ def refuse_own_parts(
             )
 
 
+def groups_of(config: AlbertConfig) -> int:
+    """Return `num_hidden_groups` where the layers of a group share all."""
+    if config.share == "none":
+        return config.num_hidden_layers
+    return config.num_hidden_groups
+
+
 def _groups_to_write(config: AlbertConfig) -> int:
     """Return `num_hidden_groups` for transformers."""
-    groups = config.num_hidden_groups
-    if config.share == "none":
-        groups = config.num_hidden_layers
+    groups = groups_of(config)
     if _same_groups(config, groups):
         return groups
     if config.share not in ("all", "none"):

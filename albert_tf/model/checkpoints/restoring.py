@@ -228,7 +228,7 @@ def _shallower_names(
         ffns.setdefault(str(ffn), source[1])
 
     def renamed(name: str) -> str:
-        found = re.search(r"/group_(\d+)/inner_group_\d+/(\w+)", name)
+        found = re.search(r"/group_(\d+)/(?:inner_group|layer)_\d+/(\w+)", name)
         if not found:
             return name
         groups = ffns if found[2] in ("ffn_1", "LayerNorm_1") else attentions

@@ -23,8 +23,15 @@ from albert_tf.model.network.encoder import AlbertModel
 
 _ENCODER = "bert"
 _TAGS = token_classification.SCOPE
-# Heads of models without need of a pooler: none, masked words, SQuAD 1.1, tags.
-_WITHOUT_POOLER = [set(), {"cls/predictions"}, {"cls/squad"}, {_TAGS}]
+# Heads of models without need of a pooler: none, masked words, SQuAD 1.1, tags,
+# vectors of texts.
+_WITHOUT_POOLER = [
+    set(),
+    {"cls/predictions"},
+    {"cls/squad"},
+    {_TAGS},
+    {embedding.SCOPE},
+]
 
 
 def make_model(

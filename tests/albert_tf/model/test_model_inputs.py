@@ -1,5 +1,7 @@
 """Names of inputs: ours, Hugging Face's, unknown ones; models of Keras 3."""
 
+import dataclasses
+
 import keras as keras_3  # noqa: TID251 - What users may have by mistake.
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from albert_tf.data import layouts
 from albert_tf.model import model_inputs
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
+from tests.albert_tf.model.models import MODELS
 
 IDS = tf.constant([[2, 17, 30, 3, 0, 0]])
 MASK = tf.constant([[1, 1, 1, 1, 0, 0]])
@@ -51,6 +54,23 @@ def test_models_take_ids_alone_and_ignore_labels(small_config):
     )
     np.testing.assert_array_equal(one, two)
     np.testing.assert_array_equal(one, three)
+
+
+def test_a_mask_may_be_boolean(small_config):
+    config = dataclasses.replace(small_config, pooling="pair")
+    for kind in ("encoder", "classifier", "choice", "vectors"):
+        model = MODELS[kind](AlbertModel(config))
+        ids, mask = IDS, MASK
+        if kind == "choice":
+            ids, mask = ids[None], mask[None]
+        for boolean in (mask > 0, mask.numpy() > 0):
+            found, expected = (
+                model({"input_ids": ids, "attention_mask": given})
+                for given in (boolean, mask)
+            )
+            tf.nest.map_structure(
+                np.testing.assert_array_equal, found, expected
+            )
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Seeds of dropout."""
 
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from albert_tf.model import seeds
@@ -18,6 +19,17 @@ def test_every_use_has_a_seed_of_its_own():
     for use, found in enumerate((first, second), 1):
         expected = passes.drop(ONES, 0.25, passes.fold(SEED, use))
         np.testing.assert_array_equal(found, expected.astype(np.float32))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("rate", [0.1, 0.01, 0.001])
+def test_what_has_16_bits_is_dropped_as_float32_is(dtype, rate):
+    """Not by draws of 16 bits, where the rate 0.001 is 0.0078 in bfloat16."""
+    ones = tf.ones([100_000])
+    found = seeds.DropoutSeeds(SEED)(tf.cast(ones, dtype), rate)
+    assert found.dtype == dtype
+    expected = seeds.DropoutSeeds(SEED)(ones, rate)
+    np.testing.assert_array_equal(found, tf.cast(expected, dtype))
 
 
 def test_a_use_draws_the_same_each_time():
