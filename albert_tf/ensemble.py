@@ -14,6 +14,7 @@ numbers of a regression; each task says how, in its `combine`. Source: ALBERT
 import dataclasses
 import os
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
@@ -26,7 +27,13 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import option
-from albert_tf.finetuning import base, features, registry, saved_outputs
+from albert_tf.finetuning import (
+    base,
+    features,
+    registry,
+    saved_outputs,
+    tables,
+)
 from albert_tf.text import tokenization
 
 RUNS_NAME = "ensemble.json"  # In the folder: what it is an ensemble of.
@@ -66,7 +73,7 @@ def run(settings: EnsembleOptions) -> None:
     folders: list[str] = []
     for pattern in filter(None, map(str.strip, settings.run_dirs.split(","))):
         folders += files.match(pattern) or [pattern]
-    folders = files.each_once(folders)
+    folders = files.each_once([scores.best_folder(f) for f in folders])
     if len(folders) < 2:
         raise errors.UserError(
             f"--run_dirs={settings.run_dirs} names {len(folders)} folder(s). "
@@ -201,6 +208,14 @@ def _check_alike(
                 f"shapes ({shape} instead of {shapes[0]}). Predict the same "
                 "file with all runs."
             )
+        lines = _other_meaning(first.facts, one.facts, split)
+        if lines:
+            raise errors.UserError(
+                f"{path} means something else than {first_path}:\n"
+                + "\n".join(lines)
+                + "\nName runs with the same labels in the same order, and for "
+                f"{tables.HELD_OUT} with the same part held out."
+            )
         lines = features.differences(first.facts, one.facts)
         if task.outputs_are_positions and lines:
             raise errors.UserError(
@@ -208,6 +223,19 @@ def _check_alike(
                 + "\n".join(lines)
                 + "\nName runs with the same vocabulary and windows."
             )
+
+
+def _other_meaning(
+    facts: Mapping[str, Any], others: Mapping[str, Any], split: str
+) -> list[str]:
+    """Return a line for each option by which rows or columns differ."""
+    there, here = facts["options"], others["options"]
+    names = ["labels", "kind", *["dev_share"] * (split == tables.HELD_OUT)]
+    return [
+        f"  {name}: {there.get(name)!r} there, {here.get(name)!r} here"
+        for name in names
+        if there.get(name) != here.get(name)
+    ]
 
 
 def _moved(

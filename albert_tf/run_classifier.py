@@ -132,6 +132,7 @@ def run(settings: ClassifierOptions) -> None:
             f"--task_name={settings.task_name} has a script of its own: python "
             f"-m albert_tf.run_{task.name}."
         )
+    _NAMES.check_order(settings.finetuning, getattr(task, "labels", ()))
     if isinstance(task, tables.TableTask):
         sources = settings.sources
         if settings.train_file and settings.table.dev_share:
@@ -154,7 +155,7 @@ def _with_labels(
 ) -> ClassifierOptions:
     """Return the options with what was left out: labels, share, name."""
     table, shared = settings.table, settings.finetuning
-    started = run_folder.first(shared.output_dir)
+    started = known_labels.started(shared.output_dir)
     labels: Sequence[str] = table.names
     if not labels and not table.is_number:
         labels = _NAMES.choose(
@@ -184,7 +185,7 @@ def _with_scale(
     """Return the options with mean and deviation: a model's, or a file's."""
     shared = settings.finetuning
     init = "" if shared.new_head else shared.init.init_checkpoint or ""
-    for folder in (run_folder.first(shared.output_dir), init):
+    for folder in (known_labels.started(shared.output_dir), init):
         known = known_labels.scale_of_model(folder) if folder else {}
         if known.get("label_deviation"):
             return dataclasses.replace(table, **known)

@@ -54,7 +54,7 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
 if __name__ == "__main__":
     options.check_command_line(RunEmbeddingsOptions)
 
-from albert_tf.finetuning import finetune
+from albert_tf.finetuning import finetune, known_labels
 from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
 from albert_tf.training import run_folder
 
@@ -65,7 +65,7 @@ def run(settings: RunEmbeddingsOptions) -> None:
     shared = settings.finetuning
     path = shared.init.init_checkpoint
     known: Mapping[str, Any] = {}
-    started = run_folder.first(shared.output_dir)
+    started = known_labels.started(shared.output_dir)
     started = started or (path and run_folder.first(path))
     if started:
         known = run_folder.read(started).options

@@ -59,6 +59,7 @@ def run(settings: RunTaggerOptions) -> None:
         )
         own = dataclasses.replace(own, tags=tagging.SEPARATOR.join(found))
         settings = dataclasses.replace(settings, words=own)
+    _NAMES.check_order(settings.finetuning, settings.words.labels)
     finetune.run("run_tagger", settings, settings.sources)
 
 

@@ -36,6 +36,8 @@ from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
 
+_MADE = [name for name in registry.MAKERS if name != tables.NAME]
+
 
 @dataclasses.dataclass(frozen=True)
 @checked
@@ -43,7 +45,7 @@ class FinetuningDataOptions:
     """Options of create_finetuning_data."""
 
     task_name: str = option(
-        help=f"One of {', '.join([*glue_tasks.TASKS, *registry.MAKERS])}."
+        help=f"One of {', '.join([*glue_tasks.TASKS, *_MADE])}."
     )
     input_file: str = option(
         help="The official file of one split; for RACE the folder of the split."
@@ -68,12 +70,16 @@ class FinetuningDataOptions:
     squad_windows: squad_features.WindowOptions = squad_features.WindowOptions()
     vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions()
     words: tagging.TaggingOptions = tagging.TaggingOptions()
-    table: tables.TableOptions = tables.TableOptions()
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
     )
 
     def __post_init__(self) -> None:
+        if self.task_name.lower() == tables.NAME:
+            raise errors.UserError(
+                f"--task_name={self.task_name}: run_classifier makes the "
+                "records of tables by itself. Use it with `text_columns`."
+            )
         self.vocabulary.require()
 
 
@@ -91,8 +97,9 @@ def run(settings: FinetuningDataOptions) -> None:
     task = registry.make(options.to_dict(settings), tokenizer)
     split = choose_split(settings, task)
     logging.info("Reading %s as %s.", settings.input_file, split)
+    content = features.content_sha256(settings.input_file)
     examples = task.read(settings.input_file, split)
-    facts = features.describe(task, settings.input_file, split)
+    facts = features.describe(task, content, split)
     records = features.encode(
         task, examples, split, settings.num_workers, with_padding=True
     )

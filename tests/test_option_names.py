@@ -137,7 +137,7 @@ OPTIONS = {
     """,
     "albert_tf.write_run_card:RunCardOptions": "output_dir!",
     "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
-        {VOCABULARY} {RACE} {VECTORS} {TAGGING} {TABLE} task_name!
+        {VOCABULARY} {RACE} {VECTORS} {TAGGING} task_name!
         input_file! output_file! is_training
         split max_seq_length=512 task_module num_workers=0 overwrite
         doc_stride=128 max_query_length=64

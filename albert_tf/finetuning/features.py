@@ -47,16 +47,22 @@ class FeatureFile:
 
 def describe(
     task: base.Task,
-    source: str,
+    content: str,
     split: str,
     added: "teacher_outputs.StoredOutputs | None" = None,
 ) -> dict[str, Any]:
+    """Return what the features of a split follow from.
+
+    Args:
+        content: The `content_sha256` of its data from before they were read.
+        added: A teacher's outputs, which the records hold, too.
+    """
     facts = {
         "split": split,
         "options": {**task.settings, **task.tokenizer.settings},
         "vocab_sha256": task.tokenizer.fingerprint,
         "layout": repr(task.layout(split)),
-        CONTENT: content_sha256(source),
+        CONTENT: content,
     }
     return {**facts, "added": added.facts} if added else facts
 
@@ -79,9 +85,13 @@ def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def content_sha256(path: str) -> str:
-    """Return the fingerprint of a file, or of all files below a folder."""
-    names = files.list_folder(path)
-    if not names and files.exists(path):
+    """Return the fingerprint of a file, or of all files below a folder.
+
+    Those whose names begin with a dot, which other programs leave, do not
+    count.
+    """
+    names = [n for n in files.list_folder(path) if not n.startswith(".")]
+    if not names and files.exists(path) and not os.path.isdir(path):
         return files.sha256(path)
     digest = hashlib.sha256()
     for name in names:
@@ -179,8 +189,7 @@ def write(
 
 def cached(
     task: base.Task,
-    source: str,
-    split: str,
+    facts: dict[str, Any],
     folder: str,
     examples: Sequence[base.Example],
     added: "teacher_outputs.StoredOutputs | None" = None,
@@ -191,29 +200,19 @@ def cached(
     training are shuffled, so that batches do not follow the order of the data.
 
     Args:
-        added: A teacher's outputs, which the records hold, too.
+        facts: What `describe` says of the split, and of `added`.
     """
-    facts = describe(task, source, split, added)
-    path = _place(folder, task.name, facts)
+    path = os.path.join(folder, name(task.name, facts))
     found = _reused(path)
     if found:
         return found
+    split = facts["split"]
     batches: Iterable[Sequence[bytes]] = encode(task, examples, split)
     if added:
         batches = added.joined(batches)
     if split == base.TRAIN:
         batches = _shuffled(batches)
     return write(path, batches, len(examples), facts)
-
-
-def name(
-    task: base.Task,
-    source: str,
-    split: str,
-    added: "teacher_outputs.StoredOutputs | None" = None,
-) -> str:
-    """Return the name of the file that `cached` makes."""
-    return _place("", task.name, describe(task, source, split, added))
 
 
 def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
@@ -224,7 +223,7 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
     facts = _read_facts(file.path)
     num_examples = facts.pop(_EXAMPLES)
     num_records = facts.pop(_RECORDS)
-    path = _place(folder, task.name, facts)
+    path = os.path.join(folder, name(task.name, facts))
     found = _reused(path)
     if found:
         return found
@@ -253,12 +252,12 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
     return write(path, _shuffled([records]), num_examples, facts)
 
 
-def _place(folder: str, task_name: str, facts: Mapping[str, Any]) -> str:
+def name(task_name: str, facts: Mapping[str, Any]) -> str:
+    """Return the name of the file that `cached` makes."""
     key = hashlib.sha256(
         strict_json.dumps(facts, sort_keys=True).encode()
     ).hexdigest()
-    name = f"{task_name}-{facts['split']}-{key[:16]}.tfrecord"
-    return os.path.join(folder, name)
+    return f"{task_name}-{facts['split']}-{key[:16]}.tfrecord"
 
 
 def _reused(path: str) -> FeatureFile | None:
@@ -284,16 +283,16 @@ def _shuffled(batches: Iterable[Sequence[bytes]]) -> Iterator[list[bytes]]:
 
 
 def opened(
-    task: base.Task, path: str, source: str | None, split: str, option: str
+    task: base.Task, path: str, content: str | None, split: str, option: str
 ) -> FeatureFile:
     """Return a file of data_prep.create_finetuning_data, if it fits.
 
-    It is compared with the data in `source`, if they are there.
+    It is compared with the `content_sha256` of the data, if they are there.
     """
     files.require_file(path, option)
     facts = _read_facts(path)
-    wanted = describe(task, source or "", split)
-    if source is None:
+    wanted = describe(task, content or "", split)
+    if content is None:
         wanted.pop(CONTENT)
     lines = differences(facts, wanted)
     if lines:

@@ -15,10 +15,10 @@ def choose(
 ) -> list[bool]:
     """Choose a share of the examples of each label, at random.
 
-    Those with equal keys are chosen together, with the labels of the first. Of
-    a label with two or more different keys, one at least is chosen, and one is
-    not.
-    Where texts have several labels, rare labels come first.
+    Those with equal keys are chosen together, with the labels of the first.
+    Where each has one label, of a label with two or more different keys one at
+    least is chosen, and one is not. Where texts have several labels, rare
+    labels come first, and a frequent one may fall wholly on one side.
 
     Source: for several labels Sechidis et al., "On the stratification of
     multi-label data" (2011), algorithm 1, for two parts.

@@ -16,13 +16,22 @@ def _has_head(folder: str, head: str) -> bool:
     return head in checkpoint_reader.read(folder).shapes
 
 
+def started(output_dir: str) -> str | None:
+    """Return the folder of the run that goes on, or of the first of several.
+
+    None for a start that was broken off before its first checkpoint.
+    """
+    folder = run_folder.first(output_dir)
+    return folder if folder and run_folder.is_trained(folder) else None
+
+
 def scale_of_model(model: str) -> dict[str, Any]:
     """Return `label_mean` and `label_deviation` of what a model predicts.
 
     They are missing, or None, where it is no regression with a table; the head
     of a Hugging Face folder gives the numbers themselves.
     """
-    folder = run_folder.folder_of(model)
+    folder = scores.best_folder(run_folder.folder_of(model))
     if run_folder.is_run(folder):
         values = run_folder.read(folder).options
         return {n: values.get(n) for n in ("label_mean", "label_deviation")}
@@ -47,12 +56,30 @@ class Names:
     head: str
 
     def of_model(self, model: str) -> Sequence[str]:
-        folder = run_folder.folder_of(model)
+        folder = scores.best_folder(run_folder.folder_of(model))
         if run_folder.is_run(folder):
             return self.parse(run_folder.read(folder).options.get(self.option))
         if not _has_head(folder, self.head):
             return ()
         return huggingface.read_details(folder).labels
+
+    def check_order(
+        self,
+        settings: finetuning_options.FinetuningOptions,
+        labels: Sequence[str],
+    ) -> None:
+        """Refuse a head that has the labels of a new run in another order."""
+        init = settings.init.init_checkpoint
+        if not init or settings.new_head or started(settings.output_dir):
+            return
+        known = self.of_model(init)
+        if [*known] != [*labels] and sorted(known) == sorted(labels):
+            raise errors.UserError(
+                f"`init_checkpoint={init}` holds a model with the "
+                f"{self.option} {', '.join(known)}, the task has them in the "
+                f"order {', '.join(labels)}. To train a new head for these, "
+                "add `new_head`."
+            )
 
     def choose(
         self,
@@ -66,8 +93,8 @@ class Names:
         if init and not settings.new_head:
             known = self.of_model(init)
         if not path:
-            folder = scores.best_folder(settings.output_dir)
-            known = self.of_model(folder) or known
+            folder = started(settings.output_dir)
+            known = (folder and self.of_model(folder)) or known
             if not known:
                 raise errors.UserError(
                     f"The {self.option} are not known. Give `train_file`, or "

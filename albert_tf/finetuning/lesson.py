@@ -58,14 +58,17 @@ class Lesson:
         self._words: np.ndarray | None = None
 
     def prepare(
-        self, task: base.Task, source: str, precision: str | None = None
+        self, task: base.Task, content: str, precision: str | None = None
     ) -> None:
+        """Open the teacher; for `content` see `features.describe`."""
         if teacher_outputs.is_stored(self._path):
-            self._stored = teacher_outputs.open_stored(self._path, task, source)
+            self._stored = teacher_outputs.open_stored(
+                self._path, task, content
+            )
         else:
             asked = self._asked or task
             self._teacher = teacher.open_teacher(self._path, asked, precision)
-            self._facts = teacher_outputs.facts_of(self._teacher, task, source)
+            self._facts = teacher_outputs.facts_of(self._teacher, task, content)
         if not (self._gives_words or self._gives_states):
             return
         if not isinstance(self._teacher, teacher.Teacher):
@@ -142,11 +145,12 @@ def vectors_of(path: str) -> Vectors:
     if tf.saved_model.contains_saved_model(path):
         task: Any = None  # Not asked yet.
         return Vectors(teacher.SavedTexts(path, task).width)
-    if run_folder.is_run(path):
-        run = run_folder.read(path, teacher.OPTION)
+    found = checkpoint_files.find(path, teacher.OPTION)
+    folder = run_folder.folder_of(found)
+    if run_folder.is_run(folder):
+        run = run_folder.read(folder, teacher.OPTION)
         size = run.options.get("projection_size")
         return Vectors(int(size or run.config.hidden_size))
-    found = checkpoint_files.find(path, teacher.OPTION)
     config = checkpoint_reader.config_beside(found)
     if config is None:
         raise teacher.no_config(path)

@@ -11,7 +11,6 @@ from absl import logging
 from albert_tf.common import scores
 from albert_tf.finetuning import (
     base,
-    features,
     finetuning_options,
     run_data,
     saved_outputs,
@@ -51,7 +50,8 @@ def run_once(
         run_folder.check_same_data(folder, data.training_key)
     if is_chief:
         run_folder.claim(*run)
-    return _TaskRun(shared, data, strategy).run()
+    with distribution.Workers(strategy).ending_together():
+        return _TaskRun(shared, data, strategy).run()
 
 
 def sum_up(
@@ -236,8 +236,7 @@ class _TaskRun:
             outputs, self._data.examples[split]
         )
         if save:
-            source = self._data.sources[split]
-            facts = features.describe(self._data.task, source, split)
+            source, facts = self._data.sources[split], self._data.facts(split)
             saved_outputs.save(
                 self._settings.output_dir,
                 split,

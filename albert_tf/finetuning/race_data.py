@@ -85,7 +85,7 @@ class Reader:
         self.remark("articles have no questions.", no_questions)
         if not examples:
             raise _no_questions(path)
-        return examples
+        return self._of_levels(examples, path)
 
     def read_own(self, path: str) -> list[RaceQuestion | text_files.BadLine]:
         """Read a user's articles, with or without answers.
@@ -113,6 +113,25 @@ class Reader:
         if not found:
             raise _no_questions(path)
         return found
+
+    def _of_levels(
+        self, examples: list[RaceQuestion], path: str
+    ) -> list[RaceQuestion]:
+        """Leave out questions of other levels, and of none if not all count."""
+        if set(self.levels) == set(LEVELS):
+            return examples
+        kept = [one for one in examples if one.level in self.levels]
+        if not kept:
+            raise errors.UserError(
+                f"{path} has no article whose id begins with "
+                f"{' or '.join(self.levels)}, which says its level. Give them "
+                "such ids, or leave `middle_only` and `high_only` out."
+            )
+        self.remark(
+            "questions are left out: the id of their article says no level.",
+            [one.guid for one in examples if not one.level],
+        )
+        return kept
 
     def _find(self, folder: str) -> Iterator[tuple[str, str]]:
         names = files.list_folder(folder)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -40,6 +41,7 @@ class RunData:
         self._lesson = taught if settings.do_train else None
         self._outputs: teacher_outputs.StoredOutputs | None = None
         self._features: dict[str, features.FeatureFile] = {}
+        self._contents: dict[str, str] = {}
         self.eval_splits = self._available(
             settings.do_eval, task.eval_splits, "do_eval"
         )
@@ -50,7 +52,12 @@ class RunData:
         if settings.do_train and not settings.train_feature_file:
             splits = self._available(True, (base.TRAIN,), "do_train")
             wanted = {**dict.fromkeys(splits), **wanted}
-        self.examples = {s: task.read(sources[s], s) for s in wanted}
+        self.examples: dict[str, list[base.Example]] = {}
+        for split in wanted:
+            path = sources[split]
+            if path not in self._contents:  # Files may change after this.
+                self._contents[path] = features.content_sha256(path)
+            self.examples[split] = task.read(path, split)
         if self._lesson and settings.train_feature_file:
             raise errors.UserError(
                 f"`train_feature_file={settings.train_feature_file}` holds "
@@ -58,8 +65,15 @@ class RunData:
                 "it out."
             )
         if self._lesson:
-            precision = settings.trainer.precision
-            self._lesson.prepare(task, sources[base.TRAIN], precision)
+            content = self._contents[sources[base.TRAIN]]
+            self._lesson.prepare(task, content, settings.trainer.precision)
+
+    def facts(
+        self, split: str, added: teacher_outputs.StoredOutputs | None = None
+    ) -> dict[str, Any]:
+        """Return what `features.describe` says of the examples of a split."""
+        content = self._contents[self.sources[split]]
+        return features.describe(self.task, content, split, added)
 
     def _available(
         self, wanted: bool, splits: Sequence[str], option_name: str
@@ -85,13 +99,13 @@ class RunData:
         folder = distribution.worker_folder(
             self._strategy, getattr(settings, option)
         )
-        sources, task = self.sources, self.task
+        task, source = self.task, self.sources.get(base.TRAIN)
         given = None
         if settings.do_train and settings.train_feature_file:
             given = features.opened(
                 task,
                 settings.train_feature_file,
-                sources.get(base.TRAIN),
+                source and features.content_sha256(source),
                 base.TRAIN,
                 "train_feature_file",
             )
@@ -105,12 +119,12 @@ class RunData:
         for split, examples in self.examples.items():
             if split not in self._features:
                 added = self._outputs if split == base.TRAIN else None
-                own = settings.output_dir
-                if split == base.TRAIN and run_folder.is_trained(own):
-                    name = features.name(task, sources[split], split, added)
-                    run_folder.check_same_data(own, name)
+                facts = self.facts(split, added)
+                if split == base.TRAIN:
+                    name = features.name(task.name, facts)
+                    run_folder.check_same_data(settings.output_dir, name)
                 self._features[split] = features.cached(
-                    task, sources[split], split, folder, examples, added
+                    task, facts, folder, examples, added
                 )
 
     def start(self, model: keras.Model) -> None:

@@ -22,6 +22,7 @@ from albert_tf.text import words
 _DOCUMENT = "-DOCSTART-"
 # In CoNLL-U, words that are divided later, or not written.
 _NO_WORD = re.compile(r"\d+[-.]\d+")
+_NOT_IN_WORDS = frozenset("\t\n\r")
 _JSON_ENDINGS = (".json", ".jsonl")
 
 
@@ -270,6 +271,11 @@ def _of_words(
             raise errors.UserError(
                 f"{place}: the word is empty. Write it, or leave the line out."
             )
+        if _NOT_IN_WORDS & {*word}:
+            raise errors.UserError(
+                f"{place}: the word {word!r} has a tab or a line end. Remove "
+                "it: files of predictions have a word in each line."
+            )
     text, starts = words.join(written)
     pairs = zip(starts.tolist(), written, strict=True)
     spans = tuple((start, start + len(word)) for start, word in pairs)
@@ -278,6 +284,7 @@ def _of_words(
 
 def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
     widened: list[str] = []
+    lost: list[str] = []
     for number, entry in enumerate(text_files.read_objects(path), 1):
         entry = dataclasses.replace(entry, key={"object": number})
         has_words = "words" in entry.values
@@ -285,9 +292,9 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
             entry.require(["text", "spans"], "It needs 'words' and 'tags', or")
         if needs_tags:
             entry.require(["tags" if has_words else "spans"])
-        example, all_fit = _object(entry)
-        if not all_fit:
-            widened.append(entry.where)
+        example, (num_widened, num_lost) = _object(entry)
+        widened += [entry.where] * (num_widened > 0)
+        lost += [entry.where] * num_lost
         yield example, [entry.where] * len(example.words)
     if widened:
         logging.warning(
@@ -297,10 +304,18 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
             len(widened),
             widened[0],
         )
+    if lost:
+        logging.warning(
+            "%s: %d spans are left out, since the word that they are in has "
+            "the tag of the span before. The first: %s",
+            path,
+            len(lost),
+            lost[0],
+        )
 
 
-def _object(entry: text_files.Entry) -> tuple[TaggedText, bool]:
-    """Return an example, and whether its spans begin and end with words."""
+def _object(entry: text_files.Entry) -> tuple[TaggedText, tuple[int, int]]:
+    """Return an example, and two numbers of spans; see `with_spans`."""
     guid, values, where = entry.guid, entry.values, entry.where
     if "words" in values:
         written = _texts(values["words"], "words", where)
@@ -313,13 +328,13 @@ def _object(entry: text_files.Entry) -> tuple[TaggedText, bool]:
                     "Each word needs one."
                 )
         places = [where] * len(written)
-        return _of_words(guid, written, tags, places), True
+        return _of_words(guid, written, tags, places), (0, 0)
     (text,) = entry.texts(["text"])
     starts, ends = words.ranges(text)
     pairs = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
     example = TaggedText(guid, text, pairs)
     if values.get("spans") is None:
-        return example, True
+        return example, (0, 0)
     spans = _checked_spans(values["spans"], text, where)
     return with_spans(example, spans)
 
@@ -337,16 +352,20 @@ def _texts(found: Any, name: str, where: str) -> list[str]:
 
 def with_spans(
     example: TaggedText, spans: Iterable[tuple[int, int, str]]
-) -> tuple[TaggedText, bool]:
+) -> tuple[TaggedText, tuple[int, int]]:
     """Give tags of BIO to the words that spans touch.
+
+    A word that two spans touch belongs to the first.
 
     Args:
         spans: Start, end and label of each, in their order.
 
     Returns:
-        The example, and whether all spans begin and end with words.
+        The example, and how many spans do not begin and end with words, and how
+        many have no word of their own.
     """
-    tags, all_fit = [tag_spans.OUTSIDE] * len(example.words), True
+    tags = [tag_spans.OUTSIDE] * len(example.words)
+    num_widened = num_lost = 0
     rest = iter(enumerate(example.words))
     word = next(rest, None)
     for start, end, label in spans:
@@ -355,12 +374,16 @@ def with_spans(
             if word[1][1] > start:
                 touched.append(word)
             word = next(rest, None)
+        if not touched:
+            num_lost += 1
+            continue
         for number, _ in touched:
             tags[number] = f"{'I' if number != touched[0][0] else 'B'}-{label}"
         stripped = example.text[start:end].strip()
-        covered = touched and example.text[touched[0][1][0] : touched[-1][1][1]]
-        all_fit &= covered == stripped
-    return dataclasses.replace(example, tags=tuple(tags)), all_fit
+        covered = example.text[touched[0][1][0] : touched[-1][1][1]]
+        num_widened += covered != stripped
+    tagged = dataclasses.replace(example, tags=tuple(tags))
+    return tagged, (num_widened, num_lost)
 
 
 def _checked_spans(

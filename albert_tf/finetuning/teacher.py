@@ -23,6 +23,7 @@ from albert_tf.finetuning import (
 from albert_tf.finetuning.glue import glue
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
+    checkpoint_files,
     checkpoint_reader,
     huggingface,
     restoring,
@@ -133,7 +134,8 @@ def open_teacher(
     """Load a model that knows a student's task.
 
     Args:
-        path: The folder of a run, or any checkpoint with config and vocabulary
+        path: The folder of a run (of several, the best one counts) or a
+            checkpoint in it, or any checkpoint with config and vocabulary
             beside it; for vectors and labels of texts a SavedModel, too.
         task: That of the student. A run's own has to be of its kind.
         precision: What it computes in; a SavedModel has its own.
@@ -144,11 +146,15 @@ def open_teacher(
         path
     ):
         return SavedTexts(path, task)
-    if run_folder.is_run(path):
-        name = run_folder.read(path, OPTION).options.get("task_name")
+    folder = run_folder.folder_of(checkpoint_files.find(path, OPTION))
+    if run_folder.is_run(folder):
+        name = run_folder.read(folder, OPTION).options.get("task_name")
         if name == task.name or not wants_vectors:
             predictor = predictions.RunPredictor(
-                path, None, _BATCH, option=OPTION
+                folder,
+                None if tf.io.gfile.isdir(path) else path,
+                _BATCH,
+                option=OPTION,
             )
             _check_task(predictor.task, task, path)
             return Teacher(predictor.task, predictor.load(precision))
@@ -209,6 +215,16 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
             f"`{OPTION}={path}` was finetuned with `windows`, so it has "
             "several outputs for a text. Name its SavedModel, or another run."
         )
+    for name in ("squad_version", "num_options"):
+        there, here = (
+            getattr(getattr(one, "options", None), name, None)
+            for one in (its, task)
+        )
+        if there != here:
+            raise errors.UserError(
+                f"`{OPTION}={path}` was finetuned with `{name}={there}`, the "
+                f"student has `{name}={here}`. Name a teacher with the same."
+            )
     its_labels = getattr(its, "labels", None)
     labels = getattr(task, "labels", None)
     if its_labels != labels:

@@ -82,13 +82,13 @@ class StoredOutputs:
 
 
 def facts_of(
-    asked: teacher.Teacher | teacher.SavedTexts, task: base.Task, source: str
+    asked: teacher.Teacher | teacher.SavedTexts, task: base.Task, content: str
 ) -> dict[str, Any]:
     """Return what a teacher's outputs for a training file follow from.
 
     A teacher that cuts texts otherwise is refused where that matters.
     """
-    facts = _data_facts(task, source)
+    facts = _data_facts(task, content)
     if facts["records"]:
         require_same_tokens(asked.task, task)
     return {**facts, "teacher": asked.facts}
@@ -118,11 +118,10 @@ def store(
     return StoredOutputs(place)
 
 
-def _data_facts(task: base.Task, source: str) -> dict[str, Any]:
-    found = features.describe(task, source, base.TRAIN)
+def _data_facts(task: base.Task, content: str) -> dict[str, Any]:
     are_of_tokens = task.output_widths or task.outputs_are_positions
     return {
-        "content_sha256": found["content_sha256"],
+        features.CONTENT: content,
         "split": base.TRAIN,
         "task": task.name,
         "records": _records(task) if are_of_tokens else None,
@@ -181,9 +180,9 @@ def is_stored(path: str) -> bool:
     return files.exists(os.path.join(path, _MANIFEST))
 
 
-def open_stored(folder: str, task: base.Task, source: str) -> StoredOutputs:
+def open_stored(folder: str, task: base.Task, content: str) -> StoredOutputs:
     """Open a folder that an earlier run left, for the same training file."""
-    found, wanted = StoredOutputs(folder), _data_facts(task, source)
+    found, wanted = StoredOutputs(folder), _data_facts(task, content)
     names = [n for n in wanted if found.facts.get(n) != wanted[n]]
     if names:
         raise errors.UserError(

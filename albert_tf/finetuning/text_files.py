@@ -477,7 +477,7 @@ def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
 
 
 def _split(path: str) -> list[bytes]:
-    return io.BytesIO(_read(path).removeprefix(_BYTE_ORDER_MARK)).readlines()
+    return io.BytesIO(_read(path)).readlines()
 
 
 def _rows(lines: Iterable[bytes], name: str) -> Iterator[bytes]:

@@ -77,8 +77,10 @@ def prepare(settings: argparse.Namespace, folder: pathlib.Path) -> None:
     source = settings.data_dir
     if settings.task_name != SQUAD:
         source = task.sources(settings.data_dir)["train"]
+    content = features.content_sha256(source)
     examples = task.read(source, "train")[: settings.examples]
-    file = features.cached(task, source, "train", str(folder), examples)
+    described = features.describe(task, content, "train")
+    file = features.cached(task, described, str(folder), examples)
     pathlib.Path(file.path).rename(folder / RECORDS)
     layout = task.layout("train")
     batches = inputs.evaluation_dataset([str(folder / RECORDS)], layout, 100)

@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
+from albert_tf.common import errors, scores
 from albert_tf.finetuning import saved_outputs
 from albert_tf.finetuning.glue import glue_tasks
 from tests.albert_tf.finetuning import small_runs
@@ -66,10 +66,13 @@ def test_only_what_all_runs_have_scored_is_combined(two_runs, tmp_path, caplog):
     small_runs.average([runs / "run_*"], tmp_path / "tests")
     assert not (tmp_path / "tests/dev_outputs.npz").exists()
     assert "dev is left out: " in caplog.text
-    for number in (1, 2):
+    for number, message in (
+        (1, "run_1/test_outputs.npz is not there"),
+        (2, "run_1: dev; .*run_2: none"),
+    ):
         (runs / f"run_{number}/test_outputs.npz").unlink()
-    with pytest.raises(errors.UserError, match="run_1: dev; .*run_2: none"):
-        small_runs.average([runs / "run_*"], tmp_path / "none")
+        with pytest.raises(errors.UserError, match=message):
+            small_runs.average([runs / "run_*"], tmp_path / "none")
 
 
 def test_other_outputs_do_not_replace_an_ensemble(two_runs, tmp_path):
@@ -101,7 +104,7 @@ def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
     "folders, message",
     [
         (["{0}/run_1", "{1}"], "have not one task, but mnli, rte"),
-        (["{0}/run_1", "{0}"], "test_outputs.npz is not there"),
+        (["{0}/run_1", "{0}/./run_1"], "names 1 folder"),
     ],
 )
 def test_unlike_runs_are_no_ensemble(
@@ -110,6 +113,28 @@ def test_unlike_runs_are_no_ensemble(
     folders = [folder.format(two_runs, mnli) for folder in folders]
     with pytest.raises(errors.UserError, match=message):
         small_runs.average(folders, tmp_path / "both")
+
+
+@pytest.mark.parametrize("name", ["labels", "kind"])
+def test_columns_of_other_labels_are_no_ensemble(two_runs, tmp_path, name):
+    folder = tmp_path / "rte"
+    shutil.copytree(two_runs, folder)
+    facts = saved_outputs.load(str(folder / "run_2"), "dev").facts
+    options = facts["options"]
+    others = {**options, name: options.get(name, ["label"])[::-1] * 2}
+    save_again(folder / "run_2", "dev", facts={**facts, "options": others})
+    with pytest.raises(errors.UserError, match=f"means .* else .*\n  {name}: "):
+        small_runs.average([folder / "run_*"], tmp_path / "both")
+
+
+def test_of_a_folder_of_several_runs_the_best_is_taken(two_runs, tmp_path):
+    best = scores.best_folder(str(two_runs))
+    (other,) = {f"{two_runs}/run_1", f"{two_runs}/run_2"} - {best}
+    odds = []
+    for name, first in (("one", best), ("several", two_runs)):
+        small_runs.average([first, other], tmp_path / name)
+        odds.append(small_runs.open_text(tmp_path / name, "test_results.tsv"))
+    assert odds[0] == odds[1]
 
 
 def test_outputs_about_other_data_are_no_ensemble(two_runs, tmp_path):

@@ -1,11 +1,20 @@
 """GLUE tasks with more than one development or test set."""
 
+import dataclasses
+import shutil
+
 import numpy as np
 import pytest
 
 from albert_tf import run_classifier
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import registry, saved_outputs, tables
+from albert_tf.finetuning import (
+    finetune,
+    known_labels,
+    registry,
+    saved_outputs,
+    tables,
+)
 from albert_tf.finetuning.glue import glue, glue_tasks
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
@@ -57,6 +66,20 @@ def test_ax_is_predicted_by_a_finetuned_mnli_model(world, mnli, tmp_path):
     )
     written = (tmp_path / "ax/AX.tsv").read_text()
     assert written == (mnli / "AX.tsv").read_text()
+
+
+def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
+    world, tmp_path, monkeypatch
+):
+    turned = glue_tasks.TASKS["rte"].labels[::-1]
+    monkeypatch.setattr(
+        known_labels.Names, "of_model", lambda self, model: turned
+    )
+    settings = small_runs.classifier(
+        world, tmp_path / "run", do_train=False, init_checkpoint="hub"
+    )
+    with pytest.raises(errors.UserError, match="add `new_head`"):
+        run_classifier.run(settings)
 
 
 def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
@@ -126,6 +149,21 @@ def test_a_table_is_learnt(table_run):
     assert len(answers) == 60
 
 
+def test_runs_that_hold_out_other_rows_are_no_ensemble(table_run, tmp_path):
+    for name in "ab":
+        shutil.copytree(table_run, tmp_path / name)
+    saved = saved_outputs.load(str(table_run), tables.HELD_OUT)
+    options = {**saved.facts["options"], "dev_share": [0.1, 1]}
+    other = {**saved.facts, "options": options}
+    saved_outputs.save(
+        str(tmp_path / "b"),
+        tables.HELD_OUT,
+        dataclasses.replace(saved, facts=other),
+    )
+    with pytest.raises(errors.UserError, match="dev_share: .*, 1. here"):
+        small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+
+
 def test_a_table_s_run_is_scored_without_its_training_file(world, table_run):
     before = scores.read(str(table_run)).best.scores
     settings = changed(own_table(world, table_run), do_train=False)
@@ -143,6 +181,30 @@ def test_a_table_s_run_is_scored_without_its_training_file(world, table_run):
     )
     assert [f.name for f in table_run.glob("confusion_held_out.*")] == []
     assert scores.read(str(table_run)).best.scores["accuracy"] > 0.8
+
+
+def test_a_start_that_was_broken_off_decides_no_share(
+    world, table_run, tmp_path, monkeypatch
+):
+    folder, found = tmp_path / "run", []
+    folder.mkdir()
+    for name in ("run_options.json", "albert_config.json"):
+        shutil.copy(table_run / name, folder)
+    monkeypatch.setattr(
+        finetune,
+        "run",
+        lambda _, settings, *args, **more: found.append(settings),
+    )
+    settings = own_table(world, folder)
+    content = (folder / "run_options.json").read_text()
+    changed_content = content.replace('"dev_share": 0.1', '"dev_share": 0.5')
+    assert changed_content != content
+    (folder / "run_options.json").write_text(changed_content)
+    run_classifier.run(settings)
+    (folder / "checkpoint").touch()
+    run_classifier.run(settings)
+    shares = [one.table.dev_share for one in found]
+    assert shares == [tables.DEV_SHARE, 0.5]
 
 
 def test_another_training_file_holds_out_no_learnt_rows(world, table_run):

@@ -1,5 +1,7 @@
 """Vectors of texts: what runs learn, and all that is made of a run."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -164,8 +166,13 @@ def test_pooling_and_width_are_those_of_the_folder(
 
     monkeypatch.setattr(finetune, "run", run)
     here = options(world, tmp_path / "run", "scored")
+    broken_off = tmp_path / "broken off"  # Before its first checkpoint.
+    broken_off.mkdir()
+    for name in ("run_options.json", "albert_config.json"):
+        shutil.copy(trained / name, broken_off)
     for settings in (
         here,
+        changed(here, output_dir=str(broken_off)),
         changed(here, init_checkpoint=str(folder)),
         changed(
             here,
@@ -179,7 +186,7 @@ def test_pooling_and_width_are_those_of_the_folder(
     ):
         run_embeddings.run(settings)
     assert found == [
-        ("mean", 0),
+        *[("mean", 0)] * 2,
         ("max", 6),
         ("cls", 0),
         *[("max", 6)] * 2,

@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf import convert_checkpoint, run_tagger
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import tagging
+from albert_tf.finetuning import known_labels, tagging
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs, tagged
 from tests.conftest import changed
@@ -49,6 +49,17 @@ def test_entities_are_learnt(trained):
     assert first["spans"][0]["text"] == "Mara"
     rows = small_runs.open_lines(trained / "test_predictions.tsv")
     assert rows[0].split("\t")[:2] == ["Mara", "B-PER"]
+
+
+def test_a_head_with_the_tags_in_another_order_is_refused(
+    world, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(
+        known_labels.Names, "of_model", lambda self, model: ("B", "A")
+    )
+    settings = options(world, tmp_path / "run", init_checkpoint="hub")
+    with pytest.raises(errors.UserError, match="tags B, A, .* order A, B"):
+        run_tagger.run(changed(settings, tags="A\tB"))
 
 
 def test_a_run_is_evaluated_without_its_training_file(world, trained):

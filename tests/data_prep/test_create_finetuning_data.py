@@ -91,8 +91,9 @@ def test_a_facts_file_stands_beside_the_records(base):
     facts = json.loads(pathlib.Path(f"{path}.json").read_text())
     assert (facts["num_examples"], facts["num_records"]) == (700, 700)
     assert facts["options"]["max_seq_length"] == 24
+    content = features.content_sha256(base.input_file)
     found = features.opened(
-        task_of(base), str(path), base.input_file, "train", "train_feature_file"
+        task_of(base), str(path), content, "train", "train_feature_file"
     )
     assert found == features.FeatureFile(str(path), 700)
 
@@ -131,6 +132,12 @@ def test_split_follows_from_the_name(base):
         split_of(base, "mine.tsv", split="exam")
     with pytest.raises(errors.UserError, match="The task ax has no train"):
         write(base, task_name="ax")
+
+
+def test_records_of_tables_are_made_by_their_command(base):
+    """It takes no others; see `run_classifier`."""
+    with pytest.raises(errors.UserError, match="run_classifier makes the rec"):
+        changed(base, task_name="Table")
 
 
 def test_test_files_are_not_for_training(base, tmp_path):

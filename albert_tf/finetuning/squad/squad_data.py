@@ -197,7 +197,7 @@ def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
 
 
 def read_own(path: str) -> list[Question | text_files.BadLine]:
-    """Read a user's questions, without answers.
+    """Read a user's questions, without the answers that a file may have.
 
     The file has SQuAD's layout, or it is one of `text_files.own_entries` with
     `question`, `context` and, if wanted, `id`. A file in SQuAD's layout is read
@@ -209,7 +209,10 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
     def make(entry: text_files.Entry) -> list[Question]:
         values, where = entry.values, entry.where
         if "data" in values and 1 in entry.key.values():
-            return parse(values, path)
+            return [
+                dataclasses.replace(one, answers=None, is_impossible=False)
+                for one in parse(values, path)
+            ]
         context = text_files.get(values, "context", str, where)
         if not context.strip():
             raise errors.UserError(

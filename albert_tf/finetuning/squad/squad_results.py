@@ -125,8 +125,10 @@ class Results:
         for name, content in contents.items():
             text = strict_json.dumps(content, indent=4) + "\n"
             files.write_text(os.path.join(output_dir, f"{name}.json"), text)
+        path = os.path.join(output_dir, "predict_results.txt")
         if self.are_labelled:
             scores = self.score(threshold)
             lines = [f"{name} = {scores[name]}\n" for name in sorted(scores)]
-            path = os.path.join(output_dir, "predict_results.txt")
             files.write_text(path, "".join(lines))
+        elif files.exists(path):  # Of earlier predictions.
+            files.remove(path)

@@ -12,7 +12,7 @@ import pytest
 
 from albert_tf.common import errors, files, parallel
 from albert_tf.data import inputs
-from albert_tf.finetuning import features, race
+from albert_tf.finetuning import features
 from albert_tf.finetuning.glue import glue, glue_data
 from albert_tf.text import tokenization
 from data_prep import train_sentencepiece
@@ -34,7 +34,8 @@ def make(folder, tokenizer, rows=ROWS, max_seq_length=16, split="dev"):
     source = write_rte(folder / "data", rows)
     task = glue.GlueTask("rte", tokenizer, max_seq_length)
     examples = task.read(source, split)
-    made = features.cached(task, source, split, str(folder / "cache"), examples)
+    facts = features.describe(task, features.content_sha256(source), split)
+    made = features.cached(task, facts, str(folder / "cache"), examples)
     assert made.num_records == len(rows)
     return made.path
 
@@ -100,7 +101,7 @@ def test_training_examples_are_shuffled_once_for_all(
         str(tmp_path / "x/own.tfrecord"),
         features.encode(task, examples, "train", with_padding=True),
         40,  # As if some had several records.
-        features.describe(task, source, "train"),
+        features.describe(task, features.content_sha256(source), "train"),
     )
     assert opened(offline.path, task, split="train") == offline
     os.remove(path)
@@ -262,7 +263,9 @@ def test_whatever_records_follow_from_makes_another_file(
     task = glue.GlueTask("rte", tiny_tokenizer, 16)
     source = str(tmp_path / "data/dev.tsv")
     folder, examples = str(tmp_path / "cache"), task.read(source, "dev")
-    made = features.cached(task, source, "dev", folder, examples, added)
+    content = features.content_sha256(source)
+    facts = features.describe(task, content, "dev", added)
+    made = features.cached(task, facts, folder, examples, added)
     paths.append(made.path)
     plain = records(paths[0], tiny_tokenizer)
     turned = records(made.path, tiny_tokenizer)
@@ -276,11 +279,9 @@ def test_same_data_elsewhere_is_the_same(tmp_path, tiny_tokenizer):
     assert make(tmp_path, tiny_tokenizer) == path
 
 
-def test_key_of_a_folder_follows_names_and_contents(tmp_path, tiny_tokenizer):
-    task = race.RaceTask(tiny_tokenizer, 32, race.RaceOptions(max_qa_length=12))
-
+def test_fingerprint_of_a_folder_follows_names_and_contents(tmp_path):
     def key():
-        return features.describe(task, str(tmp_path), "dev")["content_sha256"]
+        return features.content_sha256(str(tmp_path))
 
     (tmp_path / "middle").mkdir()
     (tmp_path / "middle/1.txt").write_text("{}")
@@ -292,13 +293,19 @@ def test_key_of_a_folder_follows_names_and_contents(tmp_path, tiny_tokenizer):
     (tmp_path / "middle").rename(tmp_path / "high")
     keys.append(key())
     assert len(set(keys)) == 4
+    (tmp_path / "high/.DS_Store").write_text("x")
+    (tmp_path / ".trash").mkdir()
+    assert key() == keys[-1]
+    (tmp_path / "empty").mkdir()
+    assert key() != keys[-1]
 
 
 # Files of data_prep.create_finetuning_data.
 
 
 def opened(path, task, source=None, split="dev"):
-    return features.opened(task, path, source, split, "train_feature_file")
+    content = source and features.content_sha256(source)
+    return features.opened(task, path, content, split, "train_feature_file")
 
 
 def test_fitting_file_is_opened(tmp_path, tiny_tokenizer):

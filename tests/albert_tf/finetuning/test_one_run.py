@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import run_classifier
-from albert_tf.common import errors, scores
+from albert_tf.common import errors, preemption, scores
 from albert_tf.finetuning import one_run, predictions, saved_outputs
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import checkpoint_reader
@@ -14,6 +14,21 @@ from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
+
+
+def test_a_worker_that_is_lost_ends_the_others_alike(
+    world, tmp_path, monkeypatch
+):
+    """Outside of training, too: the status is that of a run to repeat."""
+
+    def lose(*args):
+        raise tf.errors.UnavailableError(None, None, "no answer")
+
+    monkeypatch.setattr(one_run._TaskRun, "run", lose)
+    monkeypatch.setattr(distribution.Workers, "is_alone", False)
+    with pytest.raises(SystemExit) as ended:
+        run_classifier.run(small_runs.classifier(world, tmp_path / "run"))
+    assert ended.value.code == preemption.EXIT_CODE
 
 
 @pytest.mark.slow

@@ -55,6 +55,18 @@ def test_own_data_need_no_levels(tmp_path):
     assert {example.level for example in examples} == {""}
 
 
+def test_one_level_of_all_txt(tmp_path, caplog):
+    articles = article(7, "x"), article(3), article(5, "high")
+    folder = write(tmp_path, "all.txt", *articles)
+    caplog.set_level("WARNING", "absl")
+    assert ids(make(middle_only=True).read(folder, "dev")) == ["middle3"]
+    assert ids(make(high_only=True).read(folder, "dev")) == ["high5"]
+    assert "2 questions are left out: the id of their article" in caplog.text
+    write(tmp_path, "all.txt", *articles[:2])
+    with pytest.raises(errors.UserError, match="no article whose id .* high,"):
+        make(high_only=True).read(folder, "dev")
+
+
 def test_own_articles_need_no_answers(tmp_path):
     own = {k: v for k, v in ARTICLE.items() if k != "answers"}
     path = write(tmp_path, "own.jsonl", own) + "/own.jsonl"

@@ -167,6 +167,30 @@ def test_each_split_has_its_records_and_batches(world, tmp_path):
         run_data.RunData(only, task, sources, strategy)
 
 
+def test_data_that_change_are_known_as_what_was_read(world, tmp_path):
+    settings = small_runs.shared(world, tmp_path / "run")
+    tokenizer = finetuning_options.load_tokenizer(settings)
+    strategy = tf.distribute.get_strategy()
+
+    class Changing(glue.GlueTask):
+        def read(self, path, split):
+            found = super().read(path, split)
+            with open(path, "a") as stream:
+                stream.write("99\tIt rains.\tIt is wet.\tentailment\n")
+            return found
+
+    def named(kind):
+        shutil.rmtree(tmp_path / "glue", ignore_errors=True)
+        shutil.copytree(world.glue, tmp_path / "glue")
+        task = kind("rte", tokenizer, small_runs.LENGTH)
+        sources = task.sources(str(tmp_path / "glue"))
+        data = run_data.RunData(settings, task, sources, strategy)
+        data.make_features(settings)
+        return data.training_key, data.facts("dev")
+
+    assert named(Changing) == named(glue.GlueTask)
+
+
 def test_cached_dir_that_cannot_be_made_is_refused(world, tmp_path):
     path = f"{world.config}/features"
     settings = small_runs.classifier(world, tmp_path / "run", cached_dir=path)

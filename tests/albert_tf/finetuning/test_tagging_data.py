@@ -83,6 +83,18 @@ def test_spans_inside_words_are_widened_and_counted(tmp_path, caplog):
     assert example.texts == ["Anna", ",", "US-Präsidentin"]
     assert example.tags == ("B-PER", "I-PER", "B-LOC")
     assert "1 texts have a span that begins or ends inside" in caplog.text
+    assert "left out" not in caplog.text
+
+
+def test_a_second_span_in_a_word_is_left_out_and_counted(tmp_path, caplog):
+    places = (4, 10, "LOC"), (11, 16, "ORG"), (17, 22, "ORG"), (24, 26, "PER")
+    names = "start", "end", "label"
+    spans = [dict(zip(names, place, strict=True)) for place in places]
+    line = json.dumps({"text": "The Berlin-Paris-train, Jo", "spans": spans})
+    _, example = read(tmp_path / "x.jsonl", f"{of_span()}\n{line}\n")
+    assert example.tags == ("O", "B-LOC", "O", "B-PER")
+    assert "2 spans are left out" in caplog.text
+    assert caplog.text.rstrip().endswith("x.jsonl, line 2")
 
 
 @pytest.mark.parametrize(
@@ -119,6 +131,13 @@ def test_test_files_need_no_tags(tmp_path):
         assert (example.texts, example.tags) == (["a", "b"], None)
 
 
+def test_words_may_have_spaces(tmp_path):
+    """Those of some languages do, as in Universal Dependencies."""
+    line = '{"words": ["1 000", "km"], "tags": ["NUM", "NOUN"]}'
+    (example,) = read(tmp_path / "x.jsonl", line)
+    assert example.texts == ["1 000", "km"]
+
+
 def of_span(**values):
     span = {"start": 0, "end": 1, "label": "A", **values}
     return json.dumps({"text": "a b", "spans": [span]})
@@ -127,6 +146,12 @@ def of_span(**values):
 BAD = {
     "columns differ": ("x", "a\tO\nb\n", "line 2 has 1 columns, but line 1"),
     "one column": ("x", "\na\nb\n", "tag_column=-1.*line 2 has 1 columns"),
+    "a tab": ("x.jsonl", '{"words": ["a\\tb"], "tags": ["A"]}', "has a tab or"),
+    "a line end": (
+        "x.jsonl",
+        '{"words": ["a\\n"], "tags": ["A"]}',
+        "a line end",
+    ),
     "empty word": ("x", "a\tO\n\tO\n", "line 2: the word is empty"),
     "mixed tags": ("x", "a\tB-A\nb\tB_A\n", "line 2: 'B_A' is no tag of BIO"),
     "nothing": ("x", "\n\n", "x has no examples"),

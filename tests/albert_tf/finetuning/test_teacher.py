@@ -8,7 +8,13 @@ import pytest
 
 from albert_tf import export
 from albert_tf.common import errors
-from albert_tf.finetuning import embedding, finetuning_options, race, teacher
+from albert_tf.finetuning import (
+    embedding,
+    finetuning_options,
+    race,
+    registry,
+    teacher,
+)
 from albert_tf.finetuning.glue import glue, glue_data
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning import small_runs
@@ -98,12 +104,37 @@ def test_teachers_of_other_tasks_are_refused(two_runs, tokenizer):
     run = str(two_runs / "run_1")
     turned = glue.GlueTask("rte", tokenizer, 48)
     turned.labels = turned.labels[::-1]
-    for task in (glue.GlueTask("mnli", tokenizer, 48), turned):
+    mnli = glue.GlueTask("mnli", tokenizer, 48)
+    for path, task in (
+        (run, mnli),
+        (run, turned),
+        (str(two_runs), turned),  # The best of several.
+        (f"{run}/model.ckpt-best", turned),
+    ):
         with pytest.raises(errors.UserError, match="entailment, not_entail"):
-            teacher.open_teacher(run, task)
+            teacher.open_teacher(path, task)
     other = race.RaceTask(tokenizer, 300, race.RaceOptions())
     with pytest.raises(errors.UserError, match="finetuned for rte"):
         teacher.open_teacher(run, other)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "values"),
+    [
+        ("squad", "squad_version", ("1.1", "2.0")),
+        ("race", "num_options", (4, 5)),
+    ],
+)
+def test_teachers_of_other_heads_are_refused(tokenizer, kind, name, values):
+    its, task = (
+        registry.make(
+            {"task_name": kind, "max_seq_length": 300, name: value}, tokenizer
+        )
+        for value in values
+    )
+    teacher._check_task(its, its, "run")
+    with pytest.raises(errors.UserError, match=f"`{name}={values[0]}`, the st"):
+        teacher._check_task(its, task, "run")
 
 
 @pytest.mark.parametrize(

@@ -253,6 +253,19 @@ def test_own_questions_as_json_lines(tmp_path):
     assert len({question.id for question in found}) == 3
 
 
+def test_own_questions_have_no_answers(tmp_path):
+    """So they decide no threshold for "no answer"."""
+    questions = [
+        {"id": "a", "question": "?", "answers": [answer()]},
+        {"id": "b", "question": "?", "answers": [], "is_impossible": True},
+    ]
+    paragraphs = [{"context": CONTEXT, "qas": questions}]
+    path = tmp_path / "dev.json"
+    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
+    expected = [squad_data.Question(id_, "?", CONTEXT, None) for id_ in "ab"]
+    assert squad_data.read_own(str(path)) == expected
+
+
 def test_own_questions_as_a_table(tmp_path):
     path = tmp_path / "f.tsv"
     path.write_text(f"id\tcontext\tquestion\nx\t{CONTEXT}\tWhat?\n")

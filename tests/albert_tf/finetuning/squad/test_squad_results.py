@@ -186,6 +186,7 @@ def test_files_of_labelled_questions(tmp_path):
 
 def test_files_of_questions_without_labels(tmp_path):
     unknown = squad_data.Question("a", "What?", CONTEXT, None)
+    (tmp_path / "predict_results.txt").touch()  # Of an earlier file.
     results(None, (unknown,)).write(0.0, str(tmp_path))
     assert sorted(read_folder(tmp_path)) == [
         "nbest_predictions.json",
