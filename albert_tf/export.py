@@ -180,13 +180,13 @@ def run(settings: ExportOptions) -> None:
             f"--export_dir={settings.export_dir} is remote. Export to a local "
             "folder, and copy it."
         )
-    target = settings.export_dir.rstrip("/")
+    target = os.path.realpath(settings.export_dir)
     # Beside the folder, which is replaced as a whole.
     lock = f"{target}{folder_lock.NAME}"
     with folder_lock.hold(settings.export_dir, "export_dir", lock=lock):
         files.clear_replacement(target)
         _check_target(settings)
-        files.require_folder_target(target, "export_dir")
+        files.require_folder_target(settings.export_dir, "export_dir")
         _run(settings)
 
 

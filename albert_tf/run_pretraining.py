@@ -10,9 +10,10 @@ Started again with the same options, it goes on from the last checkpoint of
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from absl import logging
@@ -110,8 +111,8 @@ class PretrainingOptions:
     follow_checkpoints: bool = option(
         False,
         "With --do_eval and --nodo_train: evaluate every checkpoint that "
-        "another process writes into --output_dir, until that of "
-        "--num_train_steps.",
+        "another process, which has no --do_eval, writes into --output_dir, "
+        "until that of --num_train_steps.",
         may_change=True,
     )
     recipe: pretraining_options.RecipeOptions = (
@@ -294,10 +295,11 @@ def run(settings: PretrainingOptions) -> None:
     _warn(settings, data.manifests)
     _check_batches(settings, config, strategy)
     is_chief = distribution.is_chief(strategy)
-    with run_folder.hold(_own_folder(settings), is_wanted=is_chief):
-        writes = is_chief and not settings.follow_checkpoints
-        claim = run_folder.claim if writes else run_folder.check_same
-        claim(
+    with (
+        _hold(settings) if is_chief else contextlib.nullcontext(),
+        distribution.Workers(strategy).ending_together(),
+    ):
+        described = (
             settings.output_dir,
             "run_pretraining",
             settings,
@@ -305,8 +307,13 @@ def run(settings: PretrainingOptions) -> None:
             pretraining_data.with_settings(settings.vocabulary, data.manifests),
             known,
         )
+        check = functools.partial(run_folder.check_same, *described)
+        if is_chief and not settings.follow_checkpoints:
+            run_folder.claim(*described)
+        else:
+            check()
         data.warn_of_full_rows()
-        _train_and_evaluate(settings, config, strategy, data, words)
+        _train_and_evaluate(settings, config, strategy, data, words, check)
 
 
 def _read_words(
@@ -319,11 +326,27 @@ def _read_words(
     return word_embeddings.read(path, config) if path and is_new else None
 
 
-def _own_folder(settings: PretrainingOptions) -> str:
-    """Return the folder to lock; one that follows has one inside it."""
-    if settings.follow_checkpoints:
-        return os.path.join(settings.output_dir, run_log.EVALUATION_FOLDER)
-    return settings.output_dir
+@contextlib.contextmanager
+def _hold(settings: PretrainingOptions) -> Iterator[None]:
+    """Lock the run against a second training, and a second evaluation.
+
+    One process may train while another one follows its checkpoints.
+    """
+    folder = settings.output_dir
+    follows, evaluates = settings.follow_checkpoints, settings.do_eval
+    with (
+        run_folder.hold(folder, is_wanted=not follows),
+        folder_lock.hold(
+            folder,
+            "output_dir",
+            remedy="One process at a time evaluates a run: train without "
+            "`do_eval`, or wait for it or end it.",
+            lock=os.path.join(folder, f".evaluation{folder_lock.NAME}"),
+        )
+        if evaluates
+        else contextlib.nullcontext(),
+    ):
+        yield
 
 
 def _train_and_evaluate(
@@ -332,6 +355,7 @@ def _train_and_evaluate(
     strategy: tf.distribute.Strategy,
     data: pretraining_data.PretrainingData,
     words: np.ndarray | None,
+    check: Callable[[], object],
 ) -> None:
     trainer = _make_trainer(settings, config, strategy, words)
     num_train_steps = settings.recipe.num_train_steps
@@ -354,7 +378,13 @@ def _train_and_evaluate(
     metric = pretraining_recipe.best_metric(
         settings.recipe, settings.best_metric
     )
-    validation = trainer.validation(log, evaluate, metric)
+    validation = trainer.validation(
+        log,
+        evaluate,
+        metric,
+        f"{settings.max_eval_steps}x{settings.eval_batch_size} "
+        f"{manifests.fingerprint(data.evaluation)[:12]}",
+    )
     with data.naming_damage():
         if settings.do_train:
             log.start(trainer.step, num_train_steps, facts)
@@ -367,7 +397,7 @@ def _train_and_evaluate(
             )
         if settings.follow_checkpoints:
             logging.info("Waiting for checkpoints in %s.", settings.output_dir)
-            validation.follow(num_train_steps)
+            validation.follow(num_train_steps, check)
         if settings.do_eval:
             trainer.restore_best()
         numbers = evaluate() if settings.do_eval else {}
@@ -439,7 +469,9 @@ def _open_log(
     strategy: tf.distribute.Strategy,
     examples_per_row: float,
 ) -> run_log.RunLog:
-    folder = distribution.worker_folder(strategy, _own_folder(settings))
+    folder = settings.output_dir
+    if settings.follow_checkpoints:
+        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
     flops = pretraining_recipe.forward_flops(
         settings.recipe,
         config,
@@ -451,7 +483,8 @@ def _open_log(
         settings.max_seq_length / examples_per_row, 3 * flops / examples_per_row
     )
     examples = settings.train_batch_size * examples_per_row
-    return run_log.RunLog(folder, examples, cost)
+    own = distribution.worker_folder(strategy, folder)
+    return run_log.RunLog(own, examples, cost)
 
 
 def _write_results(

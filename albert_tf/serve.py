@@ -15,6 +15,7 @@ begun are answered. It needs the packages of the extra `serve`.
 """
 
 import dataclasses
+import ipaddress
 import os
 import re
 import socket
@@ -25,7 +26,7 @@ from albert_tf.common import errors, files, imports, options, packages, ranges
 from albert_tf.common.options import checked, option
 
 _NAMED = re.compile(r"(?:([\w.-]+)=)?(.+)", re.ASCII | re.DOTALL)
-_LOCAL = ("127.0.0.1", "localhost")
+_LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,6 +144,14 @@ def listen(host: str, port: int) -> socket.socket:
     return found
 
 
+def _is_local(host: str) -> bool:
+    """Tell whether only this computer can reach an address to listen at."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 def run(settings: ServeOptions) -> None:
     folders = settings.folders()
     packages.require(
@@ -163,21 +172,23 @@ def run(settings: ServeOptions) -> None:
             models.load(name, version, folder)
             for name, (version, folder) in folders.items()
         ]
-        is_local = settings.host in _LOCAL
+        host, is_local = settings.host, _is_local(settings.host)
         if not is_local:
             logging.warning(
-                "--host=%s: others in the network can ask too.", settings.host
+                "--host=%s: others in the network can ask too.", host
             )
+        if ":" in host:
+            host = f"[{host}]"
         port = listener.getsockname()[1]
         logging.info(
             "Serving %s. Open http://%s:%d. Ctrl-C ends.",
             ", ".join(
                 f"{model.name} (version {model.version})" for model in served
             ),
-            settings.host,
+            host,
             port,
         )
-        hosts = (*_LOCAL, "[::1]") if is_local else ()
+        hosts = (*_LOCAL, host.lower()) if is_local else ()
         whole = app.make(served, limits, settings.max_body_bytes, hosts)
         process.Server(whole).run([listener])
 

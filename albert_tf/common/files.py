@@ -452,10 +452,11 @@ def write_text(path: str, text: str, *, unfinished_work: bool = False) -> None:
 def replace_folder(path: str) -> Iterator[str]:
     """Create a folder that replaces `path` at the end of the block.
 
-    After an error inside the block it is removed, and `path` is unchanged. Two
-    processes must not do this at the same time: the caller holds a lock.
+    After an error inside the block it is removed, and `path` is unchanged. Of a
+    link, the folder that it leads to is replaced. Two processes must not do
+    this at the same time: the caller holds a lock.
     """
-    path = path.rstrip("/")
+    path = os.path.realpath(path)
     clear_replacement(path)
     new, old = _beside(path)
     os.makedirs(new)
@@ -473,8 +474,8 @@ def replace_folder(path: str) -> Iterator[str]:
                 os.replace(old, path)
             raise
     finally:
-        shutil.rmtree(new, ignore_errors=True)
-    shutil.rmtree(old, ignore_errors=True)
+        _remove_folder(new)
+    _remove_folder(old)
 
 
 def require_folder_target(path: str, option: str) -> None:
@@ -495,13 +496,21 @@ def clear_replacement(path: str) -> None:
     The unfinished folder is removed. The earlier folder is put back if it was
     not replaced.
     """
+    path = os.path.realpath(path)
     new, old = _beside(path)
-    shutil.rmtree(new, ignore_errors=True)
+    _remove_folder(new)
     if os.path.exists(old) and not os.path.exists(path):
         os.replace(old, path)
-    shutil.rmtree(old, ignore_errors=True)
+    _remove_folder(old)
+
+
+def _remove_folder(path: str) -> None:
+    """Remove a folder, or a link, as earlier versions left one."""
+    if os.path.islink(path):
+        os.remove(path)
+    shutil.rmtree(path, ignore_errors=True)
 
 
 def _beside(path: str) -> tuple[str, str]:
     """Return the temporary names of a new folder and of the one it replaces."""
-    return path + PARTIAL, f"{path}.albert_tf.replaced"
+    return partial(path), f"{os.path.realpath(path)}.albert_tf.replaced"

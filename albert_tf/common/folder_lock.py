@@ -39,6 +39,7 @@ def hold(
     patience: float | None = None,
     *,
     advice: str = "Choose a place that you may write to.",
+    remedy: str = "Wait for it, end it, or choose another place.",
     lock: str | None = None,
 ) -> Iterator[None]:
     """Keep every other process from writing to a folder.
@@ -49,6 +50,7 @@ def hold(
     Args:
         patience: Seconds to wait for another process; None for `PATIENCE`.
         advice: For messages: what to do if the folder is not writable.
+        remedy: For messages: what to do if another process holds it.
         lock: The lock file, by default `NAME` in the folder.
     """
     if files.is_remote(folder):
@@ -64,8 +66,7 @@ def hold(
     def refuse(holder: str) -> errors.UserError:
         return errors.UserError(
             f"`{option}={folder}` is in use by {holder}. A second program that "
-            "writes there would damage its work. Wait for it, end it, or "
-            "choose another place."
+            f"writes there would damage its work. {remedy}"
         )
 
     try:

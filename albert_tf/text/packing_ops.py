@@ -16,9 +16,9 @@ def pack_inputs(
 ) -> dict[str, tf.Tensor]:
     """Make the inputs of the model from one or two segments.
 
-    `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`. Rows whose second
-    segment is empty take the form of one segment. What does not fit is cut, see
-    `_kept_lengths`. Rows are padded with 0 to the longest of the batch.
+    `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`. What does not fit
+    is cut, see `_kept_lengths`. Rows whose second segment is empty then take
+    the form of one segment. Rows are padded with 0 to the longest of the batch.
 
     Source: the original's classifier_utils.convert_single_example.
 
@@ -48,7 +48,7 @@ def pack_inputs(
     )
     cls, sep = _markers(cls_id, one), _markers(sep_id, one)
     front = tf.concat([cls, head(first, kept_first), sep], axis=1)
-    last_sep = _markers(sep_id, has_second)
+    last_sep = _markers(sep_id, tf.cast(kept_second > 0, tf.int64))
     back = tf.concat([head(second, kept_second), last_sep], axis=1)
     ids = tf.concat([front, back], axis=1)
     segment_ids = [tf.zeros_like(front), tf.ones_like(back)]

@@ -34,9 +34,25 @@ def make_strategy(
                 "`worker_hosts` and `task_index`, or TF_CONFIG in the "
                 "environment: without them every machine would train alone."
             )
-        return tf.distribute.MultiWorkerMirroredStrategy()
+        return _make_multi_worker_strategy()
     device = "/GPU:0" if tf.config.list_physical_devices("GPU") else "/CPU:0"
     return tf.distribute.OneDeviceStrategy(device)
+
+
+def _make_multi_worker_strategy() -> tf.distribute.Strategy:
+    given = os.environ["TF_CONFIG"]
+    reason = "it needs `cluster` and `task`, or this process would train alone"
+    try:
+        found = strict_json.loads(given)
+        parts = found if isinstance(found, dict) else {}
+        if parts.get("cluster") and parts.get("task"):
+            return tf.distribute.MultiWorkerMirroredStrategy()
+    except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
+        reason = str(error).rstrip(".")
+    raise errors.UserError(
+        f"TF_CONFIG={given} does not describe the workers: {reason}. Write it "
+        "as TensorFlow documents it, or give `worker_hosts` and `task_index`."
+    )
 
 
 def _make_tpu_strategy(

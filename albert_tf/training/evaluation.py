@@ -29,7 +29,11 @@ class Evaluator:
         self._predict_batch = trace(self._run_prediction)
 
     def evaluate(self, dataset: tf.data.Dataset) -> dict[str, float]:
-        """Return every loss and metric of the objective over a dataset."""
+        """Return every loss and metric of the objective over a dataset.
+
+        DIFFERS: the original repeats the examples, drops a last short batch,
+        and its loss is the mean of the losses of the batches.
+        """
         sums = np.zeros([len(self._objective.names), 2])
         for batch in self._strategy.experimental_distribute_dataset(dataset):
             sums += self._evaluate_batch(batch).numpy()

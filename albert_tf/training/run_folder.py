@@ -38,7 +38,7 @@ from albert_tf.text import huggingface_rules, normalization, tokenization
 from albert_tf.training import run_log
 
 OPTIONS_NAME = "run_options.json"
-CONFIG_NAME = "albert_config.json"
+CONFIG_NAME = checkpoint_files.CONFIG_NAME
 # The folder's copy of the vocabulary, by the option that named it.
 VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
 # What runs and ensembles write, besides checkpoints, files with a number or key

@@ -19,10 +19,13 @@ from albert_tf.common import files, strict_json
 FILE_NAME = "metrics.jsonl"
 # Where a process that follows the checkpoints of another keeps its log.
 EVALUATION_FOLDER = "evaluation"
+# Key of a line of evaluation: by which metric and on what it was made.
+MEASURED = "measured"
 # Keys of a line that are no losses or metrics.
 NOT_METRICS = {
     "split",
     "step",
+    MEASURED,
     "time",
     "examples_per_second",
     "tokens_per_second",
@@ -87,7 +90,7 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         )
         return line if all(isinstance(v, (int, float)) for v in used) else None
     numbers = {k: math.nan if v is None else v for k, v in line.items()}
-    known = (v for k, v in numbers.items() if k != "split")
+    known = (v for k, v in numbers.items() if k not in ("split", MEASURED))
     return numbers if all(isinstance(v, (int, float)) for v in known) else None
 
 
@@ -172,12 +175,17 @@ class RunLog:
         numbers: dict[str, float],
         steps_per_second: float | None = None,
         seconds_left: float = math.inf,
+        measured: str | None = None,
     ) -> None:
         """Write numbers to the file, to TensorBoard and to the terminal.
 
-        `seconds_left` is the time to the end, whatever steps are left.
+        Args:
+            seconds_left: The time to the end, whatever steps are left.
+            measured: What the numbers may be compared with, see `column`.
         """
         line = {"split": split, "step": step, "time": time.time(), **numbers}
+        if measured is not None:
+            line[MEASURED] = measured
         if steps_per_second is not None:
             examples = steps_per_second * self._batch_size
             line["examples_per_second"] = examples
@@ -201,12 +209,19 @@ class RunLog:
                     tf.summary.scalar(name, value)
         print(self._format(line, steps_per_second, seconds_left), flush=True)
 
-    def column(self, split: str, name: str) -> list[tuple[int, float]]:
-        """Return (step, value) for every line of `split` that has `name`."""
+    def column(
+        self, split: str, name: str, measured: str | None = None
+    ) -> list[tuple[int, float]]:
+        """Return (step, value) for every line of `split` that has `name`.
+
+        If `measured` is given, lines that measured something else are left
+        out; those of earlier versions do not say what.
+        """
         return [
             (line["step"], line[name])
             for line in self._lines
             if line["split"] == split and name in line
+            if measured in (None, line.get(MEASURED, measured))
         ]
 
     def end(self, step: int) -> None:

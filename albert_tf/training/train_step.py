@@ -185,10 +185,7 @@ class TrainStep:
     ) -> _Sums:
         if self.microbatches == 1:
             return self._gradients(batch, normalizers, self._dropout_seed(0))
-        split = {
-            name: tf.reshape(value, [self.microbatches, -1, *value.shape[1:]])
-            for name, value in batch.items()
-        }
+        split = {name: self._split(value) for name, value in batch.items()}
 
         def compute(number: tf.Tensor) -> _Sums:
             chosen = {name: value[number] for name, value in split.items()}
@@ -211,6 +208,15 @@ class TrainStep:
             parallel_iterations=1,
         )
         return sums
+
+    def _split(self, value: tf.Tensor) -> tf.Tensor:
+        """Return [microbatches, batch, ...] for [batch, ...]."""
+        sizes = tf.shape(value)  # Finetuning batches differ in their lengths.
+        rest = [
+            sizes[axis] if size is None else size
+            for axis, size in enumerate(value.shape)
+        ][1:]
+        return tf.reshape(value, [self.microbatches, -1, *rest])
 
     def _gradients(
         self,

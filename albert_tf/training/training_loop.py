@@ -169,8 +169,8 @@ class Trainer:
 
         Raises:
             errors.UserError: Too many updates in a row had to be skipped.
-            SystemExit: SIGTERM has come, and a checkpoint is written; or
-                another worker has ended. The code is `preemption.EXIT_CODE`.
+            SystemExit: SIGTERM has come, and a checkpoint is written. The code
+                is `preemption.EXIT_CODE`.
         """
         self._saved.remove_unfinished(best=evaluated is not None)
         if self.step < num_train_steps:
@@ -185,10 +185,7 @@ class Trainer:
         profile = profiler.Profiler(
             self._options.profile_steps, self.output_dir
         )
-        with (
-            self._workers.ending_together(),
-            preemption.PreemptionHandler() as handler,
-        ):
+        with preemption.PreemptionHandler() as handler:
             training = _Training(
                 batches, num_train_steps, log, watch, clock, handler, profile
             )
@@ -208,9 +205,10 @@ class Trainer:
         log: run_log.RunLog,
         evaluate: Callable[[], dict[str, float]],
         key_metric: str,
+        data: str = "",
     ) -> validation.Validation:
         return validation.Validation(
-            evaluate, key_metric, log, self._saved, self._workers
+            evaluate, key_metric, log, self._saved, self._workers, data
         )
 
     def _train_to_next_stop(self, training: _Training) -> bool:

@@ -20,7 +20,11 @@ class Validation:
     """Evaluates each checkpoint once, and copies the best one.
 
     The best has the largest number of `key_metric`, or the smallest if that
-    name ends in `loss`.
+    name ends in `loss`. Earlier evaluations by another metric or on other data
+    do not count.
+
+    Attributes:
+        data: What tells the data that `evaluate` reads from others.
     """
 
     evaluate: Callable[[], dict[str, float]]
@@ -28,6 +32,7 @@ class Validation:
     log: run_log.RunLog
     saved: run_checkpoints.RunCheckpoints
     workers: distribution.Workers
+    data: str = ""
 
     def validate(self) -> None:
         """Evaluate this step, unless the log has it; copy it if it is best.
@@ -36,7 +41,7 @@ class Validation:
         written its line.
         """
         step = self.saved.step
-        is_known = step in dict(self.log.column("eval", self.key_metric))
+        is_known = step in dict(self._scores())
         if not self.workers.of_all(is_known):
             numbers = self.evaluate()
             if self.key_metric not in numbers:
@@ -48,36 +53,51 @@ class Validation:
                 )
                 numbers[self.key_metric] = math.nan
             if not is_known:
-                self.log.write("eval", step, numbers)
-        if self.workers.of_chief(self._is_best(step)):
+                self.log.write("eval", step, numbers, measured=self._measured)
+        if self.workers.of_chief(step == self._best()):
             self.saved.save_best()
 
-    def _is_best(self, step: int) -> bool:
-        """Tell whether a step has the best number; of equal ones the first."""
+    @property
+    def _measured(self) -> str:
+        return f"{self.key_metric} {self.data}".rstrip()
+
+    def _scores(self) -> list[tuple[int, float]]:
+        return self.log.column("eval", self.key_metric, self._measured)
+
+    def _best(self) -> int | None:
+        """Return the step with the best number; of equal ones the first."""
         sign = -1 if self.key_metric.endswith("loss") else 1
         scores = [
-            (sign * score, -other)
-            for other, score in self.log.column("eval", self.key_metric)
+            (sign * score, -step)
+            for step, score in self._scores()
             if math.isfinite(score)
         ]
-        return bool(scores) and max(scores)[1] == -step
+        return -max(scores)[1] if scores else None
 
-    def follow(self, num_train_steps: int) -> None:
+    def follow(self, num_train_steps: int, check: Callable[[], object]) -> None:
         """Evaluate the checkpoints that another process writes.
 
         Begins with those that are there, and ends after the one of
         `num_train_steps`, or the one that the other process ended with.
+
+        Args:
+            check: Called when there is a checkpoint, before one is read; it
+                refuses those of another run.
         """
         self.saved.remove_unfinished(numbered=False)
         folder = self.saved.output_dir
-        done = {step for step, _ in self.log.column("eval", self.key_metric)}
+        done = {step for step, _ in self._scores()}
+        # An earlier start may have ended before its copy was complete.
+        again = self._best()
         while True:
             for path in reversed(checkpoint_files.numbered(folder)):
                 step = int(path.rsplit("-", 1)[1])
-                if step in done:
+                if step in done and step != again:
                     continue
+                check()
                 done.add(step)
                 self._validate_checkpoint(path)
+            again = None
             if num_train_steps in done or run_log.end_of(folder) in done:
                 return
             time.sleep(FOLLOW_SECONDS)

@@ -9,11 +9,19 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import run_pretraining
-from albert_tf.common import errors, options
+from albert_tf.common import errors, options, preemption
 from albert_tf.data import packed_rows
-from albert_tf.training import run_log
+from albert_tf.training import (
+    distribution,
+    run_folder,
+    run_log,
+    training_loop,
+    validation,
+)
+from tests import record_files
+from tests.albert_tf.data import short_records
 from tests.albert_tf.training import tiny_manifests
-from tests.conftest import ROOT
+from tests.conftest import ROOT, tiny_config
 
 RECIPES = sorted(
     path
@@ -189,3 +197,64 @@ def test_spans_have_no_more_sentinels_than_there_are(make):
     make(**good, masked_lm_budget=301)
     with pytest.raises(errors.UserError, match="are 101 spans; .* for 100"):
         make(**good, masked_lm_budget=302)
+
+
+@pytest.fixture
+def make_short(make, tmp_path):
+    """Makes options that read records, and write into a folder `run`."""
+    config = tiny_config(vocab_size=short_records.VOCABULARY)
+    (tmp_path / "config.json").write_text(config.to_json())
+    records = short_records.encode(short_records.make(8))
+    record_files.write(tmp_path / "records", records)
+
+    def make_short(**changes):
+        return make(
+            albert_config_file=str(tmp_path / "config.json"),
+            input_file=str(tmp_path / "records"),
+            output_dir=str(tmp_path / "run"),
+            max_seq_length=short_records.LENGTH,
+            max_predictions_per_seq=short_records.PREDICTIONS,
+            train_batch_size=4,
+            eval_batch_size=4,
+            **changes,
+        )
+
+    return make_short
+
+
+def test_a_follower_refuses_the_run_of_others_that_begins_later(
+    make_short, tmp_path, monkeypatch
+):
+    config = tiny_config(
+        vocab_size=short_records.VOCABULARY, num_attention_heads=4
+    )
+    theirs = make_short()
+
+    def begin(seconds):
+        run_folder.claim(
+            theirs.output_dir,
+            "run_pretraining",
+            theirs,
+            config,
+            theirs.vocabulary,
+        )
+        (tmp_path / "run/model.ckpt-1.index").touch()
+        monkeypatch.setattr(validation.time, "sleep", lambda _: pytest.fail())
+
+    monkeypatch.setattr(validation.time, "sleep", begin)
+    follower = make_short(do_train=False, do_eval=True, follow_checkpoints=True)
+    with pytest.raises(
+        errors.UserError, match="another run:\n.*num_attention_heads was 4"
+    ):
+        run_pretraining.run(follower)
+
+
+def test_a_lost_worker_ends_a_run_wherever_it_is(make_short, monkeypatch):
+    def gone(*_, **__):
+        raise tf.errors.UnavailableError(None, None, "no answer")
+
+    monkeypatch.setattr(training_loop.Trainer, "restore_or_initialize", gone)
+    monkeypatch.setattr(distribution.Workers, "is_alone", False)
+    with pytest.raises(SystemExit) as ended:
+        run_pretraining.run(make_short())
+    assert ended.value.code == preemption.EXIT_CODE

@@ -10,6 +10,7 @@ import socket
 
 import pytest
 import tensorflow as tf
+from starlette import datastructures
 
 from albert_tf import serve
 from albert_tf.common import errors
@@ -98,6 +99,38 @@ def test_it_says_where_it_is(folder, monkeypatch, caplog):
         r"Serving echo \(version 10\). Open http://0.0.0.0:\d+.", caplog.text
     )
     assert "--host=0.0.0.0: others in the network can ask" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("host", "shown"),
+    [
+        ("127.0.0.2", "127.0.0.2"),
+        ("::1", "[::1]"),
+        ("localhost", "localhost"),
+        ("192.0.2.1", None),
+        ("::", None),
+        ("a.example", None),
+    ],
+)
+def test_only_this_computer_can_reach_its_loop(
+    folder, monkeypatch, caplog, host, shown
+):
+    served, listen = [], serve.listen
+    monkeypatch.setattr(serve, "listen", lambda _, port: listen("", port))
+    monkeypatch.setattr(
+        process.Server, "run", lambda self, _: served.append(self._app)
+    )
+    with caplog.at_level(logging.INFO, logger="absl"):
+        serve.run(options_of(folder, "{}/echo", port=0, host=host))
+    assert ("others in the network" in caplog.text) == (shown is None)
+    if shown:
+        assert f"Open http://{shown}:" in caplog.text
+    names = ["127.0.0.1", "localhost", "[::1]", shown or "x", "evil.example"]
+    refused = [
+        served[0]._refuse(datastructures.Headers({"host": f"{name}:80"}))
+        for name in names
+    ]
+    assert [bool(answer) for answer in refused] == [False] * 4 + [bool(shown)]
 
 
 @pytest.mark.slow

@@ -166,6 +166,12 @@ def test_a_module_that_the_user_names_is_imported(try_it, command):
     [
         ("run_pretraining", "run/.lock", {}),
         ("run_pretraining", "run/.lock", {"do_train": False, "do_eval": True}),
+        ("run_pretraining", "run/.evaluation.lock", {"do_eval": True}),
+        (
+            "run_pretraining",
+            "run/.evaluation.lock",
+            {"do_train": False, "do_eval": True, "follow_checkpoints": True},
+        ),
         ("run_race", "run/.lock", {}),
         ("run_glue", "glue/.lock", {}),
         ("ensemble", "both/.lock", {}),

@@ -33,13 +33,14 @@ def show_masks(texts: Texts, answer: Answer) -> View:
             "word is to be guessed."
         )
     passage = [(first, False)]
-    # A mask that was cut off has no pieces.
+    # A mask that was cut off has no pieces. The model may find more masks than
+    # stand in the text: normalization can make one, of fullwidth letters.
     for after, pieces in itertools.zip_longest(others, answer["pieces"]):
         filling = tokenization.MASK
         if pieces:  # Without the marks of SentencePiece and WordPiece.
             piece = pieces[0].removeprefix("\u2581").removeprefix("##")
             filling = piece or pieces[0]
-        passage += [(filling, bool(pieces)), (after, False)]
+        passage += [(filling, bool(pieces)), (after or "", False)]
     masks = zip(answer["pieces"], answer["probabilities"], strict=True)
     charts = {
         f"Mask {number}": _bars(*mask) for number, mask in enumerate(masks, 1)

@@ -35,13 +35,21 @@ def rows_type(specs: Specs, most: int) -> Any:
     for name, spec in specs.items():
         value = _TYPES[spec.dtype]
         for size in reversed(spec.shape[1:]):
-            length = pydantic.Field(min_length=size, max_length=size)
-            value = Annotated[list[value], length]  # type: ignore[valid-type]
+            value = _list(value, size, size)
         fields[name] = value
     row = typing_extensions.TypedDict("Row", fields)  # type: ignore
     config = pydantic.ConfigDict(extra="forbid", strict=True)
     setattr(row, "__pydantic_config__", config)  # noqa: B010 - for mypy.
-    return Annotated[list[row], pydantic.Field(min_length=1, max_length=most)]
+    return _list(row, 1, most)
+
+
+def _list(element: Any, least: int | None, most: int | None) -> Any:
+    """Return the type of a list; only its first error is looked for.
+
+    A request could have so many that the server stands still meanwhile.
+    """
+    length = pydantic.Field(min_length=least, max_length=most)
+    return Annotated[list[element], length, pydantic.FailFast()]
 
 
 def rows_of_instances(instances: Any, specs: Specs) -> Any:

@@ -329,6 +329,24 @@ def test_a_folder_beside_that_is_the_users_is_not_removed(tmp_path):
     assert (tmp_path / "x.old" / "file").read_text() == "mine"
 
 
+def test_of_a_link_the_folder_that_it_leads_to_is_replaced(tmp_path):
+    """Again and again; what a link led to in earlier versions stays, too."""
+    for name in ("real", "earlier"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "file").write_text("old")
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "real.albert_tf.replaced").symlink_to("earlier")
+    for text in ("new", "newer"):
+        files.clear_replacement(f"{tmp_path}/link")
+        files.require_folder_target(f"{tmp_path}/link", "x")
+        with files.replace_folder(f"{tmp_path}/link/") as folder:
+            files.write_text(f"{folder}/file", text)
+        assert os.readlink(tmp_path / "link") == "real"
+        assert (tmp_path / "real" / "file").read_text() == text
+        assert sorted(os.listdir(tmp_path)) == ["earlier", "link", "real"]
+    assert (tmp_path / "earlier" / "file").read_text() == "old"
+
+
 @pytest.mark.parametrize(
     ("folder", "to", "is_allowed"),
     [

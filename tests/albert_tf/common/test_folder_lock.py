@@ -75,7 +75,9 @@ def test_second_process_is_told_who_holds_the_folder(start, tmp_path):
     assert f"`output_dir={tmp_path / 'run'}` is in use by" in message
     assert f", process {first.pid} or its children on " in message
     assert f"on {socket.gethostname()}, since 20" in message
-    assert "choose another place" in message
+    assert message.endswith("choose another place.")
+    with pytest.raises(errors.UserError, match="damage its work. Go home."):
+        hold(tmp_path / "run", remedy="Go home.").__enter__()
     assert (tmp_path / "run" / ".lock").read_bytes() == before
 
 

@@ -51,7 +51,7 @@ def test_pack_cuts_as_the_original_loop():
         for row, (first, second) in enumerate(cases):
             markers = 3 if second else 2
             a, b = cut_longer_first(first, second, max_seq_length - markers)
-            expected = [2, *a, 3] + ([*b, 3] if second else [])
+            expected = [2, *a, 3] + ([*b, 3] if b else [])
             size = len(expected)
             assert packed["input_ids"][row][:size] == expected
             assert sum(packed["input_mask"][row]) == size

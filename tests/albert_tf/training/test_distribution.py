@@ -158,17 +158,49 @@ def test_workers_meet_at_their_hosts(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(errors.UserError, match="needs `worker_hosts` and"):
         make()
-    monkeypatch.setenv("TF_CONFIG", "of an earlier process")
+    given = '{"cluster": {"worker": ["a:1"]}, "task": {"type": "chief"}}'
+    monkeypatch.setenv("TF_CONFIG", given)
     monkeypatch.setattr(
         tf.distribute, "MultiWorkerMirroredStrategy", lambda: "strategy"
     )
     assert make() == "strategy"
-    assert os.environ["TF_CONFIG"] == "of an earlier process"
+    assert os.environ["TF_CONFIG"] == given
     assert make(worker_hosts="a:1, b:2,c:3", task_index=2) == "strategy"
     assert json.loads(os.environ["TF_CONFIG"]) == {
         "cluster": {"worker": ["a:1", "b:2", "c:3"]},
         "task": {"type": "worker", "index": 2},
     }
+
+
+CLUSTER = '"cluster": {"worker": ["localhost:1"]}'
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("{broken", "unexpected character"),
+        ("[]", "it needs `cluster` and `task`"),
+        ("{}", "it needs `cluster` and `task`"),
+        (f"{{{CLUSTER}}}", "it needs `cluster` and `task`"),
+        (
+            f'{{{CLUSTER}, "task": {{"type": "worker", "index": 3}}}}',
+            "`task_id` 3 exceeds",
+        ),
+        (
+            '{"cluster": {"worker": "a:1"}, "task": {"type": "worker"}}',
+            "must be a list",
+        ),
+    ],
+)
+def test_a_damaged_description_of_workers_is_refused(
+    monkeypatch, given, reason
+):
+    monkeypatch.setenv("TF_CONFIG", given)
+    options = training_options.DistributionOptions(
+        distribution_strategy="multi_worker_mirrored"
+    )
+    with pytest.raises(errors.UserError, match=f"TF_CONFIG=.*: .*{reason}"):
+        distribution.make_strategy(options)
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,18 @@ def test_restart_forgets_what_lies_after_its_step(log, tmp_path):
     ]
 
 
+def test_a_line_says_what_was_measured(log, tmp_path, capsys):
+    """One that does not say it may be the same."""
+    log.write("eval", 1, {"loss": 1.0})
+    log.write("eval", 2, {"loss": 2.0}, measured="loss on dev")
+    log.write("eval", 3, {"loss": 3.0}, measured="loss on test")
+    assert "dev" not in capsys.readouterr().out
+    again = run_log.RunLog(str(tmp_path), batch_size=8)
+    every = [(1, 1.0), (2, 2.0), (3, 3.0)]
+    assert again.column("eval", "loss") == every
+    assert again.column("eval", "loss", "loss on dev") == every[:2]
+
+
 def test_line_of_the_same_step_is_replaced(log):
     log.write("eval", 5, {"loss": 2.0})
     log.write("train", 5, {"loss": 3.0})

@@ -96,6 +96,19 @@ def test_the_loss_scale_leaves_the_update_alone(small_config):
         np.testing.assert_allclose(ours, theirs, atol=1e-7)
 
 
+def test_microbatches_may_have_a_length_that_the_graph_does_not_know(
+    small_config,
+):
+    """Those of finetuning, which differ in it."""
+    make, batch = head_steps.make(small_config, "classes", parts=2)
+    specs = {
+        name: tf.TensorSpec([None] * value.shape.rank, value.dtype)
+        for name, value in batch.items()
+    }
+    unknown = tf.function(make(), input_signature=[specs])
+    np.testing.assert_allclose(unknown(batch), make()(batch), rtol=1e-5)
+
+
 class Table(keras.Model):
     """A model of two numbers."""
 

@@ -4,9 +4,23 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_files
-from albert_tf.training import distribution, run_log, validation
+from albert_tf.training import (
+    distribution,
+    run_checkpoints,
+    run_log,
+    validation,
+)
 from tests.albert_tf.training import tiny_training
+
+
+def step_of(path):
+    return int(
+        tf.train.load_variable(
+            path, "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
+        )
+    )
 
 
 @pytest.mark.parametrize(
@@ -30,17 +44,42 @@ def test_best_checkpoint_is_that_of_the_best_evaluation(
     assert caplog.text.count(f"Nothing counts for {name} at step") == missing
     best = checkpoint_files.find(trainer.output_dir)
     assert best.endswith("model.ckpt-best")
-    steps = [
-        int(
-            tf.train.load_variable(
-                path, "optimizer/_iterations/.ATTRIBUTES/VARIABLE_VALUE"
-            )
-        )
-        for path in (best, f"{trainer.output_dir}/model.ckpt-4")
-    ]
-    assert steps == [4, 4]
+    assert step_of(best) == step_of(f"{trainer.output_dir}/model.ckpt-4") == 4
     trainer.restore_best()
     assert trainer.step == 4
+
+
+@pytest.mark.parametrize(
+    ("name", "data"), [("score", "others"), ("a_loss", "the same")]
+)
+def test_evaluations_by_another_metric_or_on_other_data_do_not_count(
+    make_trainer, name, data
+):
+    trainer = make_trainer()
+    scores, asked = {}, []
+
+    def evaluate():
+        asked.append(trainer.step)
+        score = scores[trainer.step]
+        return {"score": score, "a_loss": -score}
+
+    def validate(numbers, name, data):
+        scores.update(numbers)
+        log = run_log.RunLog(trainer.output_dir, 1)
+        for step in numbers:
+            trainer.optimizer.iterations.assign(step)
+            trainer.validation(log, evaluate, name, data).validate()
+
+    best = f"{trainer.output_dir}/model.ckpt-best"
+    # An earlier version did not say what it had measured.
+    log = run_log.RunLog(trainer.output_dir, 1)
+    log.write("eval", 1, {"score": 0.7, "a_loss": -0.7})
+    validate({2: 0.9, 4: 0.8}, "score", "the same")
+    assert step_of(best) == 2
+    validate({4: 0.7, 6: 0.75}, name, data)
+    assert step_of(best) == 6
+    validate({6: 0.0}, name, data)
+    assert asked == [2, 4, 4, 6]
 
 
 class OtherWorker(distribution.Workers):
@@ -106,7 +145,7 @@ def test_a_follower_evaluates_every_checkpoint_once(
         return {"score": 1 / trainer.step}
 
     for last in (100, 6):  # Also when it is started again.
-        trainer.validation(log, evaluate, "score").follow(last)
+        trainer.validation(log, evaluate, "score").follow(last, lambda: None)
         assert seen == [3, 6]
         assert log.column("eval", "score") == [(3, 1 / 3), (6, 1 / 6)]
         assert caplog.text.count("model.ckpt-2 cannot be read") == 1
@@ -116,3 +155,49 @@ def test_a_follower_evaluates_every_checkpoint_once(
     assert [folder.exists() for folder in saving] == [True, False]
     trainer.restore_best()
     assert trainer.step == 3
+
+
+def test_a_follower_killed_between_its_line_and_the_copy_copies_again(
+    make_trainer, tmp_path, monkeypatch
+):
+    tiny_training.train(make_trainer(), tiny_training.STEPS)
+    trainer = make_trainer()
+    scores = {3: 0.1, 6: 0.9}
+    log = run_log.RunLog(str(tmp_path / "log"), 1)
+
+    def follow():
+        trainer.validation(
+            log, lambda: {"score": scores.pop(trainer.step)}, "score"
+        ).follow(tiny_training.STEPS, lambda: None)
+
+    real = run_checkpoints.RunCheckpoints.save_best
+
+    def save_best(self):
+        if self.step == 6:
+            raise SystemExit
+        real(self)
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(run_checkpoints.RunCheckpoints, "save_best", save_best)
+        follow()
+    best = f"{trainer.output_dir}/model.ckpt-best"
+    assert step_of(best) == 3 and not scores
+    follow()
+    assert step_of(best) == 6
+
+
+def test_a_follower_reads_no_checkpoint_of_another_run(make_trainer, tmp_path):
+    tiny_training.train(make_trainer(), 3)
+    log = run_log.RunLog(str(tmp_path / "log"), 1)
+    trainer = make_trainer("empty")
+    following = trainer.validation(log, lambda: {"score": 1.0}, "score")
+    folder = tmp_path / "empty"
+
+    def refuse():
+        raise errors.UserError("another run")
+
+    for path in (tmp_path / "run").glob("model.ckpt-3.*"):
+        path.rename(folder / path.name)
+    with pytest.raises(errors.UserError, match="another run"):
+        following.follow(3, refuse)
+    assert trainer.step == 0 and not log.column("eval", "score")

@@ -84,6 +84,15 @@ def test_masks_beyond_the_end_stay():
     ]
 
 
+def test_masks_that_the_model_finds_beyond_those_of_the_text():
+    """Of a cased vocabulary, whose normalization makes one."""
+    answer = {"pieces": [["a"], ["b"]], "probabilities": [[1.0], [1.0]]}
+    text = "[MASK] or \uff3bMASK\uff3d"
+    view = views.show_masks({"text": text}, answer)
+    expected = ["", "a", " or \uff3bMASK\uff3d", "b", ""]
+    assert [text for text, _ in view.passage] == expected
+
+
 def test_text_without_a_mask():
     with pytest.raises(errors.UserError, match=r"There is no \[MASK\] in the"):
         views.show_masks({"text": "It rains."}, {"pieces": []})

@@ -46,6 +46,17 @@ def test_rows_become_arrays():
 
 
 @pytest.mark.parametrize(
+    "row",
+    [{**ROW, "options": [1, 2]}, {**ROW, "ids": [[None] * 3] * 9}, 5],
+)
+def test_only_the_first_error_of_many_is_looked_for(row):
+    adapter = pydantic.TypeAdapter(schema.rows_type(ALL, 8))
+    with pytest.raises(pydantic.ValidationError) as caught:
+        adapter.validate_python([row] * 8)
+    assert caught.value.error_count() == 1
+
+
+@pytest.mark.parametrize(
     ("name", "value", "message"),
     [
         ("options", ["a"], "row 2, options: List should have at least 2"),
