@@ -77,13 +77,11 @@ def prepare(settings: argparse.Namespace, folder: pathlib.Path) -> None:
     source = settings.data_dir
     if settings.task_name != SQUAD:
         source = task.sources(settings.data_dir)["train"]
-    content = features.content_sha256(source)
     examples = task.read(source, "train")[: settings.examples]
-    described = features.describe(task, content, "train")
-    file = features.cached(task, described, str(folder), examples)
-    pathlib.Path(file.path).rename(folder / RECORDS)
-    layout = task.layout("train")
-    batches = inputs.evaluation_dataset([str(folder / RECORDS)], layout, 100)
+    facts = features.describe(task, features.content_sha256(source), "train")
+    file = features.cached(task, facts, str(folder), examples)
+    path = str(pathlib.Path(file.path).rename(folder / RECORDS))
+    batches = inputs.evaluation_dataset([path], task.layout("train"), 100)
     parts = list(batches.as_numpy_iterator())
     arrays = {k: np.concatenate([p[k] for p in parts]) for k in parts[0]}
     real = arrays["is_real_example"] == 1
