@@ -69,7 +69,7 @@ from data_prep.writer.writer_options import CreatePretrainingDataOptions
 # How the stages divide their work. Text is cut into blocks of whole documents.
 # Some passes over a block, or over several, are a unit of instances. A range of
 # keys, collected from all units, is a part of the records. None of the sizes
-# changes the result, but for --cross_documents: passages end with their block.
+# changes the result, except with --cross_documents: passages end with a block.
 #
 # A piece is this share of everything, but not below the first limit, where
 # overhead shows, nor above the second one, where memory does.

@@ -513,4 +513,4 @@ def _remove_folder(path: str) -> None:
 
 def _beside(path: str) -> tuple[str, str]:
     """Return the temporary names of a new folder and of the one it replaces."""
-    return partial(path), f"{os.path.realpath(path)}.albert_tf.replaced"
+    return path + PARTIAL, f"{path}.albert_tf.replaced"
