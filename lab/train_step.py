@@ -13,6 +13,7 @@ and `compile` need numpy and jax only, and that folder. See docs/train_step.md.
 
 import argparse
 import importlib.util
+import io
 import json
 import os
 import pathlib
@@ -76,16 +77,17 @@ def export(words: list[str]) -> None:
 
 def write_program(settings: Any, loop_layers: bool = False) -> None:
     """Export the update of a run with these `PretrainingOptions`."""
-    from albert_tf.common import options, outputs
+    from albert_tf.common import files, options, outputs
     from albert_tf.training import pretraining_recipe
 
-    recipe = settings.recipe
+    recipe, update = settings.recipe, settings.trainer
     others = {
         "--word_embeddings_file": recipe.word_embeddings_file,
         "--init_schedule=continue": recipe.init_schedule == "continue",
         "--objective=plm or spans": recipe.objective in ("plm", "spans"),
         "--records=passages": settings.records == "passages",
         "--pack_sequences": settings.pack_sequences,
+        "--max_minutes": update.max_minutes > 0,
     }
     for name, is_given in others.items():
         if is_given:
@@ -96,15 +98,10 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
     written = [str(folder / name) for name in names]
     is_own = (folder / DESCRIPTION_NAME).exists()
     outputs.claim(settings, "output_dir", written, is_own=is_own)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / DESCRIPTION_NAME).unlink(missing_ok=True)
+    files.make_folder(settings.output_dir, "output_dir")
     variables, batch = variables_of(step), random_batch(settings, config)
     text, arguments, results = lower(step, batch, variables)
-    (folder / PROGRAM_NAME).write_text(text)
     values = {name: variable.numpy() for name, variable in variables.items()}
-    # Compressed, because the moments are zeros.
-    np.savez_compressed(folder / VARIABLES_NAME, **values)
-    np.savez_compressed(folder / BATCH_NAME, **batch)
     size, length = settings.train_batch_size, settings.max_seq_length
     shape = length, settings.num_predictions, None if loop_layers else 1
     flops = pretraining_recipe.forward_flops(recipe, config, *shape)
@@ -120,7 +117,16 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
         "model_flops": 3 * size * flops,
         "options": options.to_dict(settings),
     }
-    (folder / DESCRIPTION_NAME).write_text(json.dumps(description, indent=1))
+    contents = [json.dumps(description, indent=1).encode(), text.encode()]
+    contents += packed(values), packed(batch)
+    files.write_together(dict(zip(written, contents, strict=True)))
+
+
+def packed(arrays: Arrays) -> bytes:
+    """Return an npz file, compressed, because the moments are zeros."""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **arrays)
+    return stream.getvalue()
 
 
 def make_step(settings: Any, loop_layers: bool) -> tuple[Any, Any]:
@@ -488,11 +494,17 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
-    add("command", choices=["export", "run", "compile"])
-    add("--program", required=True, help="Folder of the export.")
-    add("--topology", default="v5e:1x1", help="For compile, such as v5e:2x4.")
-    add("--steps", type=positive, default=20, help="For run: updates.")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    def command(name: str) -> Any:
+        added = commands.add_parser(name, allow_abbrev=False).add_argument
+        added("--program", required=True, help="Folder of the export.")
+        return added
+
+    add = command("compile")
+    add("--topology", default="v5e:1x1", help="Such as v5e:2x4.")
+    add = command("run")
+    add("--steps", type=positive, default=20, help="Updates.")
     add("--devices", type=positive, default=1, help="They divide each batch.")
     add(
         "--batches",

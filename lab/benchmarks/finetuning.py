@@ -297,10 +297,7 @@ def main() -> None:
     add("--steps", type=int, default=32, help="Batches of a turn.")
     add("--albert_config_file", default=str(side_by_side.BASE_CONFIG))
     add("--folder", help=argparse.SUPPRESS)
-    settings = side_by_side.parse(parser, NAMES)
-    if settings.serve:
-        side_by_side.serve(lambda: build(settings))
-        return
+    settings = side_by_side.parse(parser, NAMES, build)
     with tempfile.TemporaryDirectory() as settings.folder:
         prepare(settings, pathlib.Path(settings.folder))
         facts = read_facts(settings)

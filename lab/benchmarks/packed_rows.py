@@ -65,10 +65,7 @@ def main() -> None:
     add("--max_predictions_per_seq", type=int, default=77)
     add("--train_batch_size", type=int, default=8, help="Rows.")
     add("--precision", default="bfloat16", choices=side_by_side.PRECISIONS)
-    settings = side_by_side.parse(parser, KINDS)
-    if settings.serve:
-        side_by_side.serve(lambda: build(settings))
-        return
+    settings = side_by_side.parse(parser, KINDS, build)
     side_by_side.compare("lab.benchmarks.packed_rows", settings, "instances")
 
 

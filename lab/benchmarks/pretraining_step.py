@@ -282,13 +282,10 @@ def main() -> None:
         default=str(side_by_side.BASE_CONFIG),
         help="The model; its dropout must be 0. Default: base.",
     )
-    settings = side_by_side.parse(parser, NAMES)
+    settings = side_by_side.parse(parser, NAMES, build)
     config = side_by_side.read_config(settings.albert_config_file)
     if config["hidden_dropout_prob"] or config["attention_probs_dropout_prob"]:
         parser.error(f"{settings.albert_config_file}: dropout is not 0.")
-    if settings.serve:
-        side_by_side.serve(lambda: build(settings))
-        return
     for shape in settings.shapes:
         print(
             f"Length {shape.length}, batch {shape.batch}, "

@@ -155,7 +155,9 @@ def measure(settings: argparse.Namespace) -> None:
     )
     port = free_port()
     server = start(path, port, settings.flags)
-    with beside() as pool:
+    with contextlib.ExitStack() as stack, beside() as pool:
+        stack.callback(server.wait)
+        stack.callback(server.terminate)  # First.
         for clients in map(int, settings.clients.split(",")):
             rows, count = batches(port)
             times = pool.submit(
@@ -171,8 +173,6 @@ def measure(settings: argparse.Namespace) -> None:
                 f"{size:.1f} |",
                 flush=True,
             )
-    server.terminate()
-    server.wait()
     print(f"\nLoad {os.getloadavg()[0]:.1f} after.")
 
 

@@ -322,8 +322,8 @@ def write_models(settings: argparse.Namespace) -> None:
         print(f"- {name}: written, {mib:.1f} MiB on disk", flush=True)
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the options."""
+def main() -> None:
+    """Compare; or do the work of one implementation's process."""
     parser = side_by_side.make_parser(
         __doc__, NAMES, "albert_tf_bfloat16", rounds=9
     )
@@ -351,15 +351,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="Python that has openvino; it needs nothing else.",
     )
     add("--folder", help=argparse.SUPPRESS)
-    return parser
-
-
-def main() -> None:
-    """Compare; or do the work of one implementation's process."""
-    settings = side_by_side.parse(make_parser(), NAMES)
-    if settings.serve:
-        side_by_side.serve(lambda: build(settings))
-        return
+    settings = side_by_side.parse(parser, NAMES, build)
     with tempfile.TemporaryDirectory() as settings.folder:
         write_models(settings)
         if settings.mixed:

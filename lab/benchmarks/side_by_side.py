@@ -88,10 +88,13 @@ def make_parser(
 def parse(
     parser: argparse.ArgumentParser,
     names: Collection[str],
-    arguments: Sequence[str] | None = None,
+    build: Callable[[argparse.Namespace], tuple[Turn, str]],
 ) -> argparse.Namespace:
-    """Read options, and refuse what cannot be run before anything runs."""
-    settings = parser.parse_args(arguments)
+    """Read options, and refuse what cannot be run before anything runs.
+
+    In the process of an implementation, do its work, and exit.
+    """
+    settings = parser.parse_args()
     settings.implementations = settings.implementations.split(",")
     unknown = sorted(set(settings.implementations) - set(names))
     if unknown:
@@ -101,6 +104,9 @@ def parse(
         )
     if settings.base not in settings.implementations:
         parser.error(f"--base={settings.base} is not among --implementations.")
+    if settings.serve:
+        serve(lambda: build(settings))
+        sys.exit()
     return settings
 
 
@@ -209,8 +215,9 @@ class Worker:
 
     def take_turn(self) -> None:
         """Have it do its work once."""
-        self._process.stdin.write("turn\n")
-        self._process.stdin.flush()
+        with contextlib.suppress(BrokenPipeError):  # It has ended.
+            self._process.stdin.write("turn\n")
+            self._process.stdin.flush()
         result = self.read()
         if result is None:
             raise SystemExit(f"{self.name} ended: {self.last_words()}")

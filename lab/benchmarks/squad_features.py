@@ -20,7 +20,6 @@ from typing import Any
 
 from lab.benchmarks import side_by_side
 
-NAMES = ("albert_tf", "hugging_face")
 QUESTION = 64
 # One thread.
 os.environ |= {
@@ -127,20 +126,22 @@ def build_hugging_face(
     return turn, "lists of numbers"
 
 
+BUILDERS = {"albert_tf": build_albert_tf, "hugging_face": build_hugging_face}
+
+
 def main() -> None:
     """Measure, or be a worker."""
-    parser = side_by_side.make_parser(__doc__, NAMES, "hugging_face", rounds=5)
+    parser = side_by_side.make_parser(
+        __doc__, list(BUILDERS), "hugging_face", rounds=5
+    )
     add = parser.add_argument
     add("--input_file", required=True, help="SQuAD's JSON, with answers.")
     add("--spm_model_file", required=True, help="The vocabulary.")
     add("--max_seq_length", type=int, default=384)
     add("--doc_stride", type=int, default=128)
-    settings = side_by_side.parse(parser, NAMES)
-    if settings.serve:
-        ours = settings.serve == "albert_tf"
-        build = build_albert_tf if ours else build_hugging_face
-        side_by_side.serve(lambda: build(settings))
-        return
+    settings = side_by_side.parse(
+        parser, BUILDERS, lambda s: BUILDERS[s.serve](s)
+    )
     side_by_side.compare("lab.benchmarks.squad_features", settings, "questions")
 
 

@@ -137,10 +137,15 @@ _PARTS = {
 
 def run(settings: CompareOptions) -> None:
     """Print the table."""
-    first, second = (
-        [report.read(folder) for folder in folders.split(",")]
-        for folders in (settings.first, settings.second)
-    )
+    sides = [side.split(",") for side in (settings.first, settings.second)]
+    first, second = ([report.read(folder) for folder in x] for x in sides)
+    wrong = [x for side in sides for x in side if not report.read(x)]
+    if wrong or len(first) != len(second):
+        raise errors.UserError(
+            f"`first` are {len(first)} folders and `second` {len(second)}, of "
+            f"which these have no measure: {', '.join(wrong) or 'none'}. Give "
+            f"as many, each with a {report.FILE_NAME}."
+        )
     head = "second minus first | difference (95 % interval) | numbers"
     lines = report.rows(head, compare(first, second))
     sys.stdout.write("\n".join(lines) + "\n")

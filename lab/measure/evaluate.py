@@ -20,6 +20,7 @@ weights, the command says so and stops. A released model needs
 lab/measure/README.md describes the measure.
 """
 
+import contextlib
 import dataclasses
 import functools
 import hashlib
@@ -126,16 +127,20 @@ class EvaluateOptions:
     )
 
     def __post_init__(self) -> None:
-        known = run_classifier.ClassifierOptions
+        changes = None
+        with contextlib.suppress(strict_json.JsonError):
+            changes = strict_json.loads(self.finetuning_options)
+        if not isinstance(changes, dict):
+            raise errors.UserError(
+                f"`finetuning_options={self.finetuning_options}` is not JSON "
+                'such as {"learning_rate": 3e-5}. Correct it.'
+            )
+        known = {*options.names(run_classifier.ClassifierOptions)}
         for name, given, allowed in (
             ("parts", self.parts.split(","), PARTS),
             ("tasks", self.tasks.split(","), real_tasks.RECIPES),
             ("starts", self.starts.split(","), real_tasks.STARTS),
-            (
-                "finetuning_options",
-                strict_json.loads(self.finetuning_options),
-                [leaf.name for leaf in options.leaves(known)],
-            ),
+            ("finetuning_options", changes, sorted(known - real_tasks.OWN)),
         ):
             errors.require_known(f"name for `{name}`", given, allowed)
         for part in self.parts.split(","):
@@ -193,7 +198,7 @@ def _held_out(
     load: Callable[[], scoring.MaskedLm],
 ) -> Part:
     path = files.require_file(str(settings.held_out_file), "held_out_file")
-    text = files.read_bytes(path).decode("utf-8")
+    text = "\n".join(files.read_lines(path, "held_out_file"))
     windows = held_out.draw(text, _WINDOW_WORDS, settings.windows, _SEED)
     return Part(
         {
@@ -255,7 +260,9 @@ def _finetuning(
             for name in runs.tasks
         },
     }
-    return Part(chosen, lambda: finetuning.summarize(real_tasks.finish(runs)))
+    return Part(
+        chosen, lambda: finetuning.summarize(real_tasks.finish(runs, places))
+    )
 
 
 def _require_same(

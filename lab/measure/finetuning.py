@@ -7,11 +7,6 @@ from typing import Any
 from lab.measure import paired
 
 
-def scale(task: str) -> int:
-    """Return what makes a score percent: SQuAD's are already."""
-    return 1 if task == "squad" else 100
-
-
 def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Compare pretrained with random weights, seed by seed.
 
@@ -26,7 +21,7 @@ def summarize(results: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """
     tasks: dict[str, dict[str, Any]] = {}
     for result in results:
-        percent = scale(result["task"])
+        percent = 1 if result["task"] == "squad" else 100  # It is already.
         task = tasks.setdefault(
             result["task"],
             {

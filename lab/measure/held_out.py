@@ -72,8 +72,8 @@ def draw(text: str, size: int, count: int, seed: int) -> list[Window]:
     windows = list(cut(text, size))
     if not windows:
         raise errors.UserError(
-            f"`held_out_file` has no document of {size} words or more. Give a "
-            "longer text."
+            f"The text has no document of {size} words or more. Give a longer "
+            "one."
         )
     random = np.random.default_rng(seed)
     count = min(count, len(windows))

@@ -26,7 +26,6 @@ import dataclasses
 import hashlib
 import json
 import os
-import sys
 import tarfile
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -37,7 +36,7 @@ from albert_tf.common import files, options, outputs, strict_json
 from albert_tf.common.options import checked, option
 from data_prep import split_sentences
 from data_prep.writer import corpus, sentences
-from lab.measure import overlap, report
+from lab.measure import overlap
 
 # Archives hold prose, a text in each file; the others one sentence a line.
 SOURCES = (
@@ -167,7 +166,7 @@ def _clean(units: list[str], known: overlap.Overlap) -> tuple[list[str], int]:
 
 
 def run(settings: CorpusOptions) -> None:
-    """Write the files; print the numbers."""
+    """Write the files; log the numbers."""
     paths = {
         name: files.require_file(
             os.path.join(settings.data_dir, name), "data_dir"
@@ -195,7 +194,8 @@ def run(settings: CorpusOptions) -> None:
     files.write_together(
         {path: texts[name].encode() for name, path in written.items()}
     )
-    sys.stdout.write(to_markdown(counts))
+    for name, count in counts.items():
+        logging.info("%s: %s", name, count)
 
 
 def _divide(paths: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -227,29 +227,6 @@ def _divide(paths: dict[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
         texts[TRAIN_NAME] += "".join(f"{unit}\n\n" for unit in train)
         texts[HELD_OUT_NAME] += "".join(f"{unit}\n\n" for unit in held)
     return counts, texts
-
-
-def to_markdown(counts: dict[str, Any]) -> str:
-    """Return a table of the sources, and their sums."""
-    numbers = {
-        name: [
-            part["train"]["lines"],
-            part["train"]["words"],
-            part["held_out"]["lines"],
-            part["held_out"]["words"],
-            *part["removed_lines"].values(),
-        ]
-        for name, part in counts.items()
-    }
-    numbers["all"] = [
-        sum(column) for column in zip(*numbers.values(), strict=True)
-    ]
-    head = "source | lines | words | held-out lines | words"
-    lines = report.rows(
-        f"{head} | removed: evaluation | removed: held-out",
-        [[name, *(f"{n:,}" for n in row)] for name, row in numbers.items()],
-    )
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -25,10 +25,8 @@ class Difference:
     count: int
 
 
-def interval(
-    groups: Sequence[Sequence[float]], level: float = 0.95
-) -> Difference:
-    """Return the mean of differences and its percentile bootstrap interval.
+def interval(groups: Sequence[Sequence[float]]) -> Difference:
+    """Return the mean of differences and its 95 % bootstrap interval.
 
     The numbers of each group are drawn again from the group, with replacement,
     10,000 times with a fixed seed. Groups, such as tasks, are not drawn: the
@@ -36,7 +34,7 @@ def interval(
 
     With few numbers such an interval is too narrow. Of three it is at most
     from the smallest to the largest, which holds the true median in three of
-    four cases only, whatever the level says. tests/lab/measure/test_paired.py
+    four cases only. tests/lab/measure/test_paired.py
     measures how often the true mean is inside.
 
     Example:
@@ -44,7 +42,6 @@ def interval(
 
     Args:
         groups: Differences, such as those of all seeds for each task.
-        level: Share of the bootstrap means inside.
     """
     arrays = [np.asarray(group, np.float64) for group in groups]
     if not arrays or not all(len(a) and np.isfinite(a).all() for a in arrays):
@@ -61,6 +58,5 @@ def interval(
         random.choice(array, [_RESAMPLES, len(array)]).mean(1)
         for array in arrays
     ]
-    tail = (1 - level) / 2
-    low, high = np.quantile(np.mean(means, axis=0), [tail, 1 - tail])
+    low, high = np.quantile(np.mean(means, axis=0), [0.025, 0.975])
     return Difference(mean, float(low), float(high), count)

@@ -12,19 +12,19 @@ import dataclasses
 import hashlib
 import io
 import json
+import math
 import os
 import pathlib
 import random
 import statistics
 import tarfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from absl import logging
 
 from albert_tf import run_classifier, run_race, run_squad
-from albert_tf.common import files, options, scores
+from albert_tf.common import files, folder_lock, options, scores
 from albert_tf.finetuning import base, registry
 from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.text import tokenization
@@ -126,17 +126,15 @@ _PATHS = (
     "predict_file",
     "cached_dir",
 )
+# Options that each run sets itself.
+OWN = {*_PATHS, "task_name", "seed", "output_dir"}
 _SCRIPTS: Mapping[str, tuple[type, Callable[[Any], None]]] = {
     "squad": (run_squad.RunSquadOptions, run_squad.run),
     "race": (run_race.RunRaceOptions, run_race.run),
 }
 _GLUE = (run_classifier.ClassifierOptions, run_classifier.run)
 _FOLDERS = {
-    "cola": "CoLA",
-    "sst-2": "SST-2",
-    "mrpc": "MRPC",
-    "rte": "RTE",
-    "sts-b": "STS-B",
+    name.lower(): name for name in ("CoLA", "SST-2", "MRPC", "RTE", "STS-B")
 }
 
 
@@ -164,16 +162,25 @@ class Plan:
     changes: Values = dataclasses.field(default_factory=dict)
 
 
-def finish(plan: Plan) -> list[Values]:
-    """Do the runs that are not done yet; return the results of all."""
+def finish(plan: Plan, places: Mapping[str, pathlib.Path]) -> list[Values]:
+    """Do the runs that are not done yet; return the results of all.
+
+    Another process with the same folder is waited for.
+
+    Args:
+        places: See `prepare`.
+    """
+    with folder_lock.hold(plan.output_dir, "finetuning_dir", math.inf):
+        return _finish(plan, places)
+
+
+def _finish(plan: Plan, places: Mapping[str, pathlib.Path]) -> list[Values]:
     output = pathlib.Path(plan.output_dir)
     identity = {
         "config": files.sha256(plan.config_file),
         "vocabulary": files.sha256(str(plan.vocabulary.path)),
         "weights": checkpoint_files.fingerprint(plan.init_checkpoint),
     }
-    files.make_folder(plan.output_dir)
-    places = prepare(plan)
     baselines = {
         name: _baseline(plan, name, place) for name, place in places.items()
     }
@@ -216,7 +223,10 @@ def prepare(plan: Plan) -> dict[str, pathlib.Path]:
         Their folders, in the official layout. A folder's name has a hash of all
         that the subset follows from.
     """
-    return {name: _prepare(plan, name) for name in plan.tasks}
+    with folder_lock.hold(
+        f"{plan.output_dir}/data", "finetuning_dir", math.inf
+    ):
+        return {name: _prepare(plan, name) for name in plan.tasks}
 
 
 def _prepare(plan: Plan, name: str) -> pathlib.Path:
@@ -382,11 +392,9 @@ def _finetune(
 ) -> Values:
     """Train and evaluate once; return what the table needs."""
     logging.info("%s", folder.name)
-    begun = time.monotonic()
     options_class, script = _SCRIPTS.get(name, _GLUE)
     given = {**values, "output_dir": str(folder)}
     script(options.from_dict(options_class, given))
-    seconds = time.monotonic() - begun
     summary = scores.read(str(folder))
     for path in folder.glob("model.ckpt*"):
         path.unlink()  # 42 runs would take gigabytes.
@@ -396,8 +404,6 @@ def _finetune(
         "value": found[summary.key_metric],
         "scores": found,
         "steps": summary.best.step,
-        "train_examples": len(_examples(values, base.TRAIN)),
-        "seconds": round(seconds, 1),
     }
 
 

@@ -25,10 +25,12 @@ def read(folder: str) -> dict[str, Any]:
 
 
 def write(folder: str, parts: Mapping[str, Any]) -> None:
-    """Write `measure.json` and `measure.md`, each atomically."""
+    """Write `measure.md` and, last, `measure.json`."""
     text = strict_json.dumps({"parts": parts}, indent=2) + "\n"
-    files.write_text(os.path.join(folder, FILE_NAME), text)
-    files.write_text(os.path.join(folder, TABLE_NAME), to_markdown(parts))
+    contents = {FILE_NAME: text, TABLE_NAME: to_markdown(parts)}
+    files.write_together(
+        {os.path.join(folder, n): x.encode() for n, x in contents.items()}
+    )
 
 
 def to_markdown(parts: Mapping[str, Any]) -> str:

@@ -58,7 +58,8 @@ class SoakOptions:
 def run(settings: SoakOptions) -> None:
     """Run all jobs, and print the table."""
     code = _code()
-    place = pathlib.Path(settings.output_dir).resolve() / code
+    name = f"{code}-{settings.seed}-{settings.num_stories}"
+    place = pathlib.Path(settings.output_dir).resolve() / name
     by_name = {job.name: job for job in jobs.JOBS}
     names = settings.jobs.split(",")
     errors.require_known("name for `jobs`", names, by_name)

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import math
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -65,7 +66,7 @@ def describe(cells: Sequence[plan.Cell], output_dir: str) -> str:
         is_done = results.is_done(output_dir, task)
         left += 0 if is_done else task.minutes
         state = "done" if is_done else f"{task.minutes:g} minutes"
-        lines += [f"\n{task.name} ({state})", f"  {' '.join(task.words)}"]
+        lines += [f"\n{task.name} ({state})", f"  {shlex.join(task.words)}"]
     whole = sum(task.minutes for task in tasks.values()) / 60
     lines.append(f"\n{whole:.1f} hours, {left / 60:.1f} of them left")
     return "\n".join(lines) + "\n"
@@ -117,15 +118,17 @@ def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
         if task.config:
             config = os.path.join(output_dir, plan.config_path(task.config))
             files.make_folder(os.path.dirname(config))
-            files.write_text(config, task.config.to_json())
+            # Cells write it at the same moment.
+            content = task.config.to_json()
+            files.write_text(config, content, unfinished_work=True)
         begun = time.time()
         status = _wait(task.words, f"{path}.log", lock)
         if status:
             last = results.last_line(output_dir, task)
             return exceptions.TaskFailed(f"exit status {status}: {last}")
         minutes = (time.time() - begun) / 60
-        content = {"command": task.words, "minutes": minutes}
-        files.write_text(f"{path}.json", json.dumps(content, indent=2) + "\n")
+        stamp = {"command": task.words, "minutes": minutes}
+        files.write_text(f"{path}.json", json.dumps(stamp, indent=2) + "\n")
         return None
     finally:
         os.close(lock)

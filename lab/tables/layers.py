@@ -105,12 +105,13 @@ def _draw(found: dict[str, dict[str, list[float]]]) -> Any:
 def run(settings: LayersOptions) -> None:
     """Measure the models; write numbers and picture."""
     runs = [item.partition("=") for item in settings.runs.split(",")]
-    if not all(name and folder for name, _, folder in runs):
+    names = {name for name, _, folder in runs if name and folder}
+    if len(names) < len(runs):
         raise errors.UserError(
-            f"`runs={settings.runs}` must be NAME=FOLDER, with commas."
+            f"`runs={settings.runs}` must be NAME=FOLDER, with commas, each "
+            "with another name."
         )
-    path = files.require_file(settings.text_file, "text_file")
-    text = files.read_bytes(path).decode("utf-8")
+    text = "\n".join(files.read_lines(settings.text_file, "text_file"))
     numbers, curves = (
         os.path.join(settings.output_dir, f"layers.{kind}")
         for kind in ("json", "png")

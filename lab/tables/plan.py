@@ -25,7 +25,7 @@ import pydantic
 from albert_tf.common import errors, files, strict_json
 from albert_tf.model.config import AlbertConfig
 
-# Folders and names that a step cannot have.
+# Names that no step, axis or value can have.
 _RESERVED = {"config", "tables", "seed", "output_dir", "corpus_dir", "data_dir"}
 
 
@@ -101,12 +101,14 @@ class Plan(_Strict):
 
     def check(self) -> None:
         """Refuse names that are nowhere else in the plan."""
-        for step in self.steps:
-            if step in _RESERVED or not re.fullmatch(r"[a-z_]+", step):
-                raise errors.UserError(
-                    f"{step!r} cannot be the name of a step. Give another one, "
-                    "of small letters."
-                )
+        wrong = [x for x in self.steps if not re.fullmatch(r"[a-z_]+", x)]
+        wrong += sorted(_RESERVED & {*self.steps, *self.axes, *self.values})
+        wrong += sorted(self.steps.keys() & {*self.axes, *self.values})
+        if wrong:
+            raise errors.UserError(
+                f"{wrong[0]!r} cannot be the name of a step, or of an axis or "
+                "value beside it. Give another one, of small letters."
+            )
         for axis, values in self.axes.items():
             for value, change in values.items():
                 allowed = {"config", "budget", *self.steps}

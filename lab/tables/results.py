@@ -190,19 +190,22 @@ def write(
 def _draw(column: plan.Column, cells: Cells, output_dir: str) -> bytes:
     """Draw evaluations over updates, minutes and FLOPs; seeds share a color.
 
-    A run that several rows share is drawn once, named by what they share.
+    A finished run is drawn once, named by what its rows have in common.
     """
     import matplotlib.figure  # Slow to import.
 
-    places: dict[str, set[tuple[str, str]]] = {}
+    places: dict[str, Mapping[str, str]] = {}
     for cell in cells:
-        name, place = cell.tasks[column.step].name, set(cell.place.items())
-        places[name] = places.get(name, place) & place
+        task, place = cell.tasks[column.step], cell.place
+        if is_done(output_dir, task):
+            known = places.get(task.name, place).items()
+            shared = {key: x for key, x in known if place[key] == x}
+            places[task.name] = shared
     figure = matplotlib.figure.Figure(figsize=(15, 4.5), layout="constrained")
     panels = dict(zip(_AXES, figure.subplots(1, 3, sharey=True), strict=True))
     colors: dict[str, str] = {}
     for name, place in places.items():
-        row = ", ".join(value for _, value in sorted(place))
+        row = ", ".join(place.values()) or name
         lines = run_log.read(os.path.join(output_dir, name))
         points = [
             (cost.of_lines(lines[:end]), column.scale * line[column.key])

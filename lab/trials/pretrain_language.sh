@@ -96,8 +96,9 @@ prepare() {
     for pair in "$train:$2" "$dev:$3"; do
         to=$output/$set/${pair%%:*} from=$data/${pair#*:}
         [ -e "$to" ] && continue
-        case $from in *.xz) xz -dc "$from" ;; *) cat "$from" ;; esac |
-            sed -E "${5:-}" >"$to.partial"
+        case $from in *.xz) xz -dc "$from" ;; *) cat "$from" ;; esac >"$to.whole"
+        sed -E "${5:-}" "$to.whole" >"$to.partial"
+        rm "$to.whole"
         mv "$to.partial" "$to"
     done
 }

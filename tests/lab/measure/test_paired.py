@@ -23,11 +23,12 @@ def test_differences_by_hand():
 
 
 def test_interval_is_that_of_the_exact_bootstrap_distribution():
-    # Two numbers 0 and 1: means 0, 1/2, 1 with 1/4, 1/2, 1/4.
-    found = paired.interval([[0.0, 1.0]], level=0.4)
-    assert (found.low, found.high) == (0.5, 0.5)
-    found = paired.interval([[0.0, 1.0]], level=0.8)
-    assert (found.low, found.high) == (0.0, 1.0)
+    # The means are at most 0, 1, 2, 3 with 32, 74, 95, 99.6 %.
+    found = paired.interval([[0.0, 0.0, 0.0, 4.0]])
+    assert (found.low, found.high) == (0.0, 3.0)
+    # At most 0, 1, 2, 3 with 0.4, 5, 26, 68 %.
+    found = paired.interval([[0.0, 4.0, 4.0, 4.0]])
+    assert (found.low, found.high) == (1.0, 4.0)
 
 
 @pytest.mark.parametrize(

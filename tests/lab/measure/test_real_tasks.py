@@ -81,7 +81,7 @@ def start(tmp_path, shared_dir, monkeypatch):
         done.append((name, values["seed"], "init_checkpoint" in values))
         if len(done) == 4 and name == "race":
             raise KeyboardInterrupt
-        rest = {"train_examples": 20, "steps": 1, "seconds": 1.0}
+        rest = {"steps": 1}
         return {"metric": "accuracy", "value": len(done) / 10, **rest}
 
     monkeypatch.setattr(real_tasks, "_finetune", finetune)
@@ -101,7 +101,8 @@ def start(tmp_path, shared_dir, monkeypatch):
             **changes,
         }
         count = len(done)
-        results = real_tasks.finish(make_plan(**given))
+        plan = make_plan(**given)
+        results = real_tasks.finish(plan, real_tasks.prepare(plan))
         return results, done[count:]
 
     return run
