@@ -229,13 +229,22 @@ def _other_meaning(
     facts: Mapping[str, Any], others: Mapping[str, Any], split: str
 ) -> list[str]:
     """Return a line for each option by which rows or columns differ."""
-    there, here = facts["options"], others["options"]
-    names = ["labels", "kind", *["dev_share"] * (split == tables.HELD_OUT)]
+    there, here = (_with_label(x["options"]) for x in (facts, others))
+    names = ["labels", "kind", "label"]
+    if split == tables.HELD_OUT:  # The same texts stay together.
+        names += ["dev_share", "columns"]
     return [
         f"  {name}: {there.get(name)!r} there, {here.get(name)!r} here"
         for name in names
         if there.get(name) != here.get(name)
     ]
+
+
+def _with_label(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Add `label`, the column; texts of other columns may have the same."""
+    columns = options.get("columns")
+    is_table = isinstance(columns, list)
+    return {**options, "label": columns[-1] if is_table else None}
 
 
 def _moved(

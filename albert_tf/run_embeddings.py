@@ -66,16 +66,17 @@ def run(settings: RunEmbeddingsOptions) -> None:
     path = shared.init.init_checkpoint
     known: Mapping[str, Any] = {}
     started = known_labels.started(shared.output_dir)
-    started = started or (path and run_folder.first(path))
-    if started:
-        known = run_folder.read(started).options
-    elif path:
+    if path and not started:
         found = checkpoint_files.find(path)
+        folder = run_folder.folder_of(found)
+        started = folder if run_folder.is_run(folder) else None
         modules = checkpoint_reader.modules_beside(found)
         known = {
             "text_pooling": modules.text_pooling if modules else "mean",
             "projection_size": checkpoint_reader.read(found).projection_size,
         }
+    if started:
+        known = run_folder.read(started).options
     given = settings.vectors
     usual = {"text_pooling": "mean", "projection_size": 0}
     values = {

@@ -4,10 +4,17 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from albert_tf.common import errors, scores
+from albert_tf.common import configs, errors, scores
 from albert_tf.finetuning import finetuning_options
+from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.training import run_folder
+
+
+def _folder_of(model: str) -> str:
+    """Return the folder of weights, of several runs that of the best."""
+    folder = run_folder.folder_of(configs.find_checkpoint(model))
+    return scores.best_folder(folder)
 
 
 def _has_head(folder: str, head: str) -> bool:
@@ -31,7 +38,7 @@ def scale_of_model(model: str) -> dict[str, Any]:
     They are missing, or None, where it is no regression with a table; the head
     of a Hugging Face folder gives the numbers themselves.
     """
-    folder = scores.best_folder(run_folder.folder_of(model))
+    folder = _folder_of(model)
     if run_folder.is_run(folder):
         values = run_folder.read(folder).options
         return {n: values.get(n) for n in ("label_mean", "label_deviation")}
@@ -56,9 +63,12 @@ class Names:
     head: str
 
     def of_model(self, model: str) -> Sequence[str]:
-        folder = scores.best_folder(run_folder.folder_of(model))
+        folder = _folder_of(model)
         if run_folder.is_run(folder):
-            return self.parse(run_folder.read(folder).options.get(self.option))
+            values = run_folder.read(folder).options
+            glue = glue_tasks.find(str(values.get("task_name")))
+            labels = self.parse(values.get(self.option))
+            return labels or (glue.labels if glue else ())
         if not _has_head(folder, self.head):
             return ()
         return huggingface.read_details(folder).labels
@@ -69,8 +79,12 @@ class Names:
         labels: Sequence[str],
     ) -> None:
         """Refuse a head that has the labels of a new run in another order."""
-        init = settings.init.init_checkpoint
-        if not init or settings.new_head or started(settings.output_dir):
+        init, new = settings.init.init_checkpoint, settings.init.new_scopes
+        if settings.new_head or f"{self.head}/".startswith(
+            tuple(f"{scope}/" for scope in new)
+        ):
+            return
+        if not (init and labels) or started(settings.output_dir):
             return
         known = self.of_model(init)
         if [*known] != [*labels] and sorted(known) == sorted(labels):

@@ -11,6 +11,7 @@ from absl import logging
 from albert_tf.common import scores
 from albert_tf.finetuning import (
     base,
+    features,
     finetuning_options,
     run_data,
     saved_outputs,
@@ -175,18 +176,31 @@ class _TaskRun:
 
         def evaluate() -> dict[str, float]:
             numbers = self.evaluate()
-            history = [value for _, value in log.column("eval", key)]
-            if is_over([*history, numbers[key]]):
+            if is_over([*history(), numbers[key]]):
                 # The trainer, which is left here, does not write them.
-                log.write("eval", self._trainer.step, numbers)
+                log.write(
+                    "eval",
+                    self._trainer.step,
+                    numbers,
+                    measured=validation.measured,
+                )
                 log.flush()
                 raise _StopEarlyError
             return numbers
 
-        validation = self._trainer.validation(log, evaluate, key)
-        before = [value for _, value in log.column("eval", key)]
+        def history() -> list[float]:
+            found = log.column("eval", key, validation.measured)
+            return [value for _, value in found]
+
+        contents = [
+            self._data.facts(split)[features.CONTENT][:12]
+            for split in self._data.eval_splits
+        ]
+        validation = self._trainer.validation(
+            log, evaluate, key, " ".join(contents)
+        )
         try:
-            if is_over(before):  # An earlier start was stopped here.
+            if is_over(history()):  # An earlier start was stopped here.
                 raise _StopEarlyError
             with self._data.naming_damage(base.TRAIN):
                 self._trainer.train(

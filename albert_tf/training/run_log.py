@@ -9,6 +9,7 @@ import math
 import os
 import resource
 import time
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -98,6 +99,25 @@ def end_of(output_dir: str) -> int | None:
     """Return the step at which training ended, if it has."""
     lines = read(output_dir)
     return lines[-1]["step"] if lines and lines[-1]["split"] == "end" else None
+
+
+def column(
+    lines: Sequence[Mapping[str, Any]],
+    split: str,
+    name: str,
+    measured: str | None = None,
+) -> list[tuple[int, float]]:
+    """Return (step, value) for every line of `split` that has `name`.
+
+    If `measured` is given, lines that measured something else are left out;
+    those of earlier versions do not say what.
+    """
+    return [
+        (line["step"], line[name])
+        for line in lines
+        if line["split"] == split and name in line
+        if measured in (None, line.get(MEASURED, measured))
+    ]
 
 
 class ExampleCost(NamedTuple):
@@ -212,17 +232,8 @@ class RunLog:
     def column(
         self, split: str, name: str, measured: str | None = None
     ) -> list[tuple[int, float]]:
-        """Return (step, value) for every line of `split` that has `name`.
-
-        If `measured` is given, lines that measured something else are left
-        out; those of earlier versions do not say what.
-        """
-        return [
-            (line["step"], line[name])
-            for line in self._lines
-            if line["split"] == split and name in line
-            if measured in (None, line.get(MEASURED, measured))
-        ]
+        """Return a column of the log, see the function of this name."""
+        return column(self._lines, split, name, measured)
 
     def end(self, step: int) -> None:
         """Write that training has ended, and flush TensorBoard's files."""

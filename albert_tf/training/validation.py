@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import os
 import time
 from collections.abc import Callable
 
@@ -53,25 +54,31 @@ class Validation:
                 )
                 numbers[self.key_metric] = math.nan
             if not is_known:
-                self.log.write("eval", step, numbers, measured=self._measured)
+                self.log.write("eval", step, numbers, measured=self.measured)
         if self.workers.of_chief(step == self._best()):
             self.saved.save_best()
 
     @property
-    def _measured(self) -> str:
+    def measured(self) -> str:
+        """What evaluations must have in common to be compared."""
         return f"{self.key_metric} {self.data}".rstrip()
 
     def _scores(self) -> list[tuple[int, float]]:
-        return self.log.column("eval", self.key_metric, self._measured)
+        return self.log.column("eval", self.key_metric, self.measured)
 
     def _best(self) -> int | None:
-        """Return the step with the best number; of equal ones the first."""
+        """Return the step with the best number; of equal ones the first.
+
+        Training and a process that followed it before have logs of their own.
+        """
         sign = -1 if self.key_metric.endswith("loss") else 1
-        scores = [
-            (sign * score, -step)
-            for step, score in self._scores()
-            if math.isfinite(score)
-        ]
+        found, folder = self._scores(), self.saved.output_dir
+        for place in (folder, os.path.join(folder, run_log.EVALUATION_FOLDER)):
+            lines = run_log.read(place)
+            found += run_log.column(
+                lines, "eval", self.key_metric, self.measured
+            )
+        scores = [(sign * x, -step) for step, x in found if math.isfinite(x)]
         return -max(scores)[1] if scores else None
 
     def follow(self, num_train_steps: int, check: Callable[[], object]) -> None:

@@ -6,8 +6,9 @@ import shutil
 import numpy as np
 import pytest
 
+from albert_tf import ensemble
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import saved_outputs
+from albert_tf.finetuning import saved_outputs, tables
 from albert_tf.finetuning.glue import glue_tasks
 from tests.albert_tf.finetuning import small_runs
 
@@ -113,6 +114,31 @@ def test_unlike_runs_are_no_ensemble(
     folders = [folder.format(two_runs, mnli) for folder in folders]
     with pytest.raises(errors.UserError, match=message):
         small_runs.average(folders, tmp_path / "both")
+
+
+@pytest.mark.parametrize(
+    ("split", "name", "is_refused"),
+    [
+        ("dev", "label", True),
+        ("dev", "columns", False),
+        ("dev", "dev_share", False),
+        (tables.HELD_OUT, "label", True),
+        (tables.HELD_OUT, "columns", True),
+        (tables.HELD_OUT, "dev_share", True),
+    ],
+)
+def test_runs_on_other_columns(split, name, is_refused):
+    """Other texts are fine, but the same texts are held out together."""
+    first = {"columns": [["title"], "mood"], "dev_share": [0.1, 1]}
+    second = {
+        "label": {"columns": [["title"], "spam"]},
+        "columns": {"columns": [["body"], "mood"]},
+        "dev_share": {"dev_share": [0.1, 2]},
+    }[name]
+    lines = ensemble._other_meaning(
+        {"options": first}, {"options": {**first, **second}}, split
+    )
+    assert any(line.startswith(f"  {name}: ") for line in lines) == is_refused
 
 
 @pytest.mark.parametrize("name", ["labels", "kind"])

@@ -170,6 +170,10 @@ def test_pooling_and_width_are_those_of_the_folder(
     broken_off.mkdir()
     for name in ("run_options.json", "albert_config.json"):
         shutil.copy(trained / name, broken_off)
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    for path in trained.glob("model.ckpt-best.*"):
+        shutil.copy(path, weights)
     for settings in (
         here,
         changed(here, output_dir=str(broken_off)),
@@ -183,13 +187,14 @@ def test_pooling_and_width_are_those_of_the_folder(
         changed(here, output_dir=str(trained), init_checkpoint="gone"),
         changed(here, init_checkpoint=str(trained)),
         changed(here, init_checkpoint=str(trained / "model.ckpt-best")),
+        changed(here, init_checkpoint=str(weights / "model.ckpt-best")),
     ):
         run_embeddings.run(settings)
     assert found == [
         *[("mean", 0)] * 2,
         ("max", 6),
         ("cls", 0),
-        *[("max", 6)] * 2,
+        *[("max", 6)] * 3,
         ("mean", 6),
     ]
 

@@ -286,6 +286,7 @@ DRAWN = {
         {"objective": "spans", **DRAWN},
         {"records": "passages", **DRAWN},
         {"pack_sequences": True},
+        {"max_minutes": 5.0},
     ],
 )
 def test_what_is_not_exported_is_refused(
@@ -303,7 +304,7 @@ def test_without_an_export_numpy_and_jax_are_enough():
     known = {"jax", "jaxlib", "numpy", *sys.stdlib_module_names}
     tree = ast.parse(SCRIPT.read_text())
     own = {"export", "write_program", "make_step", "variables_of"}
-    own |= {"random_batch", "lower"}
+    own |= {"random_batch", "lower", "packed"}
     for part in tree.body:
         if getattr(part, "name", None) in own:
             continue
@@ -326,3 +327,31 @@ def test_variables_are_saved_in_a_new_file_only(tmp_path, capsys, name):
     words[-1] = f"--save={tmp_path}/new"
     given = train_step.make_parser().parse_args(words)
     assert given.save == str(tmp_path / "new.npz")
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "--topology=v5e:1x1"], ["compile", "--steps=3"]]
+)
+def test_an_option_of_another_command_is_refused(capsys, words):
+    with pytest.raises(SystemExit, match="2"):
+        train_step.make_parser().parse_args([*words, "--program=x"])
+    assert f"unrecognized arguments: {words[1]}" in capsys.readouterr().err
+
+
+def test_a_failed_export_keeps_an_earlier_one(export, tmp_path, monkeypatch):
+    export()
+    folder = tmp_path / "step"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def fail(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(train_step, "lower", fail)
+        with pytest.raises(MemoryError):
+            export(learning_rate=0.5)
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after == before
+    export(learning_rate=0.5)
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after.keys() == before.keys() and after != before

@@ -129,13 +129,13 @@ class GlueTask(TextTask):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
     ):
-        known = {task.lower(): spec for task, spec in glue_tasks.TASKS.items()}
-        if name.lower() not in known:
+        spec = glue_tasks.find(name)
+        if not spec:
+            known = sorted(task.lower() for task in glue_tasks.TASKS)
             raise errors.UserError(
                 f"`task_name={name}` is not known. Allowed are "
-                f"{', '.join(sorted(known))}, and those of `task_module`."
+                f"{', '.join(known)}, and those of `task_module`."
             )
-        spec = known[name.lower()]
         labels, metrics = spec.labels, spec.metrics
         super().__init__(
             name.lower(), tokenizer, max_seq_length, labels, metrics

@@ -343,3 +343,9 @@ TASKS: dict[str, TaskSpec] = {
     # Predicted by a model that was finetuned for MNLI.
     "ax": TaskSpec(_MNLI, {"ax": _AX}),
 }
+
+
+def find(name: str) -> TaskSpec | None:
+    """Return a task by its name, in small or large letters."""
+    known = {task.lower(): spec for task, spec in TASKS.items()}
+    return known.get(name.lower())

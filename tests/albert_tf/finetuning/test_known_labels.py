@@ -58,6 +58,10 @@ def test_a_head_with_the_labels_in_another_order(world, tmp_path, monkeypatch):
     with pytest.raises(errors.UserError, match="labels a, b, .* order b, a. "):
         NAMES.check_order(settings, "ba")
     NAMES.check_order(changed(settings, new_head=True), "ba")
+    new = changed(settings, new_weights="output_weights,output_bias")
+    NAMES.check_order(new, "ba")
+    with pytest.raises(errors.UserError, match="order b, a. "):
+        NAMES.check_order(changed(settings, new_weights="output_bi"), "ba")
     start(tmp_path / "run")
     (tmp_path / "run/checkpoint").touch()  # Its own weights count.
     NAMES.check_order(settings, "ba")
@@ -86,6 +90,22 @@ def test_those_of_the_best_of_several_runs(tmp_path):
     scores.write(str(tmp_path), scores.Summary("table", "accuracy", (best,)))
     assert NAMES.of_model(str(tmp_path)) == ("b", "a")
     assert known_labels.scale_of_model(str(tmp_path)) == scale
+
+
+@pytest.mark.parametrize("task", ["mnli", "MNLI", "others"])
+def test_those_of_a_task_of_glue(tmp_path, task):
+    start(tmp_path / "run", task_name=task, labels=None)
+    known = "contradiction", "entailment", "neutral"
+    expected = known if task.lower() == "mnli" else ()
+    assert NAMES.of_model(str(tmp_path / "run")) == expected
+
+
+def test_a_name_of_the_package_is_not_the_folder_where_one_is(
+    tmp_path, monkeypatch
+):
+    start(tmp_path / "run", labels="b,a")
+    monkeypatch.chdir(tmp_path / "run")
+    assert NAMES.of_model("albert_small_en") == ()
 
 
 @pytest.mark.parametrize("deviation", [2.0, None])

@@ -1,5 +1,7 @@
 """One run: early stopping, starting weights, precision, replicas."""
 
+import shutil
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -176,6 +178,40 @@ def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
     accuracies = iter([0.9])
     run_classifier.run(changed(settings, early_stopping_evaluations=3))
     assert small_runs.metrics(tmp_path / "run", "train")[-1]["step"] > 4
+
+
+@pytest.mark.slow
+def test_scores_on_other_data_are_not_compared(world, tmp_path, monkeypatch):
+    """The file for development is corrected before the run goes on."""
+    accuracies = iter([0.9, 0.5])
+
+    def score(*_):
+        try:
+            return {"accuracy": next(accuracies), "loss": 1.0}
+        except StopIteration:
+            raise KeyboardInterrupt from None
+
+    monkeypatch.setattr(glue.GlueTask, "score", score)
+    shutil.copytree(world.glue, tmp_path / "glue")
+    settings = small_runs.classifier(
+        world,
+        tmp_path / "run",
+        early_stopping_evaluations=3,
+        train_step=5,
+        do_predict=False,
+    )
+    settings = changed(settings, data_dir=str(tmp_path / "glue"))
+    with pytest.raises(KeyboardInterrupt):
+        run_classifier.run(settings)
+    path = tmp_path / "glue/RTE/dev.tsv"
+    *rows, _ = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(rows))
+    accuracies = iter([0.6, 0.7, *[0.65] * 9])
+    run_classifier.run(settings)
+    logged = small_runs.metrics(tmp_path / "run", "eval")
+    found = [n["accuracy"] for n in logged]
+    assert found[:4] == [0.9, 0.5, 0.6, 0.7]
+    assert scores.read(str(tmp_path / "run")).best.step == logged[3]["step"]
 
 
 @pytest.mark.slow

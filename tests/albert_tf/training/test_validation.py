@@ -82,6 +82,31 @@ def test_evaluations_by_another_metric_or_on_other_data_do_not_count(
     assert asked == [2, 4, 4, 6]
 
 
+@pytest.mark.parametrize("follows", [False, True])
+def test_evaluations_of_training_and_of_a_follower_count_together(
+    make_trainer, follows
+):
+    """Either may have been left for the other one."""
+    trainer = make_trainer()
+    inner = f"{trainer.output_dir}/{run_log.EVALUATION_FOLDER}"
+    folders = [trainer.output_dir, inner]
+    logs = [run_log.RunLog(folder, 1) for folder in folders]
+    if follows:
+        logs.reverse()
+
+    def validate(log, step, score):
+        trainer.optimizer.iterations.assign(step)
+        made = trainer.validation(log, lambda: {"score": score}, "score", "x")
+        made.validate()
+
+    best = f"{trainer.output_dir}/model.ckpt-best"
+    validate(logs[0], 2, 0.9)
+    validate(logs[1], 4, 0.7)
+    assert step_of(best) == 2
+    validate(logs[1], 6, 0.95)
+    assert step_of(best) == 6
+
+
 class OtherWorker(distribution.Workers):
     """Beside this process, one whose values are all `value`."""
 

@@ -43,6 +43,31 @@ def test_processes_work_in_turn_and_the_first_turn_does_not_count(
     assert "status 1: ValueError: not today" in capsys.readouterr().out
 
 
+def test_a_process_that_ends_between_turns_is_named():
+    program = "import sys; print(1, flush=True); sys.exit('no memory')"
+    worker = side_by_side.Worker("one", [sys.executable, "-c", program])
+    worker._process.wait()
+    assert worker.read() == 1
+    with pytest.raises(SystemExit, match="one ended: status 1: no memory"):
+        worker.take_turn()
+    worker.stop()
+
+
+@pytest.mark.parametrize("serve", ["", "--serve=b"])
+def test_the_process_of_an_implementation_does_its_work(monkeypatch, serve):
+    parser = side_by_side.make_parser("", ["a", "b"], "a", 1)
+    monkeypatch.setattr(sys, "argv", ["script", *filter(None, [serve])])
+    built = []
+    monkeypatch.setattr(side_by_side, "serve", lambda build: build())
+    if not serve:
+        side_by_side.parse(parser, ["a", "b"], built.append)
+        assert not built
+        return
+    with pytest.raises(SystemExit):
+        side_by_side.parse(parser, ["a", "b"], built.append)
+    assert [settings.serve for settings in built] == ["b"]
+
+
 def test_rates_and_speeds_of_the_table():
     slow, fast = (side_by_side.Worker(name, ["true"]) for name in "ab")
     cost = {"processor_seconds": 1.0, "mib": 5.0}

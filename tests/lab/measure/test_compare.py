@@ -1,9 +1,11 @@
 """Two recipes side by side."""
 
+import json
+
 import pytest
 
 from albert_tf.common import errors
-from lab.measure import compare
+from lab.measure import compare, report
 
 
 def parts(bits, right, scores, windows=9):
@@ -58,3 +60,19 @@ def test_parts_that_are_missing_are_left_out_and_others_refused():
     message = "part held_out with different settings: windows. "
     with pytest.raises(errors.UserError, match=message):
         compare.compare([one], [changed])
+
+
+def test_as_many_folders_with_measures_are_needed(tmp_path, capsys):
+    content = json.dumps({"parts": parts(2.0, 50.0, (1.0, 2.0))})
+    for name in "abc":
+        (tmp_path / name).mkdir()
+        (tmp_path / name / report.FILE_NAME).write_text(content)
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    compare.run(compare.CompareOptions(first=f"{a},{b}", second=f"{b},{c}"))
+    assert "| hidden words right, % |" in capsys.readouterr().out
+    for first, second, message in (
+        (f"{a},{b}", c, "are 2 folders and `second` 1, .*no measure: none"),
+        (a, f"{c}x", f"no measure: {c}x. Give"),
+    ):
+        with pytest.raises(errors.UserError, match=message):
+            compare.run(compare.CompareOptions(first=first, second=second))

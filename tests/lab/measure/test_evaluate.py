@@ -92,6 +92,29 @@ def test_an_unknown_name_is_refused(settings):
         dataclasses.replace(settings, parts="cost,hald_out")
 
 
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("{learning_rate: 1e-4}", "is not JSON such as"),
+        ("5", "finetuning_options=5` is not JSON such as"),
+        ('["seed"]', "is not JSON such as"),
+        ('{"sed": 1}', "'sed' is no name for `finetuning_options`"),
+        # The runs set these themselves.
+        ('{"seed": 1}', "'seed' is no name for `finetuning_options`"),
+        ('{"init_checkpoint": "x"}', "'init_checkpoint' is no name"),
+    ],
+)
+def test_wrong_options_of_finetuning_are_refused(settings, given, message):
+    with pytest.raises(errors.UserError, match=message):
+        dataclasses.replace(settings, finetuning_options=given)
+
+
+def test_text_in_another_encoding_is_refused(settings, tmp_path):
+    (tmp_path / "text.txt").write_bytes("Über".encode("latin1"))
+    with pytest.raises(errors.UserError, match="held_out_file.*not UTF-8"):
+        evaluate.run(settings)
+
+
 def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
     settings = dataclasses.replace(settings, parts="held_out")
     evaluate.run(settings)
@@ -118,7 +141,7 @@ def test_finetuning_gets_the_model_its_vocabulary_and_the_options(
 ):
     given = []
 
-    def finish(plan):
+    def finish(plan, places):
         given.append(plan)
         result = {"task": "rte", "seed": 1, "metric": "accuracy", "steps": 3}
         return [

@@ -39,10 +39,11 @@ def test_models_are_measured_and_drawn(tmp_path, model_dir):
     layers.run(dataclasses.replace(settings, overwrite=True))
 
 
-def test_runs_need_names(tmp_path):
+@pytest.mark.parametrize("runs", ["folder", "one=a,one=b", "one="])
+def test_runs_need_names(tmp_path, runs):
     (tmp_path / "text.txt").write_text("Mara")
     settings = layers.LayersOptions(
-        runs="folder", text_file=str(tmp_path / "text.txt"), output_dir="out"
+        runs=runs, text_file=str(tmp_path / "text.txt"), output_dir="out"
     )
-    with pytest.raises(errors.UserError, match="runs=folder.*NAME=FOLDER"):
+    with pytest.raises(errors.UserError, match=f"runs={runs}.*NAME=FOLDER"):
         layers.run(settings)

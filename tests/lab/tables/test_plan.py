@@ -78,6 +78,12 @@ def read(tmp_path, text, size="default"):
         ('"--color={color}"', "3", "blue.train: Input should be a valid st"),
         ("{ train = 2.5 }", '{ train = "2" }', "budget.train: Input should"),
         ('records = "w', 'config = "w', "'config' cannot be the name of a s"),
+        (
+            "[axes.color.red]\n",
+            "[axes.train.red]\n",
+            "'train' cannot be the na",
+        ),
+        ("[values]", "[values]\nseed = 7", "'seed' cannot be the name of a s"),
         ("{rate}", "{}", "In step train: '' is no name here"),
         ("{rate}", "{rate:{x}}", "In step train: 'x'"),
         ("{seed}", "3", "'red' has the same commands with each seed"),

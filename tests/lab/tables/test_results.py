@@ -1,11 +1,13 @@
-"""Which numbers of a step a column finds."""
+"""Which numbers of a step a column finds, and the names of curves."""
 
 import fnmatch
 import json
 import statistics
 
+from matplotlib import axes
+
 from lab.measure import report
-from lab.tables import results
+from lab.tables import plan, results
 
 
 def test_numbers_of_runs_and_measures_are_found_by_patterns(tmp_path):
@@ -38,3 +40,37 @@ def test_numbers_of_runs_and_measures_are_found_by_patterns(tmp_path):
     ):
         names = fnmatch.filter(found, key)
         assert statistics.fmean(found[name] for name in names) == expected
+
+
+def test_a_finished_run_is_drawn_once_with_the_names_of_its_rows(
+    tmp_path, monkeypatch
+):
+    labels = []
+    monkeypatch.setattr(
+        axes.Axes, "plot", lambda *_, label, **__: labels.append(label)
+    )
+
+    def cell(width, size, seed, name):
+        task = plan.Task(f"train/{name}", (), (), 1.0, None)
+        (tmp_path / task.name).mkdir(parents=True, exist_ok=True)
+        line = {"split": "eval", "step": 3, "time": 0.0, "loss": 2.0}
+        log = tmp_path / task.name / "metrics.jsonl"
+        log.write_text(json.dumps(line) + "\n")
+        place = {"width": width, "E": size}
+        return plan.Cell(place, seed, {"train": task})
+
+    cells = [
+        cell("256", "128", 1, "a"),
+        cell("256", "128", 2, "b"),
+        cell("128", "256", 1, "c"),
+        cell("128", "64", 1, "shared"),
+        cell("128", "32", 1, "shared"),
+        cell("64", "32", 1, "killed"),
+    ]
+    for name in ("a", "b", "c", "shared"):
+        (tmp_path / f"train/{name}.json").write_text("{}")
+    column = plan.Column(step="train", key="loss")
+    with monkeypatch.context() as patch:
+        patch.setattr(axes.Axes, "legend", lambda _: None)
+        results._draw(column, cells, str(tmp_path))
+    assert labels[::3] == ["256, 128", "_", "128, 256", "128"]
