@@ -3,12 +3,12 @@ r"""Finetune ALBERT to classify texts: a table of your own, or a GLUE task.
     python -m albert_tf.run_classifier --do_train --do_eval \
         --train_file=reviews.csv --text_columns=title,review \
         --label_column=mood --output_dir=runs/mood --max_seq_length=128 \
-        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2 \
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base \
         --albert_config_file=albert_base_v2
 
     python -m albert_tf.run_classifier --flagfile=configs/glue/cola.flags \
         --data_dir=glue --output_dir=runs/cola \
-        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base
 
 Tables are CSV, TSV, JSON lines or Parquet: docs/own_task.md. Started again with
 the same options, it goes on from the last checkpoint of --output_dir.

@@ -3,7 +3,7 @@ r"""Finetune an encoder whose vectors say how much texts have in common.
     python -m albert_tf.run_embeddings --do_train --do_eval \
         --train_file=train.tsv --dev_file=dev.tsv --max_score=5 \
         --output_dir=runs/vectors --spm_model_file=30k-clean.model \
-        --albert_config_file=albert_base_v2 --init_checkpoint=albert_base_v2
+        --albert_config_file=albert_base_v2 --init_checkpoint=albert_base
 
 The files are TSV or CSV, whose first row names the columns, or JSON lines:
 docs/embeddings.md. Started again with the same options, it goes on from the

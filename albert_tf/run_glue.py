@@ -1,7 +1,7 @@
 r"""Finetune ALBERT on the tasks of GLUE, one by one, and print their table.
 
     python -m albert_tf.run_glue --data_dir=glue --output_dir=runs/glue \
-        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2 \
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base \
         --num_runs=5
 
 Each task is a process of `run_classifier` with its recipe of configs/glue, so a

@@ -105,7 +105,8 @@ class PretrainingOptions:
     best_metric: str | None = option(
         None,
         "Number of the evaluation that chooses model.ckpt-best: a loss or an "
-        "accuracy. Default: masked_lm_accuracy, with --objective=rtd the loss.",
+        "accuracy. Default: masked_lm_accuracy, with --objective=rtd the loss, "
+        "with spans target_accuracy.",
         may_change=True,
     )
     follow_checkpoints: bool = option(

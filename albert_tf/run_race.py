@@ -2,7 +2,7 @@ r"""Finetune ALBERT on RACE, evaluate it, predict its test set.
 
     python -m albert_tf.run_race --flagfile=configs/race/race.flags \
         --data_dir=RACE --output_dir=runs/race \
-        --spm_model_file=30k-clean.model --init_checkpoint=albert_base_v2
+        --spm_model_file=30k-clean.model --init_checkpoint=albert_base
 
 Started again with the same options, it goes on from the last checkpoint of
 --output_dir.

@@ -3,7 +3,7 @@ r"""Finetune ALBERT on SQuAD 1.1 or 2.0, evaluate it, write its answers.
     python -m albert_tf.run_squad --flagfile=configs/squad/squad_v2.flags \
         --train_file=train-v2.0.json --predict_file=dev-v2.0.json \
         --output_dir=runs/squad --spm_model_file=30k-clean.model \
-        --init_checkpoint=albert_base_v2
+        --init_checkpoint=albert_base
 
 --do_eval scores --predict_file after every checkpoint, --do_predict writes the
 answers of the best one. A trained --output_dir answers any file of questions:

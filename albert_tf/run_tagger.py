@@ -3,7 +3,7 @@ r"""Finetune an encoder that tags words: named entities, parts of speech.
     python -m albert_tf.run_tagger --do_train --do_eval \
         --train_file=train.conll --dev_file=dev.conll --max_seq_length=128 \
         --output_dir=runs/entities --spm_model_file=30k-clean.model \
-        --albert_config_file=albert_base_v2 --init_checkpoint=albert_base_v2
+        --albert_config_file=albert_base_v2 --init_checkpoint=albert_base
 
 The files have a word and its tag in each line, or are JSON lines:
 docs/tagging.md. Started again with the same options, it goes on from the last

@@ -35,13 +35,14 @@ def find_checkpoint(path: str) -> str:
 def find(path: str) -> str:
     """Return the path of a config or recipe of this package.
 
-    An existing file is preferred. What names none of them is returned as it is.
+    An existing file is preferred; a folder is not, since weights may be in one
+    that has the name of a config. What names none is returned as it is.
 
     Args:
         path: A path, the name of a model config (`albert_base_v2`) or of
             weights of this package, or a path that begins with `configs/`.
     """
-    if os.path.exists(path):
+    if os.path.isfile(path):
         return path
     inside = path.removeprefix("configs/")
     checkpoint = find_checkpoint(path)

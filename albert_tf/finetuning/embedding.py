@@ -59,7 +59,8 @@ class EmbeddingOptions:
     projection_size: int | None = option(
         None,
         "Width of the vectors, by one more linear layer. 0: that of the "
-        "encoder. Default: as --text_pooling, else 0.",
+        "encoder. Default: that of the run or --init_checkpoint, else 0; with "
+        "distill the teacher's.",
         within=ranges.Range(0, 2**14),
     )
     max_score: float = option(

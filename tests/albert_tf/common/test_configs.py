@@ -53,6 +53,16 @@ def test_other_paths_are_left_as_they_are(tmp_path, monkeypatch):
         assert configs.find(path) == configs.find_checkpoint(path) == path
 
 
+def test_weights_may_be_in_a_folder_of_the_name_of_a_config(
+    tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "albert_base_v2").mkdir()
+    found = configs.find_model("albert_base_v2")
+    assert found == f"{OURS}/models/albert_base_v2.json"
+    assert configs.find_checkpoint("albert_base_v2") == "albert_base_v2"
+
+
 def test_names_are_those_of_the_files():
     assert [f"{name}.json" for name in configs.names()] == sorted(
         os.listdir(f"{OURS}/models")
