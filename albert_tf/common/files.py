@@ -483,9 +483,10 @@ def require_folder_target(path: str, option: str) -> None:
 
     It is called after `clear_replacement`.
     """
+    path = path.rstrip("/") or path
     if os.path.islink(path) and not os.path.exists(path):
         make_folder(path, option)  # A link is in the way.
-    for beside in _beside(path):
+    for beside in _beside(os.path.realpath(path)):
         make_folder(beside, option)
         os.rmdir(beside)
 
