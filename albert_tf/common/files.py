@@ -320,8 +320,13 @@ def read_lines(path: str, option: str) -> list[str]:
 
 
 def sha256(path: str) -> str:
+    """Return the digest of a file that is read for another purpose, too."""
+    if not (is_remote(path) or os.path.isdir(path)) and is_special(path):
+        raise errors.UserError(
+            f"{path} is a pipe or a device, but is read twice. Write its "
+            "content to a file, and name that."
+        )
     digest = hashlib.sha256()
-    require_regular(path)
     with open_binary(path) as stream:
         while content := stream.read(2**20):
             digest.update(content)

@@ -404,7 +404,6 @@ def test_size_and_time_of_a_file(tmp_path):
     "read",
     [
         files.read_bytes,
-        files.sha256,
         lambda path: files.in_folder(*os.path.split(path)),
     ],
 )
@@ -419,6 +418,20 @@ def test_what_may_never_end_is_not_read(tmp_path, read):
     os.close(outer)
     assert read(f"/dev/fd/{inner}")
     os.close(inner)
+
+
+def test_what_can_be_read_only_once_has_no_digest(tmp_path):
+    """Whoever asks for one reads the file, too."""
+    inner, outer = os.pipe()
+    for path in (f"/dev/fd/{inner}", "/dev/zero"):
+        with pytest.raises(errors.UserError, match=f"{path} is .* read twice"):
+            files.sha256(path)
+    os.close(inner)
+    os.close(outer)
+    touch(tmp_path, "a")
+    with open(tmp_path / "a") as stream:
+        again = files.sha256(f"/dev/fd/{stream.fileno()}")
+    assert again == files.sha256(str(tmp_path / "a"))
 
 
 def test_names_that_are_no_text_are_not_matched(tmp_path):
