@@ -119,8 +119,19 @@ class Reader:
     def _of_levels(
         self, examples: list[RaceQuestion], path: str
     ) -> list[RaceQuestion]:
-        """Leave out questions of other levels, and of none if not all count."""
+        """Leave out questions of other levels, and of none if not all count.
+
+        Those of a file in which none has a level are kept: a model of one level
+        is asked about it.
+        """
         if set(self.levels) == set(LEVELS):
+            return examples
+        is_known = any(one.level for one in examples)
+        if not is_known and not files.list_folder(path):
+            self.remark(
+                "questions are read although no article's id says its level.",
+                [one.guid for one in examples],
+            )
             return examples
         kept = [one for one in examples if one.level in self.levels]
         if not kept:
