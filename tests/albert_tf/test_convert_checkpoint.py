@@ -172,15 +172,46 @@ def finetuned(saved, tmp_path):
     return make
 
 
+def without_vocabulary(run):
+    for path in run_folder.vocabulary_paths(str(pathlib.Path(run).parent)):
+        pathlib.Path(path).unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("name", ["tf1", "bfloat16"])
 def test_names_of_the_classes_of_a_run_are_said(
     finetuned, tmp_path, caplog, name
 ):
+    """No vocabulary is needed for that."""
     run, values = finetuned(3, labels="no,maybe,yes")
+    without_vocabulary(run)
     there = convert(run, tmp_path / "there" / "x", name)
     assert "checkpoint: no,maybe,yes. Give them to" in caplog.text
     for name in ("output_weights", "output_bias"):
         np.testing.assert_allclose(contents(there)[name], values[name], 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"task_name": "QNLI"}, "checkpoint: entailment,not_entailment. Give"),
+        ({"task_name": "tagging", "tags": "O\tB-x"}, "checkpoint: O,B-x. Give"),
+        ({"task_name": "own", "task_module": "own_module"}, None),
+    ],
+)
+def test_only_hugging_face_folders_need_the_task(
+    finetuned, tmp_path, caplog, options, names
+):
+    """It may have a module that is not there, or no vocabulary."""
+    run, _ = finetuned(2, **options)
+    if names:
+        without_vocabulary(run)
+    message = "has no vocabulary" if names else "`task_module=own_module`. A mo"
+    with pytest.raises(errors.UserError, match=message):
+        convert(run, tmp_path / "hf", "huggingface", vocabulary=NONE)
+    there = convert(run, tmp_path / "there" / "x", "tf2")
+    np.testing.assert_equal(contents(there), contents(run))
+    assert (names or "") in caplog.text
+    assert ("names of the classes" in caplog.text) == bool(names)
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "bfloat16"])
@@ -190,6 +221,8 @@ def test_a_regression_gives_its_numbers_in_all_formats(
     """Mean and deviation are among the options of the run only."""
     scale = {"label_mean": 2005.0, "label_deviation": 11.5}
     run, values = finetuned(1, regression=True, **scale)
+    if name != "huggingface":
+        without_vocabulary(run)
     found = contents(convert(run, tmp_path / "there" / "x", name))
     weights = values["output_weights"] * np.float32(11.5)
     rounded = 2**-8 if name == "bfloat16" else 0
