@@ -466,15 +466,20 @@ def _write_prefix(
 def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    weights = huggingface.bfloat16_file(source.weights())
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
-    files.write_together(
-        {
-            described: source.config.to_json().encode(),
-            os.path.join(folder, huggingface.WEIGHTS_NAME): weights,
-            **run_folder.vocabulary_files(vocabulary, folder),
-        }
-    )
+    weights = os.path.join(folder, huggingface.WEIGHTS_NAME)
+    is_replaced = files.exists(described) and files.exists(weights)
+    contents = {
+        described: source.config.to_json().encode(),
+        weights: huggingface.bfloat16_file(source.weights()),
+        **run_folder.vocabulary_files(vocabulary, folder),
+    }
+    files.write_together(contents)
+    # The vocabulary of the model that was replaced is not that of the new one.
+    earlier = run_folder.vocabulary_paths(folder) if is_replaced else []
+    for path in earlier:
+        if path not in contents and files.exists(path):
+            files.remove(path)
 
 
 def _refuse_windows(task: base.Task | None, settings: ConvertOptions) -> None:

@@ -412,6 +412,36 @@ def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
     np.testing.assert_equal(contents(back), expected)
 
 
+def test_a_small_folder_keeps_no_vocabulary_of_the_model_before(
+    saved, tmp_path, tiny_vocab
+):
+    prefix, _ = saved("encoder")
+    pieces = tokenization.VocabularyOptions(tiny_vocab)
+    words = vocabulary_of(tmp_path, 400)
+    target = tmp_path / "small"
+    for vocabulary, names in (
+        (pieces, {"spm.model", "spm.normalization.json"}),
+        (words, {"vocab.txt", "vocab.normalization.json"}),
+        (NONE, set()),
+    ):
+        convert(
+            prefix, target, "bfloat16", vocabulary=vocabulary, overwrite=True
+        )
+        found = {path.name for path in target.iterdir()}
+        assert found == names | {"albert_config.json", "model.safetensors"}
+
+
+def test_vocabularies_of_the_user_stay(saved, tmp_path):
+    """No model is replaced in their folder."""
+    prefix, _ = saved("encoder")
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "spm.model").write_text("mine")
+    words = vocabulary_of(tmp_path, 400)
+    there = tmp_path / "small"
+    convert(prefix, there, "bfloat16", vocabulary=words, overwrite=True)
+    assert (there / "spm.model").read_text() == "mine"
+
+
 def test_vectors_are_pooled_as_is_said_else_by_their_mean(saved, tmp_path):
     there, _ = saved("encoder")
     words = vocabulary_of(tmp_path, 400)
