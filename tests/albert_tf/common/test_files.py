@@ -423,11 +423,11 @@ def test_what_may_never_end_is_not_read(tmp_path, read):
 def test_what_can_be_read_only_once_has_no_digest(tmp_path):
     """Whoever asks for one reads the file, too."""
     inner, outer = os.pipe()
+    os.close(outer)
     for path in (f"/dev/fd/{inner}", "/dev/zero"):
         with pytest.raises(errors.UserError, match=f"{path} is .* read twice"):
             files.sha256(path)
     os.close(inner)
-    os.close(outer)
     touch(tmp_path, "a")
     with open(tmp_path / "a") as stream:
         again = files.sha256(f"/dev/fd/{stream.fileno()}")
