@@ -15,7 +15,8 @@ import dataclasses
 import glob
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from absl import logging
@@ -96,7 +97,8 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, registry, regression, tables
+from albert_tf.finetuning import base, registry, regression, tables, tagging
+from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -160,16 +162,18 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     given = settings.vocabulary
     known, beside = run_folder.vocabulary_beside(source.path, given)
     vocabulary = serving_source.choose_vocabulary(given, known, beside)
-    task = _task_of(source, settings, vocabulary, beside)
-    if isinstance(task, regression.RegressionTask):
-        source = _in_units(source, task)
+    values = _options_of_run(beside)
+    if _task_name(values) == tables.NAME:
+        own = registry.own_options(tables.TableOptions, values)
+        source = _in_units(source, *own.scale)
     if settings.format not in _HUB_FORMATS:
-        _warn_of_names(source, task)
+        registry.load_module(settings.task_module)
+        _warn_of_names(source, values)
     if settings.format == "tf1":
         config = _config_of_original(source.config)
         source = dataclasses.replace(source, config=config)
     if settings.format in _HUB_FORMATS:
-        _write_huggingface(source, settings, vocabulary, beside, task)
+        _write_huggingface(source, settings, vocabulary, beside)
     elif settings.format == _BFLOAT16:
         _write_bfloat16(source, vocabulary, folder)
     else:
@@ -206,20 +210,15 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     )
 
 
-def _task_of(
-    source: _Source,
-    settings: ConvertOptions,
-    vocabulary: tokenization.VocabularyOptions,
-    folder: str,
-) -> base.Task | None:
-    """Return the task of a finetuned run; other folders have none."""
+def _options_of_run(folder: str) -> dict[str, Any]:
+    """Return the options of a run; none of another folder."""
     if not run_folder.is_run(folder):
-        return None
-    values = run_folder.read(folder, "from").options
-    if "task_name" not in values:
-        return None
-    registry.load_module_for(values, folder, settings.task_module)
-    return registry.make(values, _load_tokenizer(source, settings, vocabulary))
+        return {}
+    return run_folder.read(folder, "from").options
+
+
+def _task_name(values: dict[str, Any]) -> str:
+    return str(values.get("task_name", "")).lower()
 
 
 def _load_tokenizer(
@@ -236,35 +235,51 @@ def _load_tokenizer(
     return compatibility.load_tokenizer(vocabulary, source.config, "the model")
 
 
-def _in_units(source: _Source, task: regression.RegressionTask) -> _Source:
+def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
     """Have the head give the numbers themselves; its moments do not fit it."""
-    if (task.mean, task.deviation) == (0.0, 1.0):
+    if (mean, deviation) == (0.0, 1.0):
         return source
-    weights = task.in_units(source.weights())
+    weights = regression.in_units(source.weights(), mean, deviation)
     for variable in source.variables:
         variable.assign(weights[checkpoint_reader.name_of(variable)])
     logging.warning(
         "The new head gives the numbers themselves, no longer units of %g from "
         "%g; moments are left out. To train it further, give --label_mean=0 "
         "--label_deviation=1.",
-        task.deviation,
-        task.mean,
+        deviation,
+        mean,
     )
     state = {n: v for n, v in source.state.items() if n == _STEP}
     return dataclasses.replace(source, state=state)
 
 
-def _warn_of_names(source: _Source, task: base.Task | None) -> None:
+def _warn_of_names(source: _Source, values: dict[str, Any]) -> None:
     """Say the names of the classes, where the format has no place for them."""
-    details = hub_folder.details_of(task) if task else _details_in(source)
-    if details and details.labels:
+    if names := _class_names(source, values):
         tags = token_classification.AlbertTokenClassifier
         logging.warning(
             "The names of the classes are not in the new checkpoint: %s. "
             "Give them to albert_tf.export as --%s.",
-            ",".join(details.labels),
+            ",".join(names),
             "tags" if isinstance(source.model, tags) else "labels",
         )
+
+
+def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
+    """Return those that are known without making the task.
+
+    That needs the vocabulary, and perhaps a module of the user's.
+    """
+    name = _task_name(values)
+    if name == tables.NAME:
+        return registry.own_options(tables.TableOptions, values).names
+    if name == tagging.NAME:
+        return registry.own_options(tagging.TaggingOptions, values).labels
+    for task, spec in glue_tasks.TASKS.items():
+        if task.lower() == name:
+            return spec.labels
+    details = _details_in(source)
+    return details.labels if details else ()
 
 
 def _config_of_original(config: AlbertConfig) -> AlbertConfig:
@@ -451,15 +466,20 @@ def _write_prefix(
 def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    weights = huggingface.bfloat16_file(source.weights())
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
-    files.write_together(
-        {
-            described: source.config.to_json().encode(),
-            os.path.join(folder, huggingface.WEIGHTS_NAME): weights,
-            **run_folder.vocabulary_files(vocabulary, folder),
-        }
-    )
+    weights = os.path.join(folder, huggingface.WEIGHTS_NAME)
+    is_replaced = files.exists(described) and files.exists(weights)
+    contents = {
+        described: source.config.to_json().encode(),
+        weights: huggingface.bfloat16_file(source.weights()),
+        **run_folder.vocabulary_files(vocabulary, folder),
+    }
+    files.write_together(contents)
+    # The vocabulary of the model that was replaced is not that of the new one.
+    earlier = run_folder.vocabulary_paths(folder) if is_replaced else []
+    for path in earlier:
+        if path not in contents and files.exists(path):
+            files.remove(path)
 
 
 def _refuse_windows(task: base.Task | None, settings: ConvertOptions) -> None:
@@ -476,9 +496,12 @@ def _write_huggingface(
     settings: ConvertOptions,
     vocabulary: tokenization.VocabularyOptions,
     folder: str,
-    task: base.Task | None,
 ) -> None:
     tokenizer = _load_tokenizer(source, settings, vocabulary)
+    values, task = _options_of_run(folder), None
+    if "task_name" in values:
+        registry.load_module_for(values, folder, settings.task_module)
+        task = registry.make(values, tokenizer)
     details = hub_folder.details_of(task) if task else _details_in(source)
     run_dir = folder if run_folder.is_run(folder) else None
     if settings.format == "huggingface":
@@ -489,9 +512,7 @@ def _write_huggingface(
     if settings.format == "huggingface":
         hub_folder.write(settings.to, model)
         return
-    if run_dir:
-        values = run_folder.read(run_dir, "from").options
-    else:
+    if not run_dir:
         modules = checkpoint_reader.modules_beside(source.path)
         values = dataclasses.asdict(modules) if modules else {}
     pooling = settings.text_pooling or values.get("text_pooling")

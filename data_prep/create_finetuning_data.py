@@ -97,7 +97,7 @@ def run(settings: FinetuningDataOptions) -> None:
     task = registry.make(options.to_dict(settings), tokenizer)
     split = choose_split(settings, task)
     logging.info("Reading %s as %s.", settings.input_file, split)
-    content = features.content_sha256(settings.input_file)
+    content = features.data_sha256(task, settings.input_file)
     examples = task.read(settings.input_file, split)
     facts = features.describe(task, content, split)
     records = features.encode(

@@ -125,9 +125,12 @@ def _take_up(
     before = work.job()
     changes = same_job.changes(before, job) if before else []
     same_outputs = before is not None and before["outputs"] == job["outputs"]
-    is_piped = found.inputs == [text_lines.STANDARD_INPUT]
+    # Then nothing can go on with it: it may be another text now.
+    was_piped = before is not None and (
+        text_lines.STANDARD_INPUT in before["inputs"]
+    )
     is_useful = work.has_finished() and work.read(_REFUSED) is None
-    is_useful = is_useful and not is_piped  # It may be another text now.
+    is_useful = is_useful and not was_piped
     if changes and is_useful and not wanted.overwrite:
         raise errors.UserError(
             f"--output_file: {work.path} holds unfinished work of another job: "
@@ -137,7 +140,7 @@ def _take_up(
         )
     if not (wanted.overwrite or (same_outputs and not changes)):
         same_job.refuse_other_options(found.outputs, wanted, vocab_sha256)
-    if changes or is_piped:
+    if changes or was_piped:
         work.forget("")
     elif before is not None:
         logging.info("Going on with the work in %s", work.path)

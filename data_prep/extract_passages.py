@@ -19,7 +19,7 @@ import itertools
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from absl import logging
@@ -28,7 +28,7 @@ if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
 from albert_tf.common import errors, files, options, outputs, shared_options
-from albert_tf.finetuning import race_data, text_files
+from albert_tf.finetuning import base, race_data, text_files
 from data_prep.writer import decoding
 
 
@@ -64,16 +64,20 @@ def find_race(folder: str) -> list[str]:
     files.refuse_file(folder, "race_dir")
     paths: list[str] = []
     for level in race_data.LEVELS:
-        place = f"{folder}/{level}"
-        found = [n for n in files.list_folder(place) if n.endswith(".txt")]
+        inner = os.path.join(folder, level)
+        found = race_data.article_files(inner, _remark)
         if not found:
             raise errors.UserError(
-                f"`race_dir={folder}` has no files {level}/*.txt. Give the "
-                "folder of a split, such as RACE/dev."
+                f"`race_dir={folder}` has neither {level}/all.txt nor files "
+                f"like {level}/13.txt. Give the folder of a split, such as "
+                "RACE/dev."
             )
-        found.sort(key=lambda name: (len(name), name))
-        paths += [f"{place}/{name}" for name in found]
+        paths += found
     return paths
+
+
+def _remark(what: str, names: Sequence[str]) -> None:
+    base.log_remarks({what: list(names)} if names else {})
 
 
 def read_squad(path: str) -> Iterator[list[str]]:

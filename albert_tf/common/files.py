@@ -320,8 +320,13 @@ def read_lines(path: str, option: str) -> list[str]:
 
 
 def sha256(path: str) -> str:
+    """Return the digest of a file that is read for another purpose, too."""
+    if not (is_remote(path) or os.path.isdir(path)) and is_special(path):
+        raise errors.UserError(
+            f"{path} is a pipe or a device, but is read twice. Write its "
+            "content to a file, and name that."
+        )
     digest = hashlib.sha256()
-    require_regular(path)
     with open_binary(path) as stream:
         while content := stream.read(2**20):
             digest.update(content)
@@ -483,9 +488,10 @@ def require_folder_target(path: str, option: str) -> None:
 
     It is called after `clear_replacement`.
     """
+    path = path.rstrip("/") or path
     if os.path.islink(path) and not os.path.exists(path):
         make_folder(path, option)  # A link is in the way.
-    for beside in _beside(path):
+    for beside in _beside(os.path.realpath(path)):
         make_folder(beside, option)
         os.rmdir(beside)
 

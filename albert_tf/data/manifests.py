@@ -175,6 +175,7 @@ def _checksum(content: Mapping[str, Any]) -> int:
 
 def _read(path: str) -> Manifest | None:
     """Return a manifest, or None if the file is another program's."""
+    version = None
     try:
         values = strict_json.loads(files.read_bytes(path))
         known = {"format_version", "shards", _CHECKSUM}
@@ -204,6 +205,9 @@ def _read(path: str) -> Manifest | None:
     except errors.UserError:
         raise
     except (ValueError, KeyError, TypeError) as error:
+        has_records = files.exists(path.removesuffix(MANIFEST_ENDING))
+        if version is None and not has_records:
+            return None
         raise errors.UserError(
             f"The manifest {path} cannot be read ({error}). It must be the "
             "file that data_prep.create_pretraining_data wrote. Write the "

@@ -42,6 +42,7 @@ class Task(abc.ABC):
         has_pairs: Whether sequences have a second segment.
         eval_splits: Splits with labels that are scored after each checkpoint.
             The scores of the first one have the plain names.
+        reads_folders: Whether a split may be a folder.
         outputs_are_positions: Whether outputs are positions in the records.
             Then only outputs for the same records can be averaged.
         output_widths: Size of the second axis of outputs with a value for each
@@ -60,6 +61,7 @@ class Task(abc.ABC):
     has_pairs: bool = False
     eval_splits: tuple[str, ...] = (DEV,)
     test_splits: tuple[str, ...] = (TEST,)
+    reads_folders: bool = False
     outputs_are_positions: bool = False
     output_widths: Mapping[str, int] = MappingProxyType({})
     exit_options: tuple[str, ...] = ()

@@ -100,6 +100,16 @@ def content_sha256(path: str) -> str:
     return digest.hexdigest()
 
 
+def data_sha256(task: base.Task, path: str) -> str:
+    """Return the `content_sha256` of what a task reads for a split."""
+    if not task.reads_folders and files.list_folder(path):
+        raise errors.UserError(
+            f"{path} is a folder, but {task.name} is read from files. Name a "
+            "file in it."
+        )
+    return content_sha256(path)
+
+
 def encode(
     task: base.Task,
     examples: Sequence[base.Example],

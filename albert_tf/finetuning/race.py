@@ -74,6 +74,7 @@ class RaceTask(base.Task):
     name = NAME
     key_metric = "accuracy"
     has_pairs = True
+    reads_folders = True
 
     def __init__(
         self,

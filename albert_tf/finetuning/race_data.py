@@ -18,6 +18,8 @@ BLANK = "_"
 GAP = f"{BLANK}(?: *{BLANK})*"
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LAYOUT = "{train,dev,test}/{middle,high}/N.txt"
+# Takes the end of a sentence that begins with the number of names, and these.
+Remark = Callable[[str, Sequence[str]], None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +50,7 @@ class Reader:
     levels: tuple[str, ...]
     num_options: int
     pad_options: bool
-    remark: Callable[[str, Sequence[str]], None]
+    remark: Remark
 
     def read(self, path: str) -> list[RaceQuestion]:
         """Read all questions of a split: middle first, files by number.
@@ -117,8 +119,19 @@ class Reader:
     def _of_levels(
         self, examples: list[RaceQuestion], path: str
     ) -> list[RaceQuestion]:
-        """Leave out questions of other levels, and of none if not all count."""
+        """Leave out questions of other levels, and of none if not all count.
+
+        Those of a file in which none has a level are kept: a model of one level
+        is asked about it.
+        """
         if set(self.levels) == set(LEVELS):
+            return examples
+        is_known = any(one.level for one in examples)
+        if not is_known and not files.list_folder(path):
+            self.remark(
+                "questions are read although no article's id says its level.",
+                [one.guid for one in examples],
+            )
             return examples
         kept = [one for one in examples if one.level in self.levels]
         if not kept:
@@ -136,36 +149,20 @@ class Reader:
     def _find(self, folder: str) -> Iterator[tuple[str, str]]:
         names = files.list_folder(folder)
         if "all.txt" in names and not set(LEVELS) & set(names):
-            self._report_others(folder, names, ["all.txt"])
-            yield "", os.path.join(folder, "all.txt")
+            found = article_files(folder, self.remark)
+            yield from (("", path) for path in found)
             return
-        self._report_others(folder, names, LEVELS)
+        _report_others(folder, names, LEVELS, self.remark)
         for level in self.levels:
             inner = os.path.join(folder, level)
-            names = files.list_folder(inner)
-            numbered = [n for n in names if re.fullmatch(r"\d+\.txt", n)]
-            numbered.sort(key=lambda n: int(n.removesuffix(".txt")))
-            chosen = ["all.txt"] if "all.txt" in names else numbered
-            if not chosen:
+            found = article_files(inner, self.remark)
+            if not found:
                 raise errors.UserError(
                     f"{inner} has neither all.txt nor files like 13.txt. RACE "
                     f"has {_LAYOUT}; name the folder that holds them (or use "
                     "`middle_only`, `high_only`)."
                 )
-            self._report_others(inner, names, chosen)
-            for name in chosen:
-                yield level, os.path.join(inner, name)
-
-    def _report_others(
-        self, folder: str, names: Sequence[str], chosen: Sequence[str]
-    ) -> None:
-        known = set(chosen)
-        others = [n for n in names if n not in known and not n.startswith(".")]
-        self.remark(
-            "files or folders are left out: a level is read from all.txt or, "
-            "without it, from files like 13.txt.",
-            [os.path.join(folder, name) for name in others],
-        )
+            yield from ((level, path) for path in found)
 
     def _parse(
         self, entry: text_files.Entry, level: str, *, needs_answers: bool
@@ -226,6 +223,30 @@ class Reader:
                 f"{wrong}. Correct the file, or use `pad_options` to fill up "
                 "such questions with options that are never chosen."
             )
+
+
+def article_files(folder: str, remark: Remark) -> list[str]:
+    """Return the files of a level's folder: all.txt, or N.txt by number."""
+    names = files.list_folder(folder)
+    chosen = [n for n in names if re.fullmatch(r"\d+\.txt", n)]
+    chosen.sort(key=lambda n: int(n.removesuffix(".txt")))
+    if "all.txt" in names:
+        chosen = ["all.txt"]
+    if chosen:
+        _report_others(folder, names, chosen, remark)
+    return [os.path.join(folder, name) for name in chosen]
+
+
+def _report_others(
+    folder: str, names: Sequence[str], chosen: Sequence[str], remark: Remark
+) -> None:
+    known = set(chosen)
+    others = [n for n in names if n not in known and not n.startswith(".")]
+    remark(
+        "files or folders are left out: a level is read from all.txt or, "
+        "without it, from files like 13.txt.",
+        [os.path.join(folder, name) for name in others],
+    )
 
 
 def _no_questions(path: str) -> errors.UserError:

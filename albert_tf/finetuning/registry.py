@@ -28,12 +28,19 @@ def _maker(task: Callable[..., base.Task], options_class: type[Any]) -> Maker:
     def make_task(
         values: Options, tokenizer: tokenization.AnyTokenizer
     ) -> base.Task:
-        # A run of another kind may have options of these names, without value.
-        given = {name: v for name, v in values.items() if v is not None}
-        own: Any = options.from_dict(options_class, given)
+        own: Any = own_options(options_class, values)
         return task(tokenizer, values["max_seq_length"], own)
 
     return make_task
+
+
+def own_options(
+    options_class: type[options.OptionsT], values: Options
+) -> options.OptionsT:
+    """Return those of a kind of task among the options of a run."""
+    # A run of another kind may have options of these names, without value.
+    given = {name: v for name, v in values.items() if v is not None}
+    return options.from_dict(options_class, given)
 
 
 def make_table(

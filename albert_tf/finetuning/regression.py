@@ -22,8 +22,7 @@ class RegressionTask(tables.TableTask):
 
     def __init__(self, *args: Any):
         super().__init__(*args)
-        self.mean = self.options.label_mean or 0.0
-        self.deviation = self.options.label_deviation or 1.0
+        self.mean, self.deviation = self.options.scale
 
     def _labels(self, rows: Sequence[Any]) -> Sequence[Any]:
         return [row.labels[0] for row in rows]
@@ -53,12 +52,13 @@ class RegressionTask(tables.TableTask):
             label_deviation=float(np.std(numbers)),
         )
 
-    def in_units(
-        self, weights: Mapping[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
-        """Return weights whose head gives the column's units by itself."""
-        changed = {
-            "output_weights": weights["output_weights"] * self.deviation,
-            "output_bias": weights["output_bias"] * self.deviation + self.mean,
-        }
-        return {**weights, **changed}
+
+def in_units(
+    weights: Mapping[str, np.ndarray], mean: float, deviation: float
+) -> dict[str, np.ndarray]:
+    """Return weights whose head gives the column's units by itself."""
+    changed = {
+        "output_weights": weights["output_weights"] * deviation,
+        "output_bias": weights["output_bias"] * deviation + mean,
+    }
+    return {**weights, **changed}

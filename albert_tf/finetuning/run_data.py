@@ -56,7 +56,7 @@ class RunData:
         for split in wanted:
             path = sources[split]
             if path not in self._contents:  # Files may change after this.
-                self._contents[path] = features.content_sha256(path)
+                self._contents[path] = features.data_sha256(task, path)
             self.examples[split] = task.read(path, split)
         if self._lesson and settings.train_feature_file:
             raise errors.UserError(
@@ -105,7 +105,7 @@ class RunData:
             given = features.opened(
                 task,
                 settings.train_feature_file,
-                source and features.content_sha256(source),
+                source and features.data_sha256(task, source),
                 base.TRAIN,
                 "train_feature_file",
             )

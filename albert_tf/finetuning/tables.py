@@ -267,6 +267,11 @@ class TableOptions:
         separator = SEPARATOR if SEPARATOR in self.labels else _COMMA
         return tuple(map(str.strip, self.labels.split(separator)))
 
+    @property
+    def scale(self) -> tuple[float, float]:
+        """Mean and deviation; the head gives numbers in units of them."""
+        return self.label_mean or 0.0, self.label_deviation or 1.0
+
 
 @dataclasses.dataclass(frozen=True)
 class _Row:

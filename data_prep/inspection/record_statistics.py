@@ -160,9 +160,11 @@ def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
     good = ((features["input_mask"] == real) & (real | (ids == 0))).all(1)
     good &= (features["segment_ids"] == (real & second)).all(1)
     labels, single = features["next_sentence_labels"][:, 0], first == length
-    # --sentence_objective=none writes single segments with label 0.
-    is_none = (single & (labels == 0)).all()
-    good &= (first > 1) & (is_none | (single == (labels == layouts.NO_LABEL)))
+    # --sentence_objective=none writes single segments with label 0. Which
+    # objective a batch has follows from all of its records, good or bad.
+    is_unlabelled = labels == layouts.NO_LABEL
+    fits = single == is_unlabelled, single & (labels == 0)
+    good &= (first > 1) & max(fits, key=np.sum)
     good &= ids[:, 0] == special.cls_id
     for end in (first, length):
         good &= ids[rows, np.maximum(end - 1, 0)] == special.sep_id

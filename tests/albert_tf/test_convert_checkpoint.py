@@ -172,15 +172,46 @@ def finetuned(saved, tmp_path):
     return make
 
 
+def without_vocabulary(run):
+    for path in run_folder.vocabulary_paths(str(pathlib.Path(run).parent)):
+        pathlib.Path(path).unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("name", ["tf1", "bfloat16"])
 def test_names_of_the_classes_of_a_run_are_said(
     finetuned, tmp_path, caplog, name
 ):
+    """No vocabulary is needed for that."""
     run, values = finetuned(3, labels="no,maybe,yes")
+    without_vocabulary(run)
     there = convert(run, tmp_path / "there" / "x", name)
     assert "checkpoint: no,maybe,yes. Give them to" in caplog.text
     for name in ("output_weights", "output_bias"):
         np.testing.assert_allclose(contents(there)[name], values[name], 1e-2)
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"task_name": "QNLI"}, "checkpoint: entailment,not_entailment. Give"),
+        ({"task_name": "tagging", "tags": "O\tB-x"}, "checkpoint: O,B-x. Give"),
+        ({"task_name": "own", "task_module": "own_module"}, None),
+    ],
+)
+def test_only_hugging_face_folders_need_the_task(
+    finetuned, tmp_path, caplog, options, names
+):
+    """It may have a module that is not there, or no vocabulary."""
+    run, _ = finetuned(2, **options)
+    if names:
+        without_vocabulary(run)
+    message = "has no vocabulary" if names else "`task_module=own_module`. A mo"
+    with pytest.raises(errors.UserError, match=message):
+        convert(run, tmp_path / "hf", "huggingface", vocabulary=NONE)
+    there = convert(run, tmp_path / "there" / "x", "tf2")
+    np.testing.assert_equal(contents(there), contents(run))
+    assert (names or "") in caplog.text
+    assert ("names of the classes" in caplog.text) == bool(names)
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "bfloat16"])
@@ -190,6 +221,8 @@ def test_a_regression_gives_its_numbers_in_all_formats(
     """Mean and deviation are among the options of the run only."""
     scale = {"label_mean": 2005.0, "label_deviation": 11.5}
     run, values = finetuned(1, regression=True, **scale)
+    if name != "huggingface":
+        without_vocabulary(run)
     found = contents(convert(run, tmp_path / "there" / "x", name))
     weights = values["output_weights"] * np.float32(11.5)
     rounded = 2**-8 if name == "bfloat16" else 0
@@ -377,6 +410,36 @@ def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
         convert(prefix, target, "bfloat16", vocabulary=vocabulary)
     back = convert(target, tmp_path / "back" / "model.ckpt-best", "tf2")
     np.testing.assert_equal(contents(back), expected)
+
+
+def test_a_small_folder_keeps_no_vocabulary_of_the_model_before(
+    saved, tmp_path, tiny_vocab
+):
+    prefix, _ = saved("encoder")
+    pieces = tokenization.VocabularyOptions(tiny_vocab)
+    words = vocabulary_of(tmp_path, 400)
+    target = tmp_path / "small"
+    for vocabulary, names in (
+        (pieces, {"spm.model", "spm.normalization.json"}),
+        (words, {"vocab.txt", "vocab.normalization.json"}),
+        (NONE, set()),
+    ):
+        convert(
+            prefix, target, "bfloat16", vocabulary=vocabulary, overwrite=True
+        )
+        found = {path.name for path in target.iterdir()}
+        assert found == names | {"albert_config.json", "model.safetensors"}
+
+
+def test_vocabularies_of_the_user_stay(saved, tmp_path):
+    """No model is replaced in their folder."""
+    prefix, _ = saved("encoder")
+    (tmp_path / "small").mkdir()
+    (tmp_path / "small" / "spm.model").write_text("mine")
+    words = vocabulary_of(tmp_path, 400)
+    there = tmp_path / "small"
+    convert(prefix, there, "bfloat16", vocabulary=words, overwrite=True)
+    assert (there / "spm.model").read_text() == "mine"
 
 
 def test_vectors_are_pooled_as_is_said_else_by_their_mean(saved, tmp_path):

@@ -1,6 +1,7 @@
 """Offline features: bytes, order, names, splits, and what is refused."""
 
 import json
+import os
 import pathlib
 import types
 
@@ -96,6 +97,21 @@ def test_a_facts_file_stands_beside_the_records(base):
         task_of(base), str(path), content, "train", "train_feature_file"
     )
     assert found == features.FeatureFile(str(path), 700)
+
+
+def test_what_cannot_be_read_twice_is_refused(base):
+    """Its digest is taken first."""
+    content = pathlib.Path(base.input_file).read_bytes()
+    inner, outer = os.pipe()
+    os.write(outer, content[:1000])
+    os.close(outer)
+    with pytest.raises(errors.UserError, match="pipe .* but is read twice"):
+        write(base, input_file=f"/dev/fd/{inner}")
+    assert os.read(inner, 2000) == content[:1000]
+    os.close(inner)
+    with open(base.input_file) as stream:
+        write(base, input_file=f"/dev/fd/{stream.fileno()}")
+    assert len(read(base.output_file)) == 700
 
 
 # Splits.

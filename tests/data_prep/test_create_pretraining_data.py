@@ -308,24 +308,41 @@ def test_workers_end_with_their_parent(base, tmp_path, number, status):
     )
 
 
-def test_standard_input_is_read_anew(base, tmp_path, monkeypatch):
-    def pipe(name):
+@pytest.fixture
+def pipe(tmp_path, monkeypatch):
+    """Gives the content of a file to standard input."""
+
+    def fill(name):
         stream = io.BytesIO((tmp_path / name).read_bytes())
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream))
 
+    return fill
+
+
+@pytest.mark.parametrize("then", ["-", "b.txt"])
+def test_standard_input_is_read_anew(base, tmp_path, pipe, then, monkeypatch):
+    """Work of a pipe stands in the way of neither a pipe nor a file."""
+    monkeypatch.chdir(tmp_path)
     pipe("a.txt")
     other = {"input_file": "-", "dupe_factor": 2}
     writing.interrupt(base, monkeypatch, instances, "save", **other)
     pipe("b.txt")
-    writing.run(base, input_file="-")
-    writing.run(
-        base,
-        input_file=str(tmp_path / "b.txt"),
-        output_file=str(tmp_path / "x"),
-    )
+    writing.run(base, input_file=then)
+    writing.run(base, input_file="b.txt", output_file="x")
     assert (tmp_path / "x").read_bytes() == (
         pathlib.Path(base.output_file).read_bytes()
     )
+
+
+def test_a_pipe_does_not_replace_the_work_of_files(base, pipe, monkeypatch):
+    writing.interrupt(base, monkeypatch, instances, "save")
+    folder = f"{base.output_file}.work"
+    before = writing.read_folder(folder)
+    pipe("a.txt")
+    message = "unfinished work of another job.*- is new.*Repeat those options"
+    with pytest.raises(errors.UserError, match=message):
+        writing.run(base, input_file="-")
+    assert before.items() <= writing.read_folder(folder).items()
 
 
 def test_records_for_masking_in_training(base):

@@ -99,6 +99,7 @@ REFUSED = [
     (files.make_folder, "file/a/b", "'file/a/b': 'file' is a file"),
     (files.make_folder, "a/" * 3000, "`x`: Cannot create .*name too long"),
     (files.require_folder_target, "dangling", "`x`: Cannot create"),
+    (files.require_folder_target, "dangling/", "`x`: Cannot create"),
 ]
 
 
@@ -122,8 +123,9 @@ def test_what_is_allowed(tmp_path, monkeypatch):
     files.refuse_file("missing", "x")
     assert files.require_file("file", "x") == "file"
     files.make_folder(os.path.dirname("gs://words"))  # A bucket needs none.
-    files.require_folder_target("new", "x")
-    assert os.listdir() == ["file"]
+    for name in ("new", "new/"):
+        files.require_folder_target(name, "x")
+        assert os.listdir() == ["file"]
 
 
 def test_replaced_file_holds_what_was_written(tmp_path):
@@ -334,16 +336,19 @@ def test_of_a_link_the_folder_that_it_leads_to_is_replaced(tmp_path):
     for name in ("real", "earlier"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("old")
-    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "link").symlink_to("../real")
+    touch(tmp_path, f"there/link{files.PARTIAL}")  # The user's.
     (tmp_path / "real.albert_tf.replaced").symlink_to("earlier")
+    link = f"{tmp_path}/there/link"
     for text in ("new", "newer"):
-        files.clear_replacement(f"{tmp_path}/link")
-        files.require_folder_target(f"{tmp_path}/link", "x")
-        with files.replace_folder(f"{tmp_path}/link/") as folder:
+        files.clear_replacement(link)
+        files.require_folder_target(link, "x")
+        with files.replace_folder(f"{link}/") as folder:
             files.write_text(f"{folder}/file", text)
-        assert os.readlink(tmp_path / "link") == "real"
+        assert os.readlink(link) == "../real"
         assert (tmp_path / "real" / "file").read_text() == text
-        assert sorted(os.listdir(tmp_path)) == ["earlier", "link", "real"]
+        assert sorted(os.listdir(tmp_path)) == ["earlier", "real", "there"]
     assert (tmp_path / "earlier" / "file").read_text() == "old"
 
 
@@ -399,7 +404,6 @@ def test_size_and_time_of_a_file(tmp_path):
     "read",
     [
         files.read_bytes,
-        files.sha256,
         lambda path: files.in_folder(*os.path.split(path)),
     ],
 )
@@ -414,6 +418,20 @@ def test_what_may_never_end_is_not_read(tmp_path, read):
     os.close(outer)
     assert read(f"/dev/fd/{inner}")
     os.close(inner)
+
+
+def test_what_can_be_read_only_once_has_no_digest(tmp_path):
+    """Whoever asks for one reads the file, too."""
+    inner, outer = os.pipe()
+    os.close(outer)
+    for path in (f"/dev/fd/{inner}", "/dev/zero"):
+        with pytest.raises(errors.UserError, match=f"{path} is .* read twice"):
+            files.sha256(path)
+    os.close(inner)
+    touch(tmp_path, "a")
+    with open(tmp_path / "a") as stream:
+        again = files.sha256(f"/dev/fd/{stream.fileno()}")
+    assert again == files.sha256(str(tmp_path / "a"))
 
 
 def test_names_that_are_no_text_are_not_matched(tmp_path):

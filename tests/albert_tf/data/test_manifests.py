@@ -80,6 +80,7 @@ def test_manifest_is_found_in_the_current_folder(tmp_path, monkeypatch):
 )
 def test_unusable_manifest_is_named(tmp_path, change, message):
     path = str(tmp_path / "a.tfrecord")
+    pathlib.Path(path).touch()
     if isinstance(change, str):
         pathlib.Path(f"{path}.manifest.json").write_text(change)
     else:
@@ -90,6 +91,7 @@ def test_unusable_manifest_is_named(tmp_path, change, message):
 
 def test_a_changed_byte_of_a_manifest_is_noticed(tmp_path):
     record_path = str(tmp_path / "a.tfrecord")
+    pathlib.Path(record_path).touch()
     path = pathlib.Path(manifests.write([record_path], MANIFEST))
     whole = path.read_bytes()
     for place, byte in enumerate(whole):
@@ -142,6 +144,9 @@ def test_what_knows_a_vocabulary_agrees(known, message):
         manifests.check_vocabularies(known)
 
 
-def test_a_manifest_of_another_program_is_passed_over(tmp_path):
-    (tmp_path / "app.manifest.json").write_text('{"name": "my app"}')
+@pytest.mark.parametrize(
+    "text", ['{"name": "my app"}', "[]", "{}", '{"shards": [7]}', "", "a: 1"]
+)
+def test_a_manifest_of_another_program_is_passed_over(tmp_path, text):
+    (tmp_path / "app.manifest.json").write_text(text)
     assert manifests.find(str(tmp_path / "a.tfrecord")) is None

@@ -67,6 +67,17 @@ def test_one_level_of_all_txt(tmp_path, caplog):
         make(high_only=True).read(folder, "dev")
 
 
+def test_a_file_in_which_nothing_has_a_level_is_read_whole(tmp_path, caplog):
+    """It may be for a model of one level."""
+    folder = write(tmp_path, "all.txt", article(7, "x"), article(3, "x"))
+    caplog.set_level("WARNING", "absl")
+    examples = make(middle_only=True).read(f"{folder}/all.txt", "dev")
+    assert ids(examples) == ["x7", "x3"]
+    assert "4 questions are read although no article's id" in caplog.text
+    with pytest.raises(errors.UserError, match="no article whose id .* middle"):
+        make(middle_only=True).read(folder, "dev")
+
+
 def test_own_articles_need_no_answers(tmp_path):
     own = {k: v for k, v in ARTICLE.items() if k != "answers"}
     path = write(tmp_path, "own.jsonl", own) + "/own.jsonl"

@@ -113,11 +113,12 @@ def test_the_model_answers_in_the_column_s_units():
     encoder = AlbertModel(tiny_config())
     model = task_models.make_model(task, encoder)
     plain = classification.AlbertClassifier(encoder, 1)
-    weights = task.in_units(
+    weights = regression.in_units(
         {
             "output_weights": model.output_weights.numpy(),
             "output_bias": model.output_bias.numpy() + 0.5,
-        }
+        },
+        *task.options.scale,
     )
     model.output_bias.assign([0.5])
     plain.output_weights.assign(weights["output_weights"])

@@ -10,7 +10,7 @@ import tensorflow as tf
 from albert_tf import run_classifier
 from albert_tf.common import errors
 from albert_tf.data import examples, layouts, tfrecord
-from albert_tf.finetuning import finetuning_options, run_data
+from albert_tf.finetuning import features, finetuning_options, run_data
 from albert_tf.finetuning.glue import glue
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
@@ -189,6 +189,24 @@ def test_data_that_change_are_known_as_what_was_read(world, tmp_path):
         return data.training_key, data.facts("dev")
 
     assert named(Changing) == named(glue.GlueTask)
+
+
+@pytest.mark.parametrize("trains_on_records", [False, True])
+def test_a_folder_in_the_place_of_a_file_is_refused_before_it_is_read(
+    world, tmp_path, trains_on_records, monkeypatch
+):
+    monkeypatch.setattr(features.files, "sha256", None)
+    settings = small_runs.shared(world, tmp_path / "run", do_eval=False)
+    if trains_on_records:
+        settings = changed(settings, train_feature_file="x", do_predict=False)
+    tokenizer = finetuning_options.load_tokenizer(settings)
+    task = glue.GlueTask("rte", tokenizer, small_runs.LENGTH)
+    sources = dict.fromkeys(("train", "test"), world.glue)
+    with pytest.raises(errors.UserError, match="is a folder, but rte is read"):
+        data = run_data.RunData(
+            settings, task, sources, tf.distribute.get_strategy()
+        )
+        data.make_features(settings)
 
 
 def test_cached_dir_that_cannot_be_made_is_refused(world, tmp_path):

@@ -84,6 +84,14 @@ def test_records_with_a_mistake_are_not_well_formed(change):
     assert result["well_formed"] == 0.5
 
 
+@pytest.mark.parametrize("label", [1, 5, layouts.NO_LABEL])
+def test_a_mistake_among_records_without_an_objective_counts_once(label):
+    none, bad = (
+        {**SINGLE_SEGMENT, "next_sentence_labels": [n]} for n in (0, label)
+    )
+    assert describe(features(none, none, bad, none))["well_formed"] == 0.75
+
+
 def test_positions_out_of_order_are_counted():
     change = {"masked_lm_positions": [3, 2, 6, 0]}
     result = describe(features({}, change, change))
