@@ -275,9 +275,8 @@ def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
         return registry.own_options(tables.TableOptions, values).names
     if name == tagging.NAME:
         return registry.own_options(tagging.TaggingOptions, values).labels
-    for task, spec in glue_tasks.TASKS.items():
-        if task.lower() == name:
-            return spec.labels
+    if spec := glue_tasks.find(name):
+        return spec.labels
     details = _details_in(source)
     return details.labels if details else ()
 
