@@ -154,6 +154,11 @@ class PretrainingOptions:
                 "--follow_checkpoints evaluates what another process trains. "
                 "Give it with --do_eval and --nodo_train."
             )
+        if self.trainer.max_minutes and self.recipe.init_schedule == "continue":
+            raise errors.UserError(
+                "`max_minutes` is not for `init_schedule=continue`, whose "
+                "learning rate ends at `num_train_steps`. Leave one out."
+            )
 
     def _check_drawer(self) -> None:
         if not self.masked_lm_budget:

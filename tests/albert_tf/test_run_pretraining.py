@@ -199,6 +199,13 @@ def test_spans_have_no_more_sentinels_than_there_are(make):
         make(**good, masked_lm_budget=302)
 
 
+def test_a_time_limit_is_not_for_a_schedule_that_is_continued(make):
+    given = {"init_checkpoint": "run", "max_minutes": 5.0}
+    make(**given)
+    with pytest.raises(errors.UserError, match="is not for `init_schedule=co"):
+        make(**given, init_schedule="continue")
+
+
 @pytest.fixture
 def make_short(make, tmp_path):
     """Makes options that read records, and write into a folder `run`."""
