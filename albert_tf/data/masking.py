@@ -426,14 +426,13 @@ class Words:
         before[is_word] = begins - np.repeat(first, counts)
         ends = np.broadcast_to(counts[:, None], (n, width))
         if options.stop_ngrams_at_sep:
-            # Without a [SEP] all words are before it.
-            length = tokens.shape[1]
-            columns = np.where(is_sep.any(1), is_sep.argmax(1), length)
-            bounds = np.arange(n) * length + columns
-            before_sep = np.searchsorted(places[begins], bounds)
-            in_first = before_sep - words_before[:-1]
-            inside = np.arange(width) < in_first[:, None]
-            ends = np.where(inside, in_first[:, None], ends)
+            # Of each word, how many [SEP] of the batch are before it.
+            seps = is_sep.ravel().cumsum()[places[begins]]
+            last = np.searchsorted(seps, seps, "right")
+            # Without a [SEP] at its end, a sequence ends a segment, too.
+            last = np.minimum(last, np.repeat(words_before[1:], counts))
+            ends = ends.copy()
+            ends[is_word[:, :-1]] = last - np.repeat(words_before[:-1], counts)
         return cls(counts, before, ends, places, first)
 
     def pieces(

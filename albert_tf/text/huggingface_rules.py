@@ -17,6 +17,11 @@ _NAMES = {
     "strip_accents": "strip_accents",
     "tokenize_chinese_chars": "handle_chinese_chars",
 }
+# How words and their pieces are found, in tokenizer_config.json.
+_CUTTERS = {
+    "word_tokenizer_type": "basic",
+    "subword_tokenizer_type": "wordpiece",
+}
 
 
 def settings_beside(vocabulary: str) -> dict[str, bool] | None:
@@ -26,7 +31,8 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
         None if no file of its folder says so.
 
     Raises:
-        UserError: Text is cleaned in a way that this project does not have.
+        UserError: Text is cleaned or cut in a way that this project does not
+            have.
     """
     folder = os.path.dirname(vocabulary)
     found: dict[str, Any] = {}
@@ -41,6 +47,7 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
     if files.exists(path):
         values = strict_json.read_object(path, _ADVICE)
         found |= {key: values[key] for key in _NAMES if key in values}
+        _check_cutters(folder, values)
     if "do_lower_case" not in found:
         return None
     lower, strip = found["do_lower_case"], found.get("strip_accents")
@@ -57,15 +64,42 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
     elif not found.get("tokenize_chinese_chars", True):
         unknown = "tokenize_chinese_chars"
     if unknown:
-        raise errors.UserError(
-            f"The tokenizer in {folder} has {unknown}="
-            f"{strict_json.dumps(found[unknown])}, do_lower_case="
-            f"{strict_json.dumps(lower)}. "
+        raise _other_rules(
+            folder,
+            {unknown: found[unknown], "do_lower_case": lower},
             "Cased text keeps its accents here, and Chinese characters are "
-            "words always. Choose another model, or give the vocabulary "
-            "alone in a folder of its own, with other ids for such text."
+            "words always.",
         )
     return {"do_lower_case": lower, "keep_accents": strip is False and lower}
+
+
+def _check_cutters(folder: str, values: dict[str, Any]) -> None:
+    """Refuse words and pieces that are not found as BERT does it."""
+    others = [
+        key
+        for key, known in _CUTTERS.items()
+        if values.get(key) not in (None, known)
+    ]
+    if values.get("tokenizer_class") == "BertJapaneseTokenizer":
+        others.append("tokenizer_class")
+    if others:
+        raise _other_rules(
+            folder,
+            {key: values[key] for key in others},
+            "Words are cut at white space and marks here, and their pieces are "
+            "WordPiece's.",
+        )
+
+
+def _other_rules(
+    folder: str, given: dict[str, Any], here: str
+) -> errors.UserError:
+    told = ", ".join(f"{k}={strict_json.dumps(v)}" for k, v in given.items())
+    return errors.UserError(
+        f"The tokenizer in {folder} has {told}. {here} Choose another model, "
+        "or give the vocabulary alone in a folder of its own, with other ids "
+        "for such text."
+    )
 
 
 def is_wordpiece(path: str) -> bool:

@@ -40,6 +40,12 @@ def make(
     num_segments: int,
 ) -> drawing.Drawer:
     """Return what draws examples for a model with so many segment ids."""
+    if recipe.objective == "spans" and tokenizer.pad_id != 0:
+        raise errors.UserError(
+            "`objective=spans` needs a vocabulary whose id 0 is padding; here "
+            f"it is {tokenizer.pieces[0]!r}. Choose records of another "
+            "vocabulary, or another objective."
+        )
     vocabulary = masking.Vocabulary(
         tokenizer.vocab_size,
         tokenizer.cls_id,

@@ -4,7 +4,6 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from albert_tf.common import errors, strict_json
@@ -39,13 +38,10 @@ def decode_lines(
         return lines, counts
     lines = []
     for text in decoder.objects():
-        # Cleaning removes some of the characters of the classes C, M and Z, and
-        # no others. So few lines are cleaned here.
+        # Cleaning empties no line with a letter or digit. So few lines are
+        # cleaned here.
         lines += [
-            line
-            for line in text
-            if any(unicodedata.category(c)[0] not in "CMZ" for c in line)
-            or clean(line)
+            line for line in text if any(map(str.isalnum, line)) or clean(line)
         ]
         lines.append("")
     return lines, counts

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import sentencepiece
 
 import albert_tf
 from albert_tf.common import files, options
@@ -16,7 +15,7 @@ from albert_tf.text import tokenization
 from data_prep.writer import (
     assemble,
     data_card,
-    segmenters,
+    same_job,
     statistics,
     writer_options,
 )
@@ -62,8 +61,7 @@ def make(
             "python": platform.python_version(),
             "numpy": np.__version__,
             "albert_tf": albert_tf.__version__,
-            "sentencepiece": sentencepiece.__version__,
-            **segmenters.versions(wanted.word_segmenter),
+            **same_job.versions(wanted),
         },
     )
 

@@ -1,12 +1,20 @@
 """Compare the options, text and vocabulary of earlier work or records."""
 
 import os
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
+import sentencepiece
+
 from albert_tf.common import errors, files, options, outputs
 from albert_tf.data import manifests
-from data_prep.writer import output_files, text_lines, writer_options
+from data_prep.writer import (
+    output_files,
+    segmenters,
+    text_lines,
+    writer_options,
+)
 
 # Options that do not change the content of the records. The content of the
 # vocabulary and the names of the outputs are compared separately.
@@ -16,7 +24,7 @@ _NOT_CONTENT = frozenset(
         *("vocab_file", "spm_model_file", "output_file", "num_shards"),
     }
 )
-_FORMAT = 6  # Of unfinished work; work of another format is not continued.
+_FORMAT = 7  # Of unfinished work; work of another format is not continued.
 
 
 def describe(
@@ -30,6 +38,7 @@ def describe(
         "format": _FORMAT,
         "options": content_options(options.to_dict(wanted)),
         "vocabulary": vocab_sha256,
+        "versions": versions(wanted),
         # Size and time of a file change with its content.
         "inputs": {
             path: []
@@ -41,6 +50,20 @@ def describe(
     }
 
 
+def versions(
+    wanted: writer_options.CreatePretrainingDataOptions,
+) -> dict[str, str]:
+    """Return the versions of the packages and data by which text is cut."""
+    found = {"unicode": unicodedata.unidata_version}
+    if wanted.vocabulary.kind == "spm_model_file":
+        found["sentencepiece"] = sentencepiece.__version__
+    if wanted.text.split_sentences:
+        from importlib import metadata  # Slow to import.
+
+        found["sentencex"] = metadata.version("sentencex")
+    return found | segmenters.versions(wanted.word_segmenter)
+
+
 def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
     """Explain why two jobs of `describe` have different instances."""
     changed = _changed_options(before["options"], job["options"])
@@ -48,6 +71,12 @@ def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
         changed.append("it was started by another version of this program")
     if before["vocabulary"] != job["vocabulary"]:
         changed.append("the vocabulary file had other content")
+    known = before.get("versions", {})  # Earlier formats have none.
+    changed += [
+        f"it was begun with {name} {known[name]}, now {version}"
+        for name, version in job["versions"].items()
+        if known.get(name, version) != version
+    ]
     then, now = before["inputs"], job["inputs"]
     if then.keys() != now.keys():
         count = "1 file" if len(then) == 1 else f"{len(then):,} files"

@@ -1,7 +1,10 @@
 """Phrases and entities that a file lists, in the text: ERNIE 1.0's units."""
 
 import dataclasses
+import functools
 import re
+import sys
+import unicodedata
 from collections.abc import Mapping
 
 import numpy as np
@@ -14,10 +17,28 @@ KINDS = {"phrases": marks.PHRASE, "entities": marks.ENTITY}
 # Options that name the files.
 OPTIONS = {"phrase_file": "phrases", "entity_file": "entities"}
 
-# Letters and digits up to a space or sign; or a sign, or a character of a
-# script without spaces.
-_ALONE = "".join(f"{low}-{high}" for low, high in masking.WITHOUT_SPACES)
-_WORD = re.compile(rf"[^\W{_ALONE}]+|\S")
+
+@functools.cache  # Categories of all characters take a moment.
+def _word() -> re.Pattern[str]:
+    """Return what matches a word.
+
+    It is letters and digits with their marks, and with joiners and further
+    format characters between them, up to a space or sign; or a sign, or a
+    character of a script without spaces, with its marks.
+    """
+    alone = "".join(f"{low}-{high}" for low, high in masking.WITHOUT_SPACES)
+    letter = rf"[^\W{alone}]"
+    mark, joiner = _of_category("Mn", "Mc", "Me"), _of_category("Cf")
+    inside = rf"{mark}|{joiner}+(?={letter}|{mark})"
+    return re.compile(rf"(?:{letter}+(?:{inside})*)+|\S{mark}*")
+
+
+def _of_category(*names: str) -> str:
+    """Return the class of a regular expression of categories of Unicode."""
+    of_all = map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))
+    found = "".join("x" if name in names else " " for name in of_all)
+    runs = (match.span() for match in re.finditer("x+", found))
+    return f"[{''.join(f'{chr(a)}-{chr(b - 1)}' for a, b in runs)}]"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +56,7 @@ class Units:
             units "new york" and "new york city", text "In New  York city!":
             [(3, 17)]
         """
-        places = [match.span() for match in _WORD.finditer(text)]
+        places = [match.span() for match in _word().finditer(text)]
         words = [text[begin:end].lower() for begin, end in places]
         found, word = [], 0
         while word < len(words):
@@ -52,7 +73,7 @@ class Units:
 def read(path: str, option: str) -> Units:
     """Read a file of one unit a line; `option` names it in errors."""
     lines = files.read_lines(path, option)
-    words = (map(str.lower, _WORD.findall(line)) for line in lines)
+    words = (map(str.lower, _word().findall(line)) for line in lines)
     known = frozenset(map(tuple, words)) - {()}
     if not known:
         raise errors.UserError(

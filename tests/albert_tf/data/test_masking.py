@@ -166,6 +166,9 @@ def test_batch_equals_the_specification(options):
     rng = random.Random(1)
     sequences = [make_sequence(rng, rng.randint(5, 90)) for _ in range(150)]
     sequences[7] = sequences[7][: sequences[7].index(SEP)]  # It has none.
+    for tokens in sequences[8:60]:  # Three or four segments, or empty ones.
+        tokens.insert(len(tokens) // 2, SEP)
+        tokens.insert(len(tokens) // 3, SEP)
     keys = [rng.getrandbits(64) for _ in sequences]
     batch = mask_all(sequences, keys, **options)
     settings, runs = masking.MaskingOptions(**options), collections.Counter()

@@ -72,6 +72,12 @@ def test_casing_is_the_folder_s(tmp_path, rules, config, lower, keep):
         ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars=false"),
         ({"do_lower_case": False, "strip_accents": True}, "strip_accents=true"),
         ({"do_lower_case": "no"}, "do_lower_case='no' for its tokenizer"),
+        ({"word_tokenizer_type": "mecab"}, 'word_tokenizer_type="mecab"'),
+        ({"subword_tokenizer_type": "character"}, '_type="character"'),
+        (
+            {"tokenizer_class": "BertJapaneseTokenizer"},
+            'tokenizer_class="BertJapaneseTokenizer"',
+        ),
     ],
 )
 def test_other_rules_are_refused(tmp_path, config, message):
@@ -79,6 +85,17 @@ def test_other_rules_are_refused(tmp_path, config, message):
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(values))
     with pytest.raises(errors.UserError, match=message):
         huggingface_rules.settings_beside(str(tmp_path / "vocab.txt"))
+
+
+def test_cutters_are_known_without_casing(tmp_path):
+    """As BERT's, or others, which are refused."""
+    path, vocabulary = tmp_path / "tokenizer_config.json", tmp_path / "vocab"
+    same = {"word_tokenizer_type": "basic", "subword_tokenizer_type": None}
+    path.write_text(json.dumps(same))
+    assert huggingface_rules.settings_beside(str(vocabulary)) is None
+    path.write_text(json.dumps({"word_tokenizer_type": "sudachi"}))
+    with pytest.raises(errors.UserError, match='"sudachi". Words are cut at'):
+        huggingface_rules.settings_beside(str(vocabulary))
 
 
 def test_without_these_files_nothing_is_known(tmp_path):

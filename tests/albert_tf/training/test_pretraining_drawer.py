@@ -54,6 +54,16 @@ def test_each_objective_has_a_drawer(make, objective, kind):
         assert isinstance(found.second, kind)
 
 
+def test_spans_need_padding_with_id_0(make, tiny_tokenizer):
+    """Targets are padded with 0, and it has no loss."""
+    tiny_tokenizer.pad_id = 3
+    with pytest.raises(
+        errors.UserError, match="`objective=spans` needs .* id 0 is padding"
+    ):
+        make("instances", objective="spans", sentence_objective="none")
+    make("instances", objective="plm", sentence_objective="none")
+
+
 @pytest.fixture
 def markers(tmp_path):
     return lambda text: writing.markers(tmp_path, text)

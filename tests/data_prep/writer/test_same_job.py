@@ -4,8 +4,11 @@ import dataclasses
 import os
 import pathlib
 import re
+import unicodedata
+from importlib import metadata
 
 import pytest
+import sentencepiece
 
 from albert_tf.common import errors
 from albert_tf.data import manifests
@@ -126,6 +129,45 @@ def test_version_of_the_work_is_compared(job):
     assert same_job.changes({**job(), "format": 2}, job()) == [
         "it was started by another version of this program"
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("unicode", {}),
+        ("sentencepiece", {}),
+        ("sentencex", {"input_format": "jsonl", "split_sentences": True}),
+        ("jieba", {"word_segmenter": "jieba"}),
+    ],
+)
+def test_versions_of_what_cuts_text_are_compared(job, monkeypatch, name, given):
+    monkeypatch.setattr(metadata, "version", lambda name: "1.1")
+    monkeypatch.setattr(sentencepiece, "__version__", "1.1")
+    monkeypatch.setattr(unicodedata, "unidata_version", "1.1")
+    now = job(**given)
+    before = {**now, "versions": {**now["versions"], name: "1.0"}}
+    assert same_job.changes(before, now) == [
+        f"it was begun with {name} 1.0, now 1.1"
+    ]
+    assert same_job.changes(now, now) == []
+
+
+def test_versions_are_those_of_what_is_used(base):
+    assert [*same_job.versions(base)] == ["unicode", "sentencepiece"]
+    other = changed(base, spm_model_file=None, vocab_file="vocab.txt")
+    assert [*same_job.versions(other)] == ["unicode"]
+
+
+def test_unfinished_work_alone_depends_on_versions(base, monkeypatch):
+    writing.interrupt(base, monkeypatch, instances, "save")
+    monkeypatch.setattr(unicodedata, "unidata_version", "99")
+    with pytest.raises(errors.UserError, match="begun with unicode .*, now 99"):
+        writing.run(base)
+    writing.run(base, overwrite=True)
+    manifest = manifests.find(base.output_file)
+    assert same_job.versions(base).items() <= manifest.versions.items()
+    monkeypatch.setattr(unicodedata, "unidata_version", "100")
+    writing.run(base)  # Finished records may be repeated.
 
 
 @pytest.mark.parametrize("what", ["size", "time"])

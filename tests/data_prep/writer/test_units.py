@@ -37,6 +37,24 @@ def listed(tmp_path):
         ("e.g.", "say, E. g. this", ["E. g."]),
         ("\u5317\u4eac", "\u5728\u5317\u4eac\u3002", ["\u5317\u4eac"]),
         ("\ufeffa b\r\nc d\r\n", "a b c d", ["a b", "c d"]),
+        # Marks and joiners belong to words; other characters between words,
+        # as marks of direction, do not.
+        ("\u0939\u093f\u0928", "\u0939\u093f\u0928\u094d\u0926\u0940", []),
+        (
+            "\u0939\u093f\u0928\u094d\u0926\u0940",
+            "\u0939\u093f\u0928\u094d\u0926\u0940 \u092e\u0947\u0902",
+            ["\u0939\u093f\u0928\u094d\u0926\u0940"],
+        ),
+        ("cafe", "cafe\u0301 noir", []),
+        ("noir\ne\u0301t", "cafe\u0301t noir", ["noir"]),
+        (
+            "\u0645\u06cc",
+            "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+            [],
+        ),
+        ("\u0e01", "\u0e01\u0e34\u0e01", ["\u0e01"]),
+        ("new york", "\u200fnew york\u200f, \u2764\ufe0f", ["new york"]),
+        ("\u2764", "\u2764\ufe0f", []),
     ],
 )
 def test_the_longest_units_are_found(listed, lines, text, found):
@@ -129,7 +147,7 @@ def test_work_with_another_file_is_not_continued(
 
 
 def test_words_of_other_scripts_are_single_characters():
-    assert units._WORD.findall("ab\u5317\u4eac1 \u30ab") == [
+    assert units._word().findall("ab\u5317\u4eac1 \u30ab") == [
         *("ab", "\u5317", "\u4eac", "1", "\u30ab")
     ]
 
