@@ -87,6 +87,13 @@ def read(folder: str) -> Modules | None:
             f"{folder}: sentence-transformers puts {prompt!r} before every "
             "text. Write it there yourself: this project does not."
         )
+    path = files.in_folder(folder, LENGTH_NAME)
+    if files.exists(path) and _object(path).get("do_lower_case"):
+        remarks.append(
+            f"{path} has do_lower_case: sentence-transformers lower-cases "
+            "every text. If the vocabulary is cased, do so yourself: this "
+            "project does not."
+        )
     dense = None
     if "Dense" in steps:
         dense = files.in_folder(folder, steps["Dense"])
