@@ -169,6 +169,8 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     if settings.format not in _HUB_FORMATS:
         registry.load_module(settings.task_module)
         _warn_of_names(source, values)
+    if settings.format != _SENTENCES:
+        _warn_of_pooling(source, values)
     if settings.format == "tf1":
         config = _config_of_original(source.config)
         source = dataclasses.replace(source, config=config)
@@ -279,6 +281,23 @@ def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
         return spec.labels
     details = _details_in(source)
     return details.labels if details else ()
+
+
+def _warn_of_pooling(source: _Source, values: dict[str, Any]) -> None:
+    """Say how vectors of texts are made, where the format has no place."""
+    try:
+        modules = checkpoint_reader.modules_beside(source.path)
+    except errors.UserError as error:  # Refused where vectors are wanted.
+        logging.warning("The new checkpoint is the encoder alone. %s", error)
+        return
+    pooling = modules.text_pooling if modules else values.get("text_pooling")
+    if pooling not in (None, "mean"):
+        logging.warning(
+            "How vectors of texts are made is not in the new checkpoint. Give "
+            "--text_pooling=%s to albert_tf.export, or use --format=%s.",
+            pooling,
+            _SENTENCES,
+        )
 
 
 def _config_of_original(config: AlbertConfig) -> AlbertConfig:
