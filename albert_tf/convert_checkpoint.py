@@ -331,6 +331,11 @@ def _config_of_original(config: AlbertConfig) -> AlbertConfig:
 
 def _check_target(settings: ConvertOptions, folder: str) -> None:
     target = settings.to
+    others = [run_folder.OPTIONS_NAME]
+    if settings.format not in _HUB_FORMATS:
+        others.append(huggingface.CONFIG_NAME)
+    if settings.format not in _WRITERS:
+        others.append("*.index")
     if settings.format == _BFLOAT16:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
         existing = [os.path.join(target, name) for name in names]
@@ -338,11 +343,6 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
     elif settings.format in _HUB_FORMATS:
         is_hub = settings.format == "huggingface"
         existing = (hub_folder if is_hub else sentence_folder).paths(target)
-        if glob.glob(os.path.join(glob.escape(target), "*.index")):
-            raise errors.UserError(
-                f"--to={target} holds TensorFlow checkpoints. Give Hugging "
-                "Face a folder of its own."
-            )
     else:
         existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
         if not run_folder.vocabularies(folder):
@@ -352,12 +352,12 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
                 f"--to={target} is not the prefix of a checkpoint. Use, for "
                 f"example, {os.path.join(target, 'model.ckpt-best')}."
             )
-        for name in (run_folder.OPTIONS_NAME, huggingface.CONFIG_NAME):
-            if files.exists(os.path.join(folder, name)):
-                raise errors.UserError(
-                    f"--to={target} is in a folder that belongs to something "
-                    f"else: it holds {name}. Choose another folder."
-                )
+    found = [n for name in others for n in glob.glob(name, root_dir=folder)]
+    if found:
+        raise errors.UserError(
+            f"--to={target}: The folder belongs to something else; it holds "
+            f"{min(found)}. Choose a folder of its own."
+        )
     outputs.claim(settings, "to", existing)
 
 

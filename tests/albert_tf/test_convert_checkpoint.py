@@ -539,6 +539,11 @@ def test_folders_of_others_are_refused(copy, tmp_path, owner):
     (tmp_path / "to" / owner).write_text("{}")
     with pytest.raises(errors.UserError, match=f"it holds {owner}"):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")
+    for changes in ({}, {"overwrite": True}):
+        for folder, name in ((tmp_path / "to", owner), (copy, "model.ckpt-0")):
+            with pytest.raises(errors.UserError, match=f"it holds {name}"):
+                convert(LAMB / "model.ckpt-0", folder, "bfloat16", **changes)
+    assert {p.name for p in (tmp_path / "to").glob("[!.]*")} == {owner}
     if owner == "config.json":
         with pytest.raises(errors.UserError, match="exists"):
             convert(copy / "model.ckpt-0", tmp_path / "to", "huggingface")
