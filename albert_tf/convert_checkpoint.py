@@ -341,8 +341,7 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
         existing = [os.path.join(target, name) for name in names]
         existing += run_folder.vocabulary_paths(target)
     elif settings.format in _HUB_FORMATS:
-        is_hub = settings.format == "huggingface"
-        existing = (hub_folder if is_hub else sentence_folder).paths(target)
+        existing = hub_folder.paths(target)
     else:
         existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
         if not run_folder.vocabularies(folder):
@@ -492,12 +491,9 @@ def _write_bfloat16(
         weights: huggingface.bfloat16_file(source.weights()),
         **run_folder.vocabulary_files(vocabulary, folder),
     }
-    files.write_together(contents)
     # The vocabulary of the model that was replaced is not that of the new one.
-    earlier = run_folder.vocabulary_paths(folder) if is_replaced else []
-    for path in earlier:
-        if path not in contents and files.exists(path):
-            files.remove(path)
+    old = run_folder.vocabulary_paths(folder) if is_replaced else []
+    files.replace_together(contents, old)
 
 
 def _refuse_windows(task: base.Task | None, settings: ConvertOptions) -> None:
