@@ -169,6 +169,8 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     if settings.format not in _HUB_FORMATS:
         registry.load_module(settings.task_module)
         _warn_of_names(source, values)
+    if settings.format != _SENTENCES:
+        _warn_of_pooling(source, values)
     if settings.format == "tf1":
         config = _config_of_original(source.config)
         source = dataclasses.replace(source, config=config)
@@ -281,6 +283,23 @@ def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
     return details.labels if details else ()
 
 
+def _warn_of_pooling(source: _Source, values: dict[str, Any]) -> None:
+    """Say how vectors of texts are made, where the format has no place."""
+    try:
+        modules = checkpoint_reader.modules_beside(source.path)
+    except errors.UserError as error:  # Refused where vectors are wanted.
+        logging.warning("The new checkpoint is the encoder alone. %s", error)
+        return
+    pooling = modules.text_pooling if modules else values.get("text_pooling")
+    if pooling not in (None, "mean"):
+        logging.warning(
+            "How vectors of texts are made is not in the new checkpoint. Give "
+            "--text_pooling=%s to albert_tf.export, or use --format=%s.",
+            pooling,
+            _SENTENCES,
+        )
+
+
 def _config_of_original(config: AlbertConfig) -> AlbertConfig:
     """Return the config with which the original's scripts compute the same."""
     if config.hidden_act == "gelu_erf":
@@ -312,18 +331,17 @@ def _config_of_original(config: AlbertConfig) -> AlbertConfig:
 
 def _check_target(settings: ConvertOptions, folder: str) -> None:
     target = settings.to
+    others = [run_folder.OPTIONS_NAME]
+    if settings.format not in _HUB_FORMATS:
+        others.append(huggingface.CONFIG_NAME)
+    if settings.format not in _WRITERS:
+        others.append("*.index")
     if settings.format == _BFLOAT16:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
         existing = [os.path.join(target, name) for name in names]
         existing += run_folder.vocabulary_paths(target)
     elif settings.format in _HUB_FORMATS:
-        is_hub = settings.format == "huggingface"
-        existing = (hub_folder if is_hub else sentence_folder).paths(target)
-        if glob.glob(os.path.join(glob.escape(target), "*.index")):
-            raise errors.UserError(
-                f"--to={target} holds TensorFlow checkpoints. Give Hugging "
-                "Face a folder of its own."
-            )
+        existing = hub_folder.paths(target)
     else:
         existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
         if not run_folder.vocabularies(folder):
@@ -333,12 +351,12 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
                 f"--to={target} is not the prefix of a checkpoint. Use, for "
                 f"example, {os.path.join(target, 'model.ckpt-best')}."
             )
-        for name in (run_folder.OPTIONS_NAME, huggingface.CONFIG_NAME):
-            if files.exists(os.path.join(folder, name)):
-                raise errors.UserError(
-                    f"--to={target} is in a folder that belongs to something "
-                    f"else: it holds {name}. Choose another folder."
-                )
+    found = [n for name in others for n in glob.glob(name, root_dir=folder)]
+    if found:
+        raise errors.UserError(
+            f"--to={target}: The folder belongs to something else; it holds "
+            f"{min(found)}. Choose a folder of its own."
+        )
     outputs.claim(settings, "to", existing)
 
 
@@ -473,12 +491,9 @@ def _write_bfloat16(
         weights: huggingface.bfloat16_file(source.weights()),
         **run_folder.vocabulary_files(vocabulary, folder),
     }
-    files.write_together(contents)
     # The vocabulary of the model that was replaced is not that of the new one.
-    earlier = run_folder.vocabulary_paths(folder) if is_replaced else []
-    for path in earlier:
-        if path not in contents and files.exists(path):
-            files.remove(path)
+    old = run_folder.vocabulary_paths(folder) if is_replaced else []
+    files.replace_together(contents, old)
 
 
 def _refuse_windows(task: base.Task | None, settings: ConvertOptions) -> None:

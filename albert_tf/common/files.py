@@ -16,7 +16,7 @@ import platform
 import re
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 from absl import logging
@@ -438,6 +438,18 @@ def write_together(contents: Mapping[str, bytes]) -> None:
             )
             stream.write(content)
             stream.flush()
+
+
+def replace_together(contents: Mapping[str, bytes], old: Iterable[str]) -> None:
+    """`write_together`, and then remove what is left of an earlier result.
+
+    Args:
+        old: Paths of its files; those that do not exist or are written stay.
+    """
+    write_together(contents)
+    for path in old:
+        if path not in contents and exists(path):
+            remove(path)
 
 
 def sync(path: str) -> None:

@@ -110,9 +110,10 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     _check_given(settings, {})
     checkpoint = checkpoint_reader.read(settings.init_checkpoint)
     given = settings.vocabulary
-    vocabulary = choose_vocabulary(
-        given, *run_folder.vocabulary_beside(checkpoint.path, given)
-    )
+    known, folder = run_folder.vocabulary_beside(checkpoint.path, given)
+    if settings.task != "encoder":
+        _refuse_finetuned(settings, folder)
+    vocabulary = choose_vocabulary(given, known, folder)
     vocabulary.require()
     config = checkpoint.config
     if settings.albert_config_file:
@@ -156,6 +157,20 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             **settings.given,
         },
     )
+
+
+def _refuse_finetuned(
+    settings: source_options.SourceOptions, folder: str
+) -> None:
+    """Only `run_dir` reads what a run knows of its heads, such as labels."""
+    if not run_folder.is_run(folder):
+        return
+    if "task_name" in run_folder.read(folder).options:
+        raise errors.UserError(
+            f"`init_checkpoint={settings.init_checkpoint}` is of a finetuned "
+            f"run. Use `run_dir={folder or '.'}`, which knows how its answers "
+            "are made, with `checkpoint` if it is not the best."
+        )
 
 
 def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:

@@ -62,7 +62,9 @@ class SourceOptions:
         None, "The --task_module of --run_dir, if it had one."
     )
     init_checkpoint: str | None = option(
-        None, "Any checkpoint, instead of --run_dir."
+        None,
+        "Any checkpoint, instead of --run_dir; that of a finetuned run with "
+        "--task=encoder only.",
     )
     albert_config_file: str | None = option(
         None,

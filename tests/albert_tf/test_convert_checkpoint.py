@@ -462,6 +462,27 @@ def test_vectors_are_pooled_as_is_said_else_by_their_mean(saved, tmp_path):
         assert (found.text_pooling, found.max_seq_length) == (expected, 64)
 
 
+@pytest.mark.parametrize("name", [*FORMATS, "bfloat16"])
+def test_pooling_of_vectors_is_said_where_it_has_no_place(
+    saved, tmp_path, caplog, name
+):
+    prefix, _ = saved("encoder")
+    for pooling in ("mean", "cls"):
+        folder = convert(
+            prefix,
+            tmp_path / pooling,
+            "sentence_transformers",
+            vocabulary=vocabulary_of(tmp_path, 400),
+            text_pooling=pooling,
+        )
+        assert "text_pooling=" not in caplog.text
+        convert(folder, tmp_path / name / pooling, name, vocabulary=NONE)
+    assert "Give --text_pooling=cls to albert_tf.export" in caplog.text
+    (folder / "modules.json").write_text("[]")
+    convert(folder, tmp_path / name / "other", name, vocabulary=NONE)
+    assert "checkpoint is the encoder alone. " in caplog.text
+
+
 def test_folder_of_another_model_is_refused(copy, saved, tmp_path):
     prefix, _ = saved("encoder")
     with pytest.raises(errors.UserError, match="which describes another model"):
@@ -518,6 +539,11 @@ def test_folders_of_others_are_refused(copy, tmp_path, owner):
     (tmp_path / "to" / owner).write_text("{}")
     with pytest.raises(errors.UserError, match=f"it holds {owner}"):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")
+    for changes in ({}, {"overwrite": True}):
+        for folder, name in ((tmp_path / "to", owner), (copy, "model.ckpt-0")):
+            with pytest.raises(errors.UserError, match=f"it holds {name}"):
+                convert(LAMB / "model.ckpt-0", folder, "bfloat16", **changes)
+    assert {p.name for p in (tmp_path / "to").glob("[!.]*")} == {owner}
     if owner == "config.json":
         with pytest.raises(errors.UserError, match="exists"):
             convert(copy / "model.ckpt-0", tmp_path / "to", "huggingface")

@@ -260,6 +260,22 @@ def test_a_classifier_without_a_pooler_is_refused(
     assert not no_saving
 
 
+@pytest.mark.parametrize("task", ["classifier", "regression", "embedding"])
+def test_a_finetuned_run_is_not_taken_for_a_bare_checkpoint(
+    tmp_path, config, tiny_vocab, no_saving, task
+):
+    """Its labels, units, exits and pooling would be lost."""
+    run = tmp_path / "run"
+    make_run(run, config, tiny_vocab, "RTE")
+    given = {"export_dir": str(tmp_path / "exported")}
+    given["init_checkpoint"] = str(run / "model.ckpt-best")
+    with pytest.raises(errors.UserError, match=f"Use `run_dir={run}`"):
+        export.run(make_options(task=task, **given))
+    assert not no_saving
+    export.run(make_options(task="encoder", **given))
+    assert len(no_saving) == 1
+
+
 SQUAD = {"doc_stride": 8, "max_query_length": 8, "max_answer_length": 12}
 # What a run of each kind of task needs, and a labelled file of it.
 LABELLED = {

@@ -18,7 +18,16 @@ from albert_tf.common import errors, files, strict_json
 
 MODULES_NAME = "modules.json"
 LENGTH_NAME = "sentence_bert_config.json"
+PROMPTS_NAME = "config_sentence_transformers.json"
 CONFIG_NAME = "config.json"
+# What this project writes.
+NAMES = (
+    MODULES_NAME,
+    LENGTH_NAME,
+    f"1_Pooling/{CONFIG_NAME}",
+    f"2_Dense/{CONFIG_NAME}",
+    "2_Dense/model.safetensors",
+)
 # The keys of 2.2, one for each pooling, and the names of today.
 MODES = {
     "mean": "pooling_mode_mean_tokens",
@@ -29,7 +38,6 @@ SCOPE = "projection"  # Of the linear layer's variables.
 IDENTITY = "torch.nn.modules.linear.Identity"
 _TANH = "torch.nn.modules.activation.Tanh"  # If nothing else is said.
 
-_PROMPTS_NAME = "config_sentence_transformers.json"
 _TOKENIZER_NAME = "tokenizer_config.json"
 _OLD_MODE = "pooling_mode_"
 _ADVICE = "Copy or download it again."
@@ -81,11 +89,18 @@ def read(folder: str) -> Modules | None:
             f"{path} has no step Normalize. Vectors get length 1 here all the "
             "same; their cosines do not change."
         )
-    prompt = _prompt(files.in_folder(folder, _PROMPTS_NAME))
+    prompt = _prompt(files.in_folder(folder, PROMPTS_NAME))
     if prompt:
         remarks.append(
             f"{folder}: sentence-transformers puts {prompt!r} before every "
             "text. Write it there yourself: this project does not."
+        )
+    path = files.in_folder(folder, LENGTH_NAME)
+    if files.exists(path) and _object(path).get("do_lower_case"):
+        remarks.append(
+            f"{path} has do_lower_case: sentence-transformers lower-cases "
+            "every text. If the vocabulary is cased, do so yourself: this "
+            "project does not."
         )
     dense = None
     if "Dense" in steps:

@@ -19,7 +19,11 @@ from absl import logging
 from albert_tf.common import files, strict_json
 from albert_tf.finetuning import base, multi_label, race, tagging
 from albert_tf.finetuning.glue import glue
-from albert_tf.model.checkpoints import huggingface, huggingface_config
+from albert_tf.model.checkpoints import (
+    huggingface,
+    huggingface_config,
+    sentence_modules,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.formats import model_card
 from albert_tf.text import (
@@ -64,8 +68,16 @@ class Model:
 
 
 def paths(folder: str) -> list[str]:
-    vocabularies = VOCABULARY_NAMES.values()
-    names = [*NAMES, *map(normalization.path_beside, vocabularies)]
+    """Return all paths that are written, or removed with an earlier model.
+
+    Beside another encoder, what sentence-transformers reads would be wrong.
+    """
+    names = [
+        *NAMES,
+        *map(normalization.path_beside, VOCABULARY_NAMES.values()),
+        *sentence_modules.NAMES,
+        sentence_modules.PROMPTS_NAME,
+    ]
     return [os.path.join(folder, name) for name in names]
 
 
@@ -120,12 +132,11 @@ def write(
 def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
     for inner in {os.path.dirname(name) for name in contents}:
         files.make_folder(os.path.join(folder, inner), "to")
-    for name in set(VOCABULARY_NAMES.values()) - contents.keys():
-        path = os.path.join(folder, name)
-        if files.exists(path):  # Of an earlier export.
-            files.remove(path)
-    files.write_together(
-        {os.path.join(folder, n): content for n, content in contents.items()}
+    models = huggingface.CONFIG_NAME, sentence_modules.MODULES_NAME
+    is_replaced = any(files.exists(os.path.join(folder, n)) for n in models)
+    files.replace_together(
+        {os.path.join(folder, n): content for n, content in contents.items()},
+        paths(folder) if is_replaced else [],
     )
 
 

@@ -11,37 +11,22 @@ Source of names and keys: sentence-transformers 2.2; 6.2.0 reads them, too.
 """
 
 import dataclasses
-import os
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import safetensors.numpy
 
-from albert_tf.common import files, strict_json
+from albert_tf.common import strict_json
 from albert_tf.model.checkpoints import huggingface_names, sentence_modules
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.model.heads import embedding
 from albert_tf.serving.formats import hub_folder, model_card
 
-_MODULES_NAME = sentence_modules.MODULES_NAME
-_LENGTH_NAME = sentence_modules.LENGTH_NAME
-_POOLING, _DENSE = "1_Pooling", "2_Dense"
-_CONFIG, _WEIGHTS = sentence_modules.CONFIG_NAME, "model.safetensors"
+NAMES = sentence_modules.NAMES
+_MODULES, _LENGTH, _POOLING, _DENSE, _WEIGHTS = NAMES
 _MODES = sentence_modules.MODES
 assert _MODES.keys() == set(TEXT_POOLINGS)
-NAMES = (
-    _MODULES_NAME,
-    _LENGTH_NAME,
-    f"{_POOLING}/{_CONFIG}",
-    f"{_DENSE}/{_CONFIG}",
-    f"{_DENSE}/{_WEIGHTS}",
-)
-
-
-def paths(folder: str) -> list[str]:
-    own = [os.path.join(folder, name) for name in NAMES]
-    return [*hub_folder.paths(folder), *own]
 
 
 def write(
@@ -69,10 +54,10 @@ def write(
         and (has_pooler or not name.startswith(f"{huggingface_names.POOLER}/"))
     }
     more = {
-        _LENGTH_NAME: _json(
+        _LENGTH: _json(
             {"max_seq_length": max_seq_length, "do_lower_case": False}
         ),
-        f"{_POOLING}/{_CONFIG}": _json(
+        _POOLING: _json(
             {
                 "word_embedding_dimension": config.hidden_size,
                 **{k: m == text_pooling for m, k in _MODES.items()},
@@ -81,7 +66,7 @@ def write(
         ),
         **_projection_files(projection),
     }
-    more[_MODULES_NAME] = _json(_modules(f"{_DENSE}/{_CONFIG}" in more))
+    more[_MODULES] = _json(_modules(_DENSE in more))
     hub_folder.write(
         folder,
         dataclasses.replace(
@@ -93,10 +78,6 @@ def write(
         ),
         more,
     )
-    for name in NAMES:  # Of an earlier export with a projection.
-        path = os.path.join(folder, name)
-        if name not in more and files.exists(path):
-            files.remove(path)
 
 
 def _projection_files(
@@ -116,10 +97,8 @@ def _projection_files(
         "linear.bias": bias,
     }
     return {
-        f"{_DENSE}/{_CONFIG}": _json(config),
-        f"{_DENSE}/{_WEIGHTS}": safetensors.numpy.save(
-            tensors, {"format": "pt"}
-        ),
+        _DENSE: _json(config),
+        _WEIGHTS: safetensors.numpy.save(tensors, {"format": "pt"}),
     }
 
 

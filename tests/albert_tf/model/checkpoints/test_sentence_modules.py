@@ -25,7 +25,7 @@ def test_all_that_a_folder_says(tmp_path, length):
     folder = write(
         tmp_path,
         ["Pooling", "Dense"],
-        sentence_bert_config={"max_seq_length": length},
+        sentence_bert_config={"max_seq_length": length, "do_lower_case": True},
         tokenizer_config={"model_max_length": 77},
         config_sentence_transformers={
             "default_prompt_name": "ask",
@@ -35,8 +35,9 @@ def test_all_that_a_folder_says(tmp_path, length):
     found = sentence_modules.read(folder)
     assert found.max_seq_length == 77
     assert found.dense == f"{folder}/2_Dense"
-    no_step, prompt = found.remarks
+    no_step, prompt, lower = found.remarks
     assert "no step Normalize" in no_step and "'query: '" in prompt
+    assert "sentence_bert_config.json has do_lower_case" in lower
 
 
 def test_other_folders_say_nothing(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import pathlib
+import resource
 import sys
 
 import numpy as np
@@ -155,9 +156,29 @@ def test_own_readme_is_not_replaced_unasked(make_run, tmp_path):
     with pytest.raises(errors.UserError, match="exists"):
         convert(run, hub)
     assert (hub / "README.md").read_text() == "mine"
-    (hub / "vocab.txt").write_text("of an earlier export")
+    (hub / "vocab.txt").write_text("mine, too: no model is replaced")
     convert(run, hub, overwrite=True)
-    assert not (hub / "vocab.txt").exists()
+    assert (hub / "vocab.txt").exists()
+
+
+def test_a_full_disk_leaves_the_vocabulary_of_the_model_before(
+    make_run, tmp_path
+):
+    """The next one removes it, with its normalization."""
+    run, hub = make_run(), tmp_path / "hub"
+    convert(run, hub)
+    for name in ("vocab.txt", "vocab.normalization.json"):
+        (hub / name).write_text("of the model before")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(OSError, match="too large"):
+            convert(run, hub, overwrite=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert len(list(hub.glob("vocab.*"))) == 2
+    convert(run, hub, overwrite=True)
+    assert not list(hub.glob("vocab.*"))
 
 
 def test_pieces_that_continue_a_number_are_warned_of(

@@ -13,7 +13,7 @@ from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source, source_options
-from albert_tf.serving.formats import sentence_folder
+from albert_tf.serving.formats import hub_folder, sentence_folder
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL
@@ -90,6 +90,26 @@ def test_another_model_takes_the_place_of_one(convert):
         "sentence_bert_config.json",
         "config.json",
     }
+
+
+def test_an_encoder_is_not_pooled_as_the_model_before(convert):
+    _, folder = convert(5, text_pooling="cls")
+    prompts = folder / "config_sentence_transformers.json"
+    prompts.write_text("{}")
+    (folder / "README.md").unlink()
+    convert(0, format="huggingface", overwrite=True)
+    left = {path.name for path in folder.rglob("*") if path.is_file()}
+    assert left == {
+        *hub_folder.NAMES,
+        "spiece.normalization.json",
+    } - {"vocab.txt"}
+
+
+def test_steps_of_the_user_are_not_removed_unasked(convert, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "modules.json").write_text("[]")
+    with pytest.raises(errors.UserError, match=r"modules\.json exists"):
+        convert(0, format="huggingface")
 
 
 def service_of(folder, **values):
