@@ -172,6 +172,15 @@ def _check_batches(
             batch_size = getattr(settings, name)
             distribution.check_batch(strategy, batch_size, name, divisor)
             memory_check.check(step, strategy, name, batch_size)
+    parts = strategy.num_replicas_in_sync * microbatches
+    is_compared = settings.do_train and task.compares_examples
+    if is_compared and settings.train_batch_size == parts:
+        raise errors.UserError(
+            f"`train_batch_size={parts}` leaves one example at a time, with no "
+            f"other to tell it from: {strategy.num_replicas_in_sync} "
+            f"replica(s) and `gradient_accumulation_steps={microbatches}` "
+            "divide the batch. Use a larger one."
+        )
 
 
 def _finish_several(
