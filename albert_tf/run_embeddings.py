@@ -33,21 +33,10 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
     vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions()
 
     def __post_init__(self) -> None:
-        shared = self.finetuning
-        parts = shared.trainer.gradient_accumulation_steps
-        is_ranking = self.vectors.train_examples != embedding_data.SCORED
         if self.vectors.train_examples == embedding_data.TEXTS:
             raise errors.UserError(
                 f"`train_examples={self.vectors.train_examples}` has nothing "
                 "to learn from but a teacher. Use python -m albert_tf.distill."
-            )
-        if is_ranking and shared.do_train and shared.train_batch_size <= parts:
-            raise errors.UserError(
-                f"`train_batch_size={shared.train_batch_size}` leaves one "
-                "example at a time, with no other to tell it from: "
-                f"`train_examples={self.vectors.train_examples}` needs several "
-                f"at once, and `gradient_accumulation_steps={parts}` divides "
-                "the batch. Use a larger one."
             )
 
 

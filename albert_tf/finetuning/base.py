@@ -51,6 +51,8 @@ class Task(abc.ABC):
             do.
         sequences_at_once: Sequences of an example that go through the encoder
             together.
+        compares_by: Option, with its value, by which an example to learn is
+            told from the others of its batch, so that there must be others.
         shortest: Tokens of the shortest batches, where padding is cut.
         max_seq_length: Tokens S of a sequence, special ones included.
         remarks: What `remark` has collected; None: it logs at once.
@@ -66,6 +68,7 @@ class Task(abc.ABC):
     output_widths: Mapping[str, int] = MappingProxyType({})
     exit_options: tuple[str, ...] = ()
     sequences_at_once: int = 1
+    compares_by: str | None = None
     shortest: int = lengths.SHORTEST
 
     def __init__(

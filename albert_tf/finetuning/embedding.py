@@ -93,6 +93,9 @@ class EmbeddingTask(packing.PackedTask):
         self._dev_examples = options.dev_examples or options.train_examples
         is_scored = self._dev_examples == embedding_data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
+        learnt = options.train_examples
+        if learnt in (embedding_data.PAIRS, embedding_data.TRIPLETS):
+            self.compares_by = f"train_examples={learnt}"
         kinds = options.train_examples, self._dev_examples
         self.sequences_at_once = max(
             len(embedding_data.INPUTS[kind]) for kind in kinds

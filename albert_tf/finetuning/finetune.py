@@ -172,6 +172,16 @@ def _check_batches(
             batch_size = getattr(settings, name)
             distribution.check_batch(strategy, batch_size, name, divisor)
             memory_check.check(step, strategy, name, batch_size)
+    parts = strategy.num_replicas_in_sync * microbatches
+    is_compared = settings.do_train and task.compares_by
+    if is_compared and settings.train_batch_size == parts:
+        raise errors.UserError(
+            f"`train_batch_size={parts}` leaves one example at a time, with no "
+            f"other to tell it from: `{task.compares_by}` needs several at "
+            f"once, and {strategy.num_replicas_in_sync} replica(s) and "
+            f"`gradient_accumulation_steps={microbatches}` divide the batch. "
+            "Use a larger one."
+        )
 
 
 def _finish_several(

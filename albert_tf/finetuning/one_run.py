@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 from absl import logging
@@ -234,7 +235,10 @@ class _TaskRun:
                 mixed_up |= {split: one} if one else {}
                 score = found[task.key_metric]
                 warn_of_one_answer(
-                    split, score, task.answers(outputs, examples)
+                    split,
+                    score,
+                    task.answers(outputs, examples),
+                    [getattr(example, "label", None) for example in examples],
                 )
         if save:
             confusion.write(self._settings.output_dir, mixed_up)
@@ -260,22 +264,35 @@ class _TaskRun:
 
 
 def warn_of_one_answer(
-    split: str, score: float, answers: Iterable[Mapping[str, Any]]
+    split: str,
+    score: float,
+    answers: Iterable[Mapping[str, Any]],
+    labels: Sequence[Any],
 ) -> None:
+    """Warn if there are several examples and only one answer.
+
+    Numbers are the same answer if they differ by less than a thousandth of the
+    labels' deviation; of 1, where that is not known.
+    """
     found = [
         answer.get("prediction", answer.get("spans")) for answer in answers
     ]
-    different = {
-        f"{one:.3g}" if isinstance(one, float) else str(one) for one in found
-    }
-    if len(found) > 1 and len(different) == 1 and score not in (1.0, 100.0):
+    if len(found) < 2 or score in (1.0, 100.0):
+        return
+    if all(isinstance(one, float) for one in found):
+        are_numbers = all(isinstance(one, (int, float)) for one in labels)
+        unit = (np.std(labels) if are_numbers else 0.0) or 1.0
+        is_one, answer = np.ptp(found) < unit / 1000, f"{found[0]:.6g}"
+    else:
+        is_one, answer = len({*map(str, found)}) == 1, str(found[0])
+    if is_one:
         logging.warning(
             "%s: all %d examples get the same answer, %r. So the model has "
             "learned nothing about them. Try a lower `learning_rate`, a longer "
             "run, or another `seed`.",
             split,
             len(found),
-            *different,
+            answer,
         )
 
 

@@ -205,7 +205,7 @@ def no_config(path: str) -> errors.UserError:
 
 
 def _check_task(its: base.Task, task: base.Task, path: str) -> None:
-    if type(its) is not type(task):
+    if (type(its), its.name) != (type(task), task.name):
         raise errors.UserError(
             f"`{OPTION}={path}` was finetuned for {_kind(its)}, the student is "
             f"for {_kind(task)}. Name a run of the same task."

@@ -37,15 +37,14 @@ class StoredOutputs:
         self._sums: list[str] = sums
         first = next(self._parts())
         self.names = sorted(first)
-        # What is of tokens can be cut.
+        # A number for each token can be cut; tags, whose last axis are the
+        # classes, are cut by the objective.
         self.layout = tuple(
             layouts.Feature(
                 f"{distillation.PREFIX}{name}",
                 first[name].shape[1:],
                 "float32",
-                0
-                if name in distillation.OF_TOKENS or first[name].ndim == 3
-                else None,
+                0 if name in distillation.OF_TOKENS else None,
             )
             for name in self.names
         )

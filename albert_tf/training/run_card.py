@@ -154,9 +154,11 @@ def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
             found[f"{name}, median"] = statistics.median(values)
     peaks = (line.get("peak_memory_mb", 0.0) for line in train)
     found["peak_memory_mb"] = max(peaks)
+    # A run may go on from the step of another one.
+    steps = train[-1]["step"] - facts[0]["step"]
     for name in ("examples", "tokens"):
         if f"{name}_per_step" in facts[-1]:
-            seen = train[-1]["step"] * facts[-1][f"{name}_per_step"]
+            seen = steps * facts[-1][f"{name}_per_step"]
             found[f"{name}_seen"] = f"{round(seen):,}"
     return found
 

@@ -189,15 +189,17 @@ class Trainer:
             training = _Training(
                 batches, num_train_steps, log, watch, clock, handler, profile
             )
-            while self.step < num_train_steps and not clock.is_up:
-                is_saved = self._train_to_next_stop(training)
-                if not (evaluated and is_saved):
-                    continue
-                # Several workers must leave together.
-                alone = self._workers.is_alone
-                with handler.exiting_at_once() if alone else nullcontext():
-                    evaluated.validate()
-        profile.stop()
+            try:
+                while self.step < num_train_steps and not clock.is_up:
+                    is_saved = self._train_to_next_stop(training)
+                    if not (evaluated and is_saved):
+                        continue
+                    # Several workers must leave together.
+                    alone = self._workers.is_alone
+                    with handler.exiting_at_once() if alone else nullcontext():
+                        evaluated.validate()
+            finally:
+                profile.stop()
         log.end(self.step)
 
     def validation(

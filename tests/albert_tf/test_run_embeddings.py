@@ -7,11 +7,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint, run_embeddings
-from albert_tf.common import scores
+from albert_tf.common import errors, scores
 from albert_tf.finetuning import embedding, finetune, lesson
+from albert_tf.training import distribution
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import LAYER_ATOL, changed
+from tests.conftest import LAYER_ATOL, changed, make_replicas
 
 SENTENCES = ["It rains in the north.", "The ferry waits.", "We stay.", "A boat"]
 # Texts of the same number are one topic.
@@ -112,6 +113,38 @@ def test_run_predicts_and_exports_the_same_vectors(trained, tmp_path):
     for name in ("scores", "scores_in_float32"):
         for metric in ("spearmanr", "pearson"):
             assert report[name][metric] == pytest.approx(best[metric], abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("kind", "replicas", "parts"),
+    [("pairs", 1, 1), ("pairs", 2, 1), ("triplets", 1, 2), ("pairs", 2, 2)],
+)
+def test_an_example_without_others_is_refused(
+    world, tmp_path, monkeypatch, kind, replicas, parts
+):
+    """Each replica compares within its part; scores need no others."""
+    strategy = make_replicas(replicas)
+    monkeypatch.setattr(distribution, "make_strategy", lambda _: strategy)
+    settings = changed(
+        options(world, tmp_path / "run", kind),
+        train_batch_size=replicas * parts,
+        gradient_accumulation_steps=parts,
+        train_step=1,
+        warmup_step=0,
+        do_eval=False,
+        do_predict=False,
+    )
+    message = f"{replicas} replica.*_steps={parts}` divide the batch"
+    with pytest.raises(errors.UserError, match=message):
+        run_embeddings.run(settings)
+    task = embedding.EmbeddingTask(None, 24, settings.vectors)
+    finetune._check_batches(
+        changed(settings, train_batch_size=2 * replicas * parts).finetuning,
+        task,
+        strategy,
+    )
+    scored = embedding.EmbeddingTask(None, 24, embedding.EmbeddingOptions())
+    finetune._check_batches(settings.finetuning, scored, strategy)
 
 
 def test_queries_find_what_pairs_find(world, trained, tmp_path):

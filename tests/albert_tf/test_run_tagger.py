@@ -71,9 +71,17 @@ def test_a_run_is_evaluated_without_its_training_file(world, trained):
 
 
 @pytest.mark.slow
-def test_a_student_learns_its_teacher_s_tags(world, trained, tmp_path):
+@pytest.mark.parametrize("pad_to_max", [True, False])
+def test_a_student_learns_its_teacher_s_tags(
+    world, trained, tmp_path, pad_to_max
+):
     """From the teacher alone; one that cuts texts otherwise is refused."""
-    settings = options(world, tmp_path / "student", teacher=str(trained))
+    settings = options(
+        world,
+        tmp_path / "student",
+        teacher=str(trained),
+        pad_to_max=pad_to_max,
+    )
     run_tagger.run(changed(settings, teacher_weight=1.0))
     assert scores.read(str(tmp_path / "student")).best.scores["f1"] > 0.9
     other = changed(settings, max_seq_length=16, output_dir=str(tmp_path / "x"))

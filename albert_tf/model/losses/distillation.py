@@ -89,6 +89,8 @@ def _difference(
     student = tf.cast(student, tf.float32)
     if name == _OF_CLASSES and teacher.shape[-1] == 1:  # A regression.
         return tf.square(student[:, 0] - teacher[:, 0])
+    if student.shape.rank == 3:  # Tags; the batch may be cut.
+        teacher = teacher[:, : tf.shape(student)[1]]
     if name == _YES_OR_NO:
         zeros = tf.zeros_like(teacher)
         teacher = tf.stack([zeros, teacher], -1)

@@ -106,24 +106,32 @@ def test_stuck_means_nothing_better_for_so_long(values, patience, stuck):
 
 
 @pytest.mark.parametrize(
-    "predictions, score, is_told",
+    "predictions, score, labels, is_told",
     [
-        (["good"] * 3, 0.4, True),
-        (["", "", ""], 50.0, True),
-        ([3.1402, 3.1399, 3.1401], 0.1, True),
-        ([[1], [1]], 0.5, True),
-        (["good", "bad", "good"], 0.4, False),
-        ([3.1, 3.2], 0.1, False),
+        (["good"] * 3, 0.4, [0, 1, 0], True),
+        (["", "", ""], 50.0, [None] * 3, True),
+        ([3.1402, 3.1399, 3.1401], 0.1, [1.0, 3.0, 5.0], True),
+        ([1995.61, 1995.6, 1995.62], 0.1, [1950.0, 1990.0, 2020.0], True),
+        ([0.9912, 0.9909], 0.1, [None, None], True),
+        ([2.0, 2.0], 0.0, [4.0, 4.0], True),
+        ([[1], [1]], 0.5, [None, None], True),
+        (["good", "bad", "good"], 0.4, [0, 1, 0], False),
+        ([3.1, 3.2], 0.1, [1.0, 5.0], False),
+        ([1995.6, 1998.2], 0.9, [1995.0, 1999.0], False),
+        ([1e-5, 2e-5], 0.9, [1e-5, 3e-5], False),
+        ([0.991, 0.993], 0.1, [None, None], False),
         # All labels are alike.
-        (["good", "good"], 1.0, False),
-        (["", ""], 100.0, False),
-        (["good"], 0.0, False),
-        ([], 0.0, False),
+        (["good", "good"], 1.0, [0, 0], False),
+        (["", ""], 100.0, [None, None], False),
+        (["good"], 0.0, [1], False),
+        ([], 0.0, [], False),
     ],
 )
-def test_one_answer_to_everything_is_told(caplog, predictions, score, is_told):
+def test_one_answer_to_everything_is_told(
+    caplog, predictions, score, labels, is_told
+):
     answers = [{"id": n, "prediction": p} for n, p in enumerate(predictions)]
-    one_run.warn_of_one_answer("dev", score, answers)
+    one_run.warn_of_one_answer("dev", score, answers, labels)
     start = f"dev: all {len(predictions)} examples get the same answer"
     assert [m.startswith(start) for m in caplog.messages] == [True] * is_told
 

@@ -104,18 +104,20 @@ def test_teachers_of_other_tasks_are_refused(two_runs, tokenizer):
     run = str(two_runs / "run_1")
     turned = glue.GlueTask("rte", tokenizer, 48)
     turned.labels = turned.labels[::-1]
-    mnli = glue.GlueTask("mnli", tokenizer, 48)
     for path, task in (
-        (run, mnli),
         (run, turned),
         (str(two_runs), turned),  # The best of several.
         (f"{run}/model.ckpt-best", turned),
     ):
         with pytest.raises(errors.UserError, match="entailment, not_entail"):
             teacher.open_teacher(path, task)
-    other = race.RaceTask(tokenizer, 300, race.RaceOptions())
-    with pytest.raises(errors.UserError, match="finetuned for rte"):
-        teacher.open_teacher(run, other)
+    for other in (
+        race.RaceTask(tokenizer, 300, race.RaceOptions()),
+        glue.GlueTask("qnli", tokenizer, 48),  # With the same labels.
+    ):
+        message = f"finetuned for rte, the student is for {other.name}"
+        with pytest.raises(errors.UserError, match=message):
+            teacher.open_teacher(run, other)
 
 
 @pytest.mark.parametrize(

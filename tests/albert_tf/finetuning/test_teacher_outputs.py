@@ -70,7 +70,7 @@ def test_outputs_are_joined_to_records_in_order(tmp_path):
     assert found.layout == (
         Feature("teacher_logits", (2,), "float32"),
         Feature("teacher_more", (), "float32"),
-        Feature("teacher_of_words", (3, 2), "float32", 0),
+        Feature("teacher_of_words", (3, 2), "float32"),
     )
     joined = [r for b in found.joined([framed[:7], framed[7:]]) for r in b]
     records = messages_of.decode_batch(

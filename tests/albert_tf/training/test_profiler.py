@@ -7,6 +7,25 @@ from albert_tf.training import profiler
 from tests.albert_tf.training import tiny_training
 
 
+def test_it_stops_where_an_evaluation_ends_the_training(
+    make_trainer, monkeypatch
+):
+    """Or another training of the process could not start it."""
+    calls = []
+    for name in ("start", "stop"):
+        monkeypatch.setattr(
+            tf.profiler.experimental, name, lambda *_, n=name: calls.append(n)
+        )
+    trainer = make_trainer(profile_steps="2,100")
+
+    def evaluate():
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        tiny_training.train(trainer, tiny_training.STEPS, evaluate)
+    assert calls == ["start", "stop"]
+
+
 @pytest.mark.slow
 def test_the_profiler_writes_its_files(make_trainer, tmp_path):
     """Also where the run ends before the second step."""

@@ -110,6 +110,16 @@ def test_card_has_medians_the_highest_peak_and_what_was_seen(
     ]
 
 
+def test_steps_of_another_run_are_not_seen():
+    """Of one that continues its schedule and was started twice."""
+    facts = {"split": "facts", "examples_per_step": 8.0}
+    first, second = ({**facts, "step": step} for step in (1000, 1010))
+    train = [{"split": "train", "step": step} for step in (1010, 1020)]
+    found = run_card._speed([first, train[0], second, train[1]])
+    assert found["examples_seen"] == "160"
+    assert run_card._speed(train) == {}  # The facts are damaged.
+
+
 def test_environment_counts_parameters_and_names_versions(
     small_config, monkeypatch
 ):
