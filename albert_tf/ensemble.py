@@ -243,8 +243,8 @@ def _other_meaning(
 def _with_label(options: Mapping[str, Any]) -> dict[str, Any]:
     """Add `label`, the column; texts of other columns may have the same."""
     columns = options.get("columns")
-    is_table = isinstance(columns, list)
-    return {**options, "label": columns[-1] if is_table else None}
+    label = columns[-1] if isinstance(columns, list) else None
+    return {**options, "label": label}
 
 
 def _moved(
