@@ -118,8 +118,7 @@ def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
         if task.config:
             config = os.path.join(output_dir, plan.config_path(task.config))
             files.make_folder(os.path.dirname(config))
-            # Cells write it at the same moment.
-            content = task.config.to_json()
+            content = task.config.to_json()  # Cells write it all at once.
             files.write_text(config, content, unfinished_work=True)
         begun = time.time()
         status = _wait(task.words, f"{path}.log", lock)
