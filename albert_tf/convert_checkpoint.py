@@ -175,7 +175,7 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
         config = _config_of_original(source.config)
         source = dataclasses.replace(source, config=config)
     if settings.format in _HUB_FORMATS:
-        _write_huggingface(source, settings, vocabulary, beside)
+        _write_huggingface(source, settings, vocabulary, beside, values)
     elif settings.format == _BFLOAT16:
         _write_bfloat16(source, vocabulary, folder)
     else:
@@ -510,9 +510,10 @@ def _write_huggingface(
     settings: ConvertOptions,
     vocabulary: tokenization.VocabularyOptions,
     folder: str,
+    values: dict[str, Any],
 ) -> None:
     tokenizer = _load_tokenizer(source, settings, vocabulary)
-    values, task = _options_of_run(folder), None
+    task = None
     if "task_name" in values:
         registry.load_module_for(values, folder, settings.task_module)
         task = registry.make(values, tokenizer)

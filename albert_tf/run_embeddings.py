@@ -58,12 +58,15 @@ def run(settings: RunEmbeddingsOptions) -> None:
     if path and not started:
         found = checkpoint_files.find(path)
         folder = run_folder.folder_of(found)
-        started = folder if run_folder.is_run(folder) else None
-        modules = checkpoint_reader.modules_beside(found)
-        known = {
-            "text_pooling": modules.text_pooling if modules else "mean",
-            "projection_size": checkpoint_reader.read(found).projection_size,
-        }
+        if run_folder.is_run(folder):
+            started = folder
+        else:
+            modules = checkpoint_reader.modules_beside(found)
+            width = checkpoint_reader.read(found).projection_size
+            known = {
+                "text_pooling": modules.text_pooling if modules else "mean",
+                "projection_size": width,
+            }
     if started:
         known = run_folder.read(started).options
     given = settings.vectors
