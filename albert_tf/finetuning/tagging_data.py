@@ -291,7 +291,13 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
         if not has_words and "text" not in entry.values:
             entry.require(["text", "spans"], "It needs 'words' and 'tags', or")
         if needs_tags:
-            entry.require(["tags" if has_words else "spans"])
+            name = "tags" if has_words else "spans"
+            entry.require([name])
+            if entry.values[name] is None:
+                raise errors.UserError(
+                    f"{entry.where}: {name!r} is null. Write a list: [] where "
+                    "there are none."
+                )
         example, (num_widened, num_lost) = _object(entry)
         widened += [entry.where] * (num_widened > 0)
         lost += [entry.where] * num_lost

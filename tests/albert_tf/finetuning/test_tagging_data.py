@@ -125,7 +125,9 @@ def test_test_files_need_no_tags(tmp_path):
     for name, content in (
         ("x", "a\nb\n"),
         ("x.jsonl", '{"words": ["a", "b"]}\n'),
+        ("x.jsonl", '{"words": ["a", "b"], "tags": null}\n'),
         ("x.jsonl", '{"text": "a b"}\n'),
+        ("x.jsonl", '{"text": "a b", "spans": null}\n'),
     ):
         (example,) = read(tmp_path / name, content, needs_tags=False)
         assert (example.texts, example.tags) == (["a", "b"], None)
@@ -159,6 +161,8 @@ BAD = {
     "no tags": ("x.jsonl", '{"words": ["a"]}', "no 'tags'"),
     "no text": ("x.jsonl", '{"txt": "a"}', "no 'text'.*'words' and 'tags'"),
     "numbers": ("x.jsonl", '{"words": ["a"], "tags": [0]}', "'tags' is "),
+    "null tags": ("x.jsonl", '{"words": ["a"], "tags": null}', "'tags' is n"),
+    "null spans": ("x.jsonl", '{"text": "a", "spans": null}', "'spans' is n"),
     "fewer tags": (
         "x.jsonl",
         '{"words": ["a", "b"], "tags": ["O"]}',
