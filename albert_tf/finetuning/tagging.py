@@ -241,8 +241,11 @@ class TaggingTask(base.Task):
 
     def confusion(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]
-    ) -> confusion.Confusion:
-        """Count words by their tags, or whole entities by their types."""
+    ) -> confusion.Confusion | None:
+        """Count words by their tags, or whole entities by their types.
+
+        None where entities are neither there nor predicted.
+        """
         expected = [example.tags or () for example in examples]
         found = self._found(outputs, examples)
         if not self.has_entities:
@@ -259,6 +262,8 @@ class TaggingTask(base.Task):
             for tags in (expected, found)
         )
         every = sorted(there | predicted)
+        if not every:
+            return None
         types = sorted({label for _, label, _, _ in every})
         counts = np.zeros([len(types), 2, 2], np.int64)
         for entity in every:

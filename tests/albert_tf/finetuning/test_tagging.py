@@ -189,6 +189,14 @@ def test_scores_are_those_of_seqeval(tiny_tokenizer):
     assert by_type.micro["micro_f1"] == pytest.approx(scores["f1"])
 
 
+def test_without_entities_there_is_nothing_to_confuse(tiny_tokenizer):
+    task = make(tiny_tokenizer)
+    example = of_text("Ivo", ("O",))
+    outputs = outputs_of(task, [example], [["O"]])
+    assert task.confusion(outputs, [example]) is None
+    assert task.score(outputs, [example])["accuracy"] == 1
+
+
 def test_parts_of_speech_are_scored_by_words(tiny_tokenizer, tmp_path):
     task = make(tiny_tokenizer, labels=("NOUN", "VERB"))
     example = of_text("Ivo saw", ("NOUN", "VERB"))
