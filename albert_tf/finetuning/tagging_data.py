@@ -86,7 +86,10 @@ def read(
         found = list(_objects(path, needs_tags=needs_tags))
     else:
         found = list(_columns(path, columns, needs_tags=needs_tags))
-    text_files.require_some(found, path)
+    # Without words there is nothing to learn or to score.
+    text_files.require_some(
+        [e for e, _ in found if e.words or not needs_tags], path
+    )
     if tag_spans.are_entities(
         labels or {t for e, _ in found for t in e.tags or ()}
     ):

@@ -131,6 +131,8 @@ def test_test_files_need_no_tags(tmp_path):
     ):
         (example,) = read(tmp_path / name, content, needs_tags=False)
         assert (example.texts, example.tags) == (["a", "b"], None)
+    (example,) = read(tmp_path / "x.jsonl", '{"text": ""}', needs_tags=False)
+    assert not example.words
 
 
 def test_words_may_have_spaces(tmp_path):
@@ -157,6 +159,7 @@ BAD = {
     "empty word": ("x", "a\tO\n\tO\n", "line 2: the word is empty"),
     "mixed tags": ("x", "a\tB-A\nb\tB_A\n", "line 2: 'B_A' is no tag of BIO"),
     "nothing": ("x", "\n\n", "x has no examples"),
+    "no words": ("x.jsonl", '{"words": [], "tags": []}', "has no examples"),
     "no json": ("x.jsonl", "a\tO\n", "line 1: this is not JSON"),
     "no tags": ("x.jsonl", '{"words": ["a"]}', "no 'tags'"),
     "no text": ("x.jsonl", '{"txt": "a"}', "no 'text'.*'words' and 'tags'"),
