@@ -154,6 +154,14 @@ class TaggingTask(base.Task):
         )
         if split == base.TRAIN:
             self.labels = self.labels or tagging_data.labels_of(examples, path)
+            used = {tag for example in examples for tag in example.tags or ()}
+            missing = sorted(used - {*self.labels})
+            if missing:
+                raise errors.UserError(
+                    f"`tags` lacks {', '.join(missing)}, which {path} has as "
+                    "BIO: entities are learnt so. Name these too, or leave "
+                    "`tags` out; a head that lacks them needs `new_head`."
+                )
             counts = collections.Counter(
                 label
                 for example in examples

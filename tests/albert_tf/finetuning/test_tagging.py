@@ -267,6 +267,31 @@ def test_a_vocabulary_that_hides_names_is_warned_of(
         task.read(str(path), base.DEV)
 
 
+@pytest.mark.parametrize(
+    ("labels", "missing"),
+    [
+        ("O B-A M-A E-A S-A", "I-A"),
+        ("O I-A", "B-A"),
+        ("O S-A", "B-A, I-A"),
+        ("O B-A I-A E-A S-A", ""),
+    ],
+)
+def test_tags_that_would_not_be_learnt_are_refused(
+    tiny_tokenizer, tmp_path, labels, missing
+):
+    """Files are read as BIO, whatever their tags and the model's are."""
+    path = tmp_path / "x"
+    path.write_text("New\tB-A\nYork\tE-A\nis\tO\n")
+    task = make(tiny_tokenizer, labels=labels.split())
+    task.read(str(path), base.DEV)
+    if not missing:
+        (example,) = task.read(str(path), base.TRAIN)
+        assert np.count_nonzero(records(task, [example])["label_ids"]) == 3
+        return
+    with pytest.raises(errors.UserError, match=f"`tags` lacks {missing}, .*x"):
+        task.read(str(path), base.TRAIN)
+
+
 @pytest.mark.parametrize("tags", ["O", "O\tB-A\tO", "O\t\tB-A"])
 def test_tags_that_are_no_list_are_refused(tags):
     with pytest.raises(errors.UserError, match="tags=.*two tags or more"):
