@@ -20,8 +20,6 @@ from albert_tf.finetuning import tag_spans, text_files
 from albert_tf.text import words
 
 _DOCUMENT = "-DOCSTART-"
-# In CoNLL-U, words that are divided later, or not written.
-_NO_WORD = re.compile(r"\d+[-.]\d+")
 _NOT_IN_WORDS = frozenset("\t\n\r")
 _JSON_ENDINGS = (".json", ".jsonl")
 
@@ -196,7 +194,7 @@ def _columns(
 ) -> Iterator[_Read]:
     """Yield the sentences of a file of columns; an empty line ends one."""
     first: _Row | None = None
-    for rows in _blocks(path, columns.word_column):
+    for rows in _blocks(path):
         for row in rows:
             first = first or row
             if len(row[1]) != len(first[1]):
@@ -206,9 +204,10 @@ def _columns(
                     "same, separated by tabs or by spaces."
                 )
         assert first
-        number, width = rows[0][0], len(first[1])
-        place = f"{path}, line {number}"
+        width, place = len(first[1]), f"{path}, line {rows[0][0]}"
         word = _column("word_column", columns.word_column, width, place)
+        if word > 0 and _are_numbered(rows):
+            rows = [row for row in rows if row[1][0].isdecimal()]
         has_tags = needs_tags or width > 1
         tag = word
         if has_tags:
@@ -219,39 +218,61 @@ def _columns(
                 f"words, too: {place} has {width} columns. Name that of the "
                 "tags."
             )
-        places = [f"{path}, line {number}" for number, _ in rows]
+        places = [f"{path}, line {line}" for line, _ in rows]
         written = [row[word] for _, row in rows]
         tags = tuple(row[tag] for _, row in rows) if has_tags else None
-        guid = text_files.Place({"line": number})
+        guid = text_files.Place({"line": rows[0][0]})
         yield _of_words(guid, written, tags, places), places
 
 
-def _blocks(path: str, word_column: int) -> Iterator[list[_Row]]:
-    """Yield the words between empty lines.
+def _are_numbered(rows: Sequence[_Row]) -> bool:
+    """Tell whether the first column counts words as CoNLL-U does.
 
-    Comments, marks of documents, and what is no word are left out. A comment
-    stands before the words, and has not their number of columns.
+    There, `1-2` before word 1 is divided into words, and `2.1` after word 2 is
+    not written.
     """
-    lines: list[_Row] = []
-    for number, (_, fields) in enumerate(text_files.read_rows(path), 1):
-        if len(fields) == 1:
-            fields = [field for field in fields[0].split(" ") if field]
-        lines.append((number, fields))
-    for is_empty, group in itertools.groupby(lines, lambda line: not line[1]):
+    word = unwritten = 0
+    for _, (number, *_) in rows:
+        if number == f"{word + 1}":
+            word, unwritten = word + 1, 0
+        elif number == f"{word}.{unwritten + 1}":
+            unwritten += 1
+        elif not re.fullmatch(rf"{word + 1}-\d+", number):
+            return False
+    return word > 0
+
+
+def _blocks(path: str) -> Iterator[list[_Row]]:
+    """Yield the rows between empty lines.
+
+    Comments and marks of documents are left out. A comment stands before the
+    words, and has not their number of columns.
+    """
+    lines = enumerate((fields for _, fields in text_files.read_rows(path)), 1)
+    for is_empty, group in itertools.groupby(
+        lines, lambda line: not "\t".join(line[1]).strip(" ")
+    ):
         if is_empty:
             continue
-        block = list(group)
-        width = len(block[-1][1])
-        while block[0][1][0].startswith("#") and len(block[0][1]) != width:
-            del block[0]
+        block = _without_comments(group)
+        for number, (line, fields) in enumerate(block):
+            if len(fields) == 1:
+                block[number] = line, [f for f in fields[0].split(" ") if f]
         rows = [
             (number, fields)
-            for number, fields in block
+            for number, fields in _without_comments(block)
             if not fields[0].startswith(_DOCUMENT)
-            and (word_column == 1 or not _NO_WORD.fullmatch(fields[0]))
         ]
         if rows:
             yield rows
+
+
+def _without_comments(block: Iterable[_Row]) -> list[_Row]:
+    block = list(block)
+    width = len(block[-1][1])
+    while block[0][1][0].startswith("#") and len(block[0][1]) != width:
+        del block[0]
+    return block
 
 
 def _column(name: str, wanted: int, width: int, place: str) -> int:

@@ -37,6 +37,7 @@ FILES = {
     '"label": "LOC"}]},\n{"text": "Anna.", "spans": [{"start": 0, "end": 4, '
     '"label": "PER"}]}]',
 }
+NUMBERED = tagging_data.ColumnOptions(2, 3)
 NUMBERS = {"germeval.tsv": (2, 3), "conllu.conllu": (2, -2)}
 
 
@@ -54,6 +55,37 @@ def test_a_word_that_is_a_number_sign_is_no_comment(tmp_path):
     examples = read(tmp_path / "x", "\n-DOCSTART- O\n#\tO\n#tag\tB-A\n")
     assert examples[0].guid.key == {"line": 3}
     assert found_in(examples) == ([["#", "#tag"]], [("O", "B-A")])
+
+
+def test_only_in_conllu_numbers_are_no_words(tmp_path):
+    """With ranges and decimals in their places; others are of some measure."""
+    numbered = (
+        "0.1 x _\n1-2 cannot _\n1 can A\n2 not B\n2.1 x _\n2.2 y _\n3 z C"
+    )
+    examples = read(tmp_path / "x", f"{numbered}\n", NUMBERED)
+    assert found_in(examples) == ([["can", "not", "z"]], [("A", "B", "C")])
+    for numbers in (
+        "0.10 1 1.55",
+        "1-2 2 3",
+        "1 1.2 2",
+        "2 3.1 4",
+        "1.1 1.2 2",
+    ):
+        rows = [f"{number} a A\n" for number in numbers.split()]
+        (example,) = read(tmp_path / "x", "".join(rows), NUMBERED)
+        assert len(example.words) == 3
+
+
+@pytest.mark.parametrize("word_column", [1, -2])
+def test_words_may_be_numbers(tmp_path, word_column):
+    columns = tagging_data.ColumnOptions(word_column)
+    examples = read(tmp_path / "x", "1\tA\n1.1\tB\n2-1\tC\n", columns)
+    assert found_in(examples) == ([["1", "1.1", "2-1"]], [("A", "B", "C")])
+
+
+def test_a_comment_may_have_as_many_words_as_there_are_columns(tmp_path):
+    examples = read(tmp_path / "x", "# newdoc\n# s 1\nIt\tA\n\n# s\nis\tB\n")
+    assert found_in(examples) == ([["It"], ["is"]], [("A",), ("B",)])
 
 
 def test_tags_that_do_not_fit_are_counted(tmp_path, caplog):
