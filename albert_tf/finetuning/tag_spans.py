@@ -85,6 +85,8 @@ def are_entities(tags: Iterable[str]) -> bool:
 def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
     """Return the tags of entities as BIO, and the numbers of the misfits.
 
+    Other tags, such as `X` of Hugging Face's models, are outside.
+
     Example:
         to_bio(["I-A", "E-A", "I-A", "O"]) = ["B-A", "I-A", "B-A", "O"], [0, 2]
 
@@ -93,7 +95,8 @@ def to_bio(tags: Sequence[str]) -> tuple[list[str], list[int]]:
     found, misfits = [], []
     last, last_type = OUTSIDE, ""
     for number, tag in enumerate(tags):
-        prefix, type_ = tag[0], tag[2:]
+        match = ENTITY.fullmatch(tag)
+        prefix, type_ = match.groups() if match else (OUTSIDE, "")
         begins = prefix in BEGIN or last in ENDED or type_ != last_type
         if prefix == OUTSIDE:
             found.append(OUTSIDE)

@@ -106,12 +106,12 @@ def read(
 def bio_of(labels: Iterable[str]) -> tuple[str, ...]:
     """Return all tags of BIO for the types in some, `O` first.
 
-    Tags that are not of entities stay as they are, sorted.
+    Where no tag is of an entity, they stay as they are, sorted.
     """
     tags = set(labels)
-    if not tag_spans.are_entities(tags):
+    types = sorted({m[2] for m in map(tag_spans.ENTITY.fullmatch, tags) if m})
+    if not types:
         return tuple(sorted(tags))
-    types = sorted({tag[2:] for tag in tags - {tag_spans.OUTSIDE}})
     pairs = (f"{prefix}-{type_}" for type_ in types for prefix in "BI")
     return (tag_spans.OUTSIDE, *pairs)
 

@@ -33,10 +33,11 @@ class TagService(service.Service):
         self.labels = tuple(labels)
         self._has_entities = has_entities = tag_spans.are_entities(labels)
         labels = [*labels, OUTSIDE]  # Words without a piece have the last.
-        names = [
-            "" if label == OUTSIDE else label[2 * has_entities :]
-            for label in labels
-        ]
+        if has_entities:
+            found = map(tag_spans.ENTITY.fullmatch, labels)
+            names = [match[2] if match else "" for match in found]
+        else:
+            names = ["" if label == OUTSIDE else label for label in labels]
         self._types = sorted({name for name in names if name})
         # Of each tag: the number of its type, -1 for none; whether it begins an
         # entity; whether nothing goes on after it.

@@ -54,6 +54,14 @@ def test_a_piece_of_no_character_belongs_to_no_word():
     assert first.tolist() == [1]
 
 
+def test_tags_beside_those_of_entities_are_outside():
+    """As the models of Hugging Face have them for pieces and special tokens."""
+    given = ["X", "I-x", "[CLS]", "I-x", "E-"]
+    bio, misfits = tag_spans.to_bio(given)
+    assert bio == ["O", "B-x", "O", "B-x", "O"]
+    assert misfits == [1, 3]
+
+
 def test_other_letters_of_entities():
     """BILOU and BMES."""
     given = ["U-x", "U-x", "I-x", "B-x", "L-x", "I-x", "B-x", "M-x", "E-x"]

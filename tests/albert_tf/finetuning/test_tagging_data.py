@@ -88,6 +88,11 @@ def test_a_comment_may_have_as_many_words_as_there_are_columns(tmp_path):
     assert found_in(examples) == ([["It"], ["is"]], [("A",), ("B",)])
 
 
+def test_tags_beside_those_of_entities_have_no_type():
+    tags = "O", "B-A", "X", "[CLS]"
+    assert tagging_data.bio_of(tags) == ("O", "B-A", "I-A")
+
+
 def test_tags_that_do_not_fit_are_counted(tmp_path, caplog):
     examples = read(tmp_path / "x", "a\tO\nb\tI-A\nc\tI-A\nd\tI-B\n")
     assert examples[0].tags == ("O", "B-A", "I-A", "B-B")

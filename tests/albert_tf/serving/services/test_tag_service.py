@@ -14,7 +14,7 @@ from tests.conftest import FIXTURES, changed
 
 LENGTH = 16
 LABELS = {
-    "BIO": ("O", "B-x", "I-x", "B-y y", "I-y y"),
+    "BIO": ("X", "B-x", "I-x", "B-y y", "I-y y", "O"),  # X is outside, too.
     "BIOES": ("B-x", "I-x", "O", "E-x", "S-x", "I-y", "E-y"),
     "plain": ("NOUN", "VERB", ","),
 }
