@@ -12,7 +12,7 @@ import numpy as np
 
 OUTSIDE = "O"
 # BIO and BIOES; BMES and BILOU, which say the same by other letters.
-ENTITY = re.compile("([BIESMLU])-(.+)")
+ENTITY = re.compile("^([BIESMLU])-(.+)")
 # Prefixes that begin an entity, and those after which none goes on.
 BEGIN, ENDED = "BSU", "OESLU"
 # The tag of a word, and its probability.

@@ -27,7 +27,13 @@ def test_tags_mean_the_entities_of_seqeval(tags):
 
 @pytest.mark.parametrize(
     ("tag", "expected"),
-    [("B-PER", "I-PER"), ("I-PER", "I-PER"), ("O", "O"), ("NOUN", "NOUN")],
+    [
+        ("B-PER", "I-PER"),
+        ("I-PER", "I-PER"),
+        ("O", "O"),
+        ("NOUN", "NOUN"),
+        ("VB-PAST", "VB-PAST"),
+    ],
 )
 def test_a_word_in_the_piece_before_goes_on_with_its_entity(tag, expected):
     assert tag_spans.continued(tag) == expected
