@@ -305,7 +305,7 @@ class TaggingTask(base.Task):
         """Write `SPLIT_predictions.jsonl`, and tags as columns.
 
         `SPLIT_predictions.tsv` has the words, their tags if they are known, and
-        the predicted ones, which conlleval takes.
+        the predicted ones, which conlleval takes with `-d`.
         """
         super().write_predictions(outputs, examples, split, output_dir)
         blocks = []
