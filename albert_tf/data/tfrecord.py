@@ -114,7 +114,7 @@ def _encode_block(
         heads = [_head(name, dtype, len(payload)) for payload in payloads]
         columns += [heads, payloads]
     bodies = map(b"".join, zip(*columns, strict=True))
-    return [_FIRST + _varint(len(body)) + body for body in bodies]
+    return [_FIRST + varint(len(body)) + body for body in bodies]
 
 
 def _check(layout: layouts.Layout, values: Mapping[str, np.ndarray]) -> None:
@@ -149,17 +149,15 @@ def _head(name: str, dtype: str, payload_length: int) -> bytes:
 
     It begins the entry of one feature in the map from names to lists.
     """
-    key = _FIRST + _varint(len(name.encode())) + name.encode()
-    packed = _FIRST + _varint(payload_length) if payload_length else b""
-    values = _LIST[dtype] + _varint(len(packed) + payload_length) + packed
-    value = _MAP_VALUE + _varint(len(values) + payload_length) + values
-    return (
-        _FIRST + _varint(len(key) + len(value) + payload_length) + key + value
-    )
+    key = _FIRST + varint(len(name.encode())) + name.encode()
+    packed = _FIRST + varint(payload_length) if payload_length else b""
+    values = _LIST[dtype] + varint(len(packed) + payload_length) + packed
+    value = _MAP_VALUE + varint(len(values) + payload_length) + values
+    return _FIRST + varint(len(key) + len(value) + payload_length) + key + value
 
 
 @functools.lru_cache(maxsize=1 << 16)
-def _varint(number: int) -> bytes:
+def varint(number: int) -> bytes:
     r"""Write one number, seven bits a byte, the lowest first.
 
     Example:
@@ -197,7 +195,7 @@ def _encode_integers(
         if kept is None:
             kept = np.ones(rows.shape, bool)
         lists = [row[k].tolist() for row, k in zip(unsigned, kept, strict=True)]
-        return [b"".join(map(_varint, row)) for row in lists]
+        return [b"".join(map(varint, row)) for row in lists]
     if width <= 1:
         small = rows.astype(np.uint8)
         if kept is None:

@@ -15,6 +15,8 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from albert_tf.data import tfrecord
+
 # The path in the folder of a SavedModel.
 PATH = os.path.join("assets.extra", "tf_serving_warmup_requests")
 
@@ -54,9 +56,5 @@ def _field(number: int, content: bytes) -> bytes:
     Example:
         _field(1, b"ab") = b"\x0a\x02ab"
     """
-    length, rest = [], len(content)
-    while rest > 0x7F:
-        length.append(rest & 0x7F | 0x80)
-        rest >>= 7
     # The 2 stands for "a length, and so many bytes".
-    return bytes([number << 3 | 2, *length, rest]) + content
+    return bytes([number << 3 | 2]) + tfrecord.varint(len(content)) + content
