@@ -568,8 +568,7 @@ def collect(
     """
     rows, columns = np.divmod(predicted, tokens.shape[1])
     counts = np.bincount(rows, minlength=len(tokens)).astype(np.int32)
-    first = np.cumsum(counts) - counts
-    place = np.arange(len(rows)) - first[rows]
+    place = ragged.gather(np.zeros_like(counts), counts)
     positions = np.zeros([len(tokens), width], np.int32)
     labels = positions.copy()
     positions[rows, place] = columns
