@@ -110,7 +110,6 @@ class OptimizerOptions:
         0,
         "Step at which the warm-up begins.",
         within=ranges.STEPS_OR_NONE,
-        may_change=False,
     )
     original_start_warmup: bool = option(
         False,
