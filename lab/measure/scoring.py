@@ -184,7 +184,8 @@ class Source:
     def read(self) -> checkpoint_reader.Checkpoint:
         """Return the checkpoint, which must have a masked LM head."""
         checkpoint = checkpoint_reader.read(self.checkpoint)
-        if not from_checkpoint.has_masked_lm(checkpoint):
+        parts = map(checkpoint_reader.part_of, checkpoint.shapes)
+        if "cls/predictions" not in parts:
             raise errors.UserError(
                 f"`init_checkpoint={self.checkpoint}` has no masked LM head, "
                 "which the parts held_out and minimal_pairs need. Give the "

@@ -107,11 +107,6 @@ def only_for_training(
     return frozenset(name for name, part in parts.items() if part not in kept)
 
 
-def has_masked_lm(checkpoint: checkpoint_reader.Checkpoint) -> bool:
-    """Tell whether `make_model` makes an `AlbertPretrainer`."""
-    return "cls/predictions" in _heads(checkpoint)
-
-
 def _heads(checkpoint: checkpoint_reader.Checkpoint) -> frozenset[str]:
     """Return the scopes of the heads whose weights a checkpoint holds."""
     names = checkpoint.shapes.keys() - only_for_training(checkpoint)

@@ -41,8 +41,6 @@ def test_model_has_the_variables_of_the_checkpoint(small_config, name):
     assert shapes(model) == expected
     left_out = from_checkpoint.only_for_training(checkpoint)
     assert left_out == shapes(saved).keys() - expected.keys()
-    is_pretrainer = name in ("pretraining", "masked words")
-    assert from_checkpoint.has_masked_lm(checkpoint) == is_pretrainer
 
 
 @pytest.mark.parametrize(
@@ -54,7 +52,6 @@ def test_only_the_encoder_is_left_of_other_systems(small_config, make):
     assert isinstance(
         from_checkpoint.make_model(small_config, checkpoint), AlbertModel
     )
-    assert not from_checkpoint.has_masked_lm(checkpoint)
     left_out = from_checkpoint.only_for_training(checkpoint)
     assert left_out == passes.head_of(saved).keys()
 
