@@ -107,13 +107,13 @@ def by_texts(
         texts = [answer.decode() for answer in found["answer"]]
         return task.score_texts(texts, examples)
     if "score" in found:
-        return task.score({"logits": found["score"][:, None]}, examples)
-    if isinstance(task, multi_label.MultiLabelTask):
+        logits = found["score"][:, None]
+    elif isinstance(task, multi_label.MultiLabelTask):
         logits = probabilities.logit(found["probabilities"])
-        return task.score({"logits": logits}, examples)
-    # A float32 of 0 may stand for a very small number.
-    tiny = np.finfo(np.float32).tiny
-    logits = np.log(np.maximum(found["probabilities"], tiny))
+    else:
+        # A float32 of 0 may stand for a very small number.
+        tiny = np.finfo(np.float32).tiny
+        logits = np.log(np.maximum(found["probabilities"], tiny))
     return task.score({"logits": logits}, examples)
 
 
@@ -158,9 +158,7 @@ def _texts(task: base.Task, examples: Sequence[base.Example]) -> Inputs:
                 for example in examples
             ],
         }
-    if isinstance(task, embedding.EmbeddingTask):
-        return {"text": [example.texts[0] for example in examples]}
-    assert isinstance(task, glue.TextTask)
+    assert isinstance(task, glue.TextTask | embedding.EmbeddingTask)
     texts = {"text": [example.texts[0] for example in examples]}
     if task.has_pairs:
         texts["text_pair"] = [example.texts[1] for example in examples]
