@@ -87,7 +87,7 @@ class SavedTexts:
         outputs = self._ask.structured_outputs if self._ask else {}
         self._output = _CLASSES if isinstance(task, glue.TextTask) else VECTOR
         inputs = self._ask.structured_input_signature[1] if self._ask else {}
-        texts = ("text", "text_pair")[: 1 + getattr(task, "has_pairs", False)]
+        texts = ("text", "text_pair")[: 1 + task.has_pairs]
         self._texts = texts
         if self._output not in outputs or {*inputs} != {*texts}:
             raise errors.UserError(
