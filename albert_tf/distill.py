@@ -103,7 +103,7 @@ class DistillOptions(finetuning_options.FileOptions):
 if __name__ == "__main__":
     options.check_command_line(DistillOptions)
 
-from albert_tf.finetuning import finetune, lesson
+from albert_tf.finetuning import finetune, known_labels, lesson
 from albert_tf.model.losses import distillation
 
 
@@ -120,10 +120,10 @@ def run(settings: DistillOptions) -> None:
             f"`projection_size={size}` does not give the width of the "
             f"teacher's vectors, {known.width}. Leave it out."
         )
+    pooling = vectors.text_pooling
+    pooling = pooling or known_labels.of_vectors(shared)["text_pooling"]
     vectors = dataclasses.replace(
-        vectors,
-        text_pooling=vectors.text_pooling or "mean",
-        projection_size=size,
+        vectors, text_pooling=pooling, projection_size=size
     )
     settings = dataclasses.replace(settings, vectors=vectors)
     tokenizer = finetuning_options.load_tokenizer(shared)

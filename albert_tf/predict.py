@@ -36,6 +36,7 @@ import functools
 import itertools
 import os
 import pathlib
+import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
@@ -64,6 +65,8 @@ _LOOKED_AT = 65536
 _LONGEST_LINE = 2**27
 _DEFAULT_SIGNATURE = "serving_default"
 _Answers = list[dict[str, Any]]
+# What readers of tables may take for the end of a cell or a row.
+_BREAK = re.compile(r"[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 # Columns that a table of answers may have, beside those of classes.
 _COLUMNS = frozenset(["id", "line", "object", "prediction", "error"])
 
@@ -294,7 +297,8 @@ def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
     """Return rows with a header; each probability has a column of its own.
 
     It has the name of its class, or, where a class is called as one of the
-    other columns, `probabilities.CLASS`.
+    other columns, `probabilities.CLASS`. Tabs and line breaks become blanks,
+    one for each, so that places in a text remain.
     """
     classes = {
         key
@@ -317,7 +321,7 @@ def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, *([row.get(name, "") for name in names] for row in rows)]
     return "".join(
-        "\t".join(" ".join(_text(cell).split()) for cell in line) + "\n"
+        "\t".join(_BREAK.sub(" ", _text(cell)) for cell in line) + "\n"
         for line in lines
     )
 

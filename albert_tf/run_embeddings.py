@@ -11,8 +11,6 @@ last checkpoint of --output_dir.
 """
 
 import dataclasses
-from collections.abc import Mapping
-from typing import Any
 
 from albert_tf.common import errors, options
 from albert_tf.common.options import checked, option
@@ -44,38 +42,12 @@ if __name__ == "__main__":
     options.check_command_line(RunEmbeddingsOptions)
 
 from albert_tf.finetuning import finetune, known_labels
-from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
-from albert_tf.training import run_folder
 
 
 def run(settings: RunEmbeddingsOptions) -> None:
-    # Pooling and width that are left out are those of the run that goes on,
-    # else of --init_checkpoint.
-    shared = settings.finetuning
-    path = shared.init.init_checkpoint
-    known: Mapping[str, Any] = {}
-    started = known_labels.started(shared.output_dir)
-    if path and not started:
-        found = checkpoint_files.find(path)
-        folder = run_folder.folder_of(found)
-        if run_folder.is_run(folder):
-            started = folder
-        else:
-            modules = checkpoint_reader.modules_beside(found)
-            width = checkpoint_reader.read(found).projection_size
-            known = {
-                "text_pooling": modules.text_pooling if modules else "mean",
-                "projection_size": width,
-            }
-    if started:
-        known = run_folder.read(started).options
     given = settings.vectors
-    usual = {"text_pooling": "mean", "projection_size": 0}
-    values = {
-        name: known.get(name, value)
-        for name, value in usual.items()
-        if getattr(given, name) is None
-    }
+    known = known_labels.of_vectors(settings.finetuning)
+    values = {n: v for n, v in known.items() if getattr(given, n) is None}
     vectors = dataclasses.replace(given, **values)
     settings = dataclasses.replace(settings, vectors=vectors)
     finetune.run("run_embeddings", settings, settings.sources)

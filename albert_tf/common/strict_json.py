@@ -2,7 +2,8 @@ r"""JSON, read strictly by orjson; no other module parses it.
 
 NaN, Infinity, numbers that no float can hold, and half of a character (a lone
 surrogate such as "\ud83d", which cannot be stored as UTF-8) are refused, and so
-is an object that has a key twice: one of the values would be lost.
+is an object that has a key twice: one of the values would be lost. Whole
+numbers of any size keep all of their digits.
 """
 
 import json
@@ -27,6 +28,8 @@ _ESCAPE = re.compile(
 )
 # Every key, and strings that only look like one.
 _KEY = re.compile(r'"[ \t\r\n]*:')
+# Each whole number that orjson takes for a float has as many digits.
+_LONG = re.compile(r"[0-9]{19}")
 
 
 class JsonError(ValueError):
@@ -46,7 +49,7 @@ def loads(text: str | bytes) -> Any:
         raise JsonError(str(error)) from None
     if len(_KEY.findall(text)) != _count_keys(value, _MAX_DEPTH):
         _refuse_doubled_keys(text)
-    return value
+    return json.loads(text) if _LONG.search(text) else value
 
 
 def _count_keys(value: Any, levels: int) -> int:

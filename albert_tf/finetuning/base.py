@@ -25,7 +25,8 @@ TRAIN, DEV, TEST = "train", "dev", "test"
 # A user's own file: the texts of a test split, without labels.
 PREDICT = "predict"
 
-# Whatever `Task.read` returns; each task has a dataclass of its own.
+# Whatever `Task.read` returns; each task has a dataclass of its own, whose repr
+# tells examples apart.
 Example = Any
 # What happened to examples while they became features, and their names.
 Remarks = dict[str, list[str]]

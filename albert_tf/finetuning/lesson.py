@@ -58,17 +58,22 @@ class Lesson:
         self._words: np.ndarray | None = None
 
     def prepare(
-        self, task: base.Task, content: str, precision: str | None = None
+        self,
+        task: base.Task,
+        examples: Sequence[base.Example],
+        precision: str | None = None,
     ) -> None:
-        """Open the teacher; for `content` see `features.describe`."""
+        """Open the teacher, which `outputs` asks for the same examples."""
         if teacher_outputs.is_stored(self._path):
             self._stored = teacher_outputs.open_stored(
-                self._path, task, content
+                self._path, task, examples
             )
         else:
             asked = self._asked or task
             self._teacher = teacher.open_teacher(self._path, asked, precision)
-            self._facts = teacher_outputs.facts_of(self._teacher, task, content)
+            self._facts = teacher_outputs.facts_of(
+                self._teacher, task, examples
+            )
         if not (self._gives_words or self._gives_states):
             return
         if not isinstance(self._teacher, teacher.Teacher):

@@ -65,8 +65,9 @@ class RunData:
                 "it out."
             )
         if self._lesson:
-            content = self._contents[sources[base.TRAIN]]
-            self._lesson.prepare(task, content, settings.trainer.precision)
+            self._lesson.prepare(
+                task, self.examples[base.TRAIN], settings.trainer.precision
+            )
 
     def facts(
         self, split: str, added: teacher_outputs.StoredOutputs | None = None

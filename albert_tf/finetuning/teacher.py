@@ -205,7 +205,8 @@ def no_config(path: str) -> errors.UserError:
 
 
 def _check_task(its: base.Task, task: base.Task, path: str) -> None:
-    if (type(its), its.name) != (type(task), task.name):
+    kinds = {(type(t), t.name, t.has_pairs) for t in (its, task)}
+    if len(kinds) > 1:
         raise errors.UserError(
             f"`{OPTION}={path}` was finetuned for {_kind(its)}, the student is "
             f"for {_kind(task)}. Name a run of the same task."
@@ -233,7 +234,8 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
 
 def _kind(task: base.Task) -> str:
     if isinstance(task, tables.TableTask):
-        return f"{task.name} ({task.options.kind})"
+        texts = "pairs" if task.has_pairs else "single texts"
+        return f"{task.name} ({task.options.kind} of {texts})"
     return task.name
 
 

@@ -15,7 +15,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, progress, strict_json
 from albert_tf.data import layouts, tfrecord
-from albert_tf.finetuning import base, features, saved_outputs, teacher
+from albert_tf.finetuning import base, saved_outputs, teacher
 from albert_tf.model.losses import distillation
 
 _MANIFEST = "teacher_outputs.json"
@@ -23,7 +23,7 @@ _PART = 2048  # Examples of a file. The number decides about no output.
 
 
 class StoredOutputs:
-    """The outputs of a teacher for the records of one training file."""
+    """The outputs of a teacher for the records of training examples."""
 
     def __init__(self, folder: str):
         self._folder = folder
@@ -81,13 +81,15 @@ class StoredOutputs:
 
 
 def facts_of(
-    asked: teacher.Teacher | teacher.SavedTexts, task: base.Task, content: str
+    asked: teacher.Teacher | teacher.SavedTexts,
+    task: base.Task,
+    examples: Sequence[base.Example],
 ) -> dict[str, Any]:
-    """Return what a teacher's outputs for a training file follow from.
+    """Return what a teacher's outputs for training examples follow from.
 
     A teacher that cuts texts otherwise is refused where that matters.
     """
-    facts = _data_facts(task, content)
+    facts = _data_facts(task, examples)
     if facts["records"]:
         require_same_tokens(asked.task, task)
     return {**facts, "teacher": asked.facts}
@@ -117,10 +119,16 @@ def store(
     return StoredOutputs(place)
 
 
-def _data_facts(task: base.Task, content: str) -> dict[str, Any]:
+def _data_facts(
+    task: base.Task, examples: Sequence[base.Example]
+) -> dict[str, Any]:
     are_of_tokens = task.output_widths or task.outputs_are_positions
+    # Of one file, options may choose other rows, columns or levels.
+    digest = hashlib.sha256()
+    for example in examples:
+        digest.update(f"{example!a}\0".encode())
     return {
-        features.CONTENT: content,
+        "examples_sha256": digest.hexdigest(),
         "split": base.TRAIN,
         "task": task.name,
         "records": _records(task) if are_of_tokens else None,
@@ -179,9 +187,11 @@ def is_stored(path: str) -> bool:
     return files.exists(os.path.join(path, _MANIFEST))
 
 
-def open_stored(folder: str, task: base.Task, content: str) -> StoredOutputs:
-    """Open a folder that an earlier run left, for the same training file."""
-    found, wanted = StoredOutputs(folder), _data_facts(task, content)
+def open_stored(
+    folder: str, task: base.Task, examples: Sequence[base.Example]
+) -> StoredOutputs:
+    """Open a folder that an earlier run left, for the same examples."""
+    found, wanted = StoredOutputs(folder), _data_facts(task, examples)
     names = [n for n in wanted if found.facts.get(n) != wanted[n]]
     if names:
         raise errors.UserError(

@@ -13,10 +13,10 @@ from albert_tf.finetuning import embedding, finetuning_options, teacher
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import run_folder
-from tests import export_options
+from tests import export_options, sentence_folders
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.model import passes
-from tests.conftest import changed, tiny_config
+from tests.conftest import FIXTURES, changed, tiny_config
 
 STARTS = ("It rains", "The ferry waits", "We stay", "A boat", "She sings")
 ENDS = ("in the north.", "again.", "here.", "at the old harbour.", "now.")
@@ -153,6 +153,25 @@ def test_a_lesson_is_what_the_options_say(options, monkeypatch):
         pooling = taught._asked.options.text_pooling
         found = [pooling, taught._gives_words, taught._gives_states]
         assert found == expected
+
+
+def test_a_student_has_the_pooling_of_its_first_weights(
+    options, tmp_path, monkeypatch
+):
+    found = []
+    monkeypatch.setattr(
+        distill.finetune,
+        "run",
+        lambda _, made, *__, **___: found.append(made.vectors.text_pooling),
+    )
+    folder = tmp_path / "hub"
+    shutil.copytree(FIXTURES / "huggingface_tiny", folder)
+    sentence_folders.write(folder, ["Pooling"], {"pooling_mode": "cls"})
+    for values in ({}, {"text_pooling": "max"}):
+        given = {"init_checkpoint": str(folder), **values}
+        distill.run(options("unused", **given))
+    distill.run(options("unused"))
+    assert found == ["cls", "max", "mean"]
 
 
 def test_width_of_the_teacher_s_vectors_is_needed(options, tmp_path):

@@ -161,6 +161,20 @@ def test_names_of_classes_and_other_columns_do_not_meet(classes, columns):
     assert rows[0][2:-1] == [str(n / 4) for n in range(len(classes))]
 
 
+def test_cells_of_a_table_are_as_they_were_given():
+    """But for what divides rows and cells: each becomes one blank."""
+    spans = [{"start": 2, "text": "b  c"}]
+    breaks = "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+    text = f" a\u00a0 b{breaks}c "
+    answers = [{"id": "a  b", "text": text, "spans": spans}]
+    header, row = predict._to_table(answers).splitlines()
+    assert header == "id\ttext\tspans"
+    id_, found, *rest = row.split("\t")
+    assert id_ == "a  b"
+    assert found == " a\u00a0 b" + " " * len(breaks) + "c "
+    assert [json.loads(cell) for cell in rest] == [spans]
+
+
 @pytest.mark.parametrize(
     # As in the original.
     ("version", "expected"),

@@ -4,16 +4,26 @@ import logging
 import os
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf import run_classifier
 from albert_tf.common import errors
 from albert_tf.data import examples, layouts, tfrecord
-from albert_tf.finetuning import features, finetuning_options, run_data
+from albert_tf.finetuning import (
+    base,
+    features,
+    finetuning_options,
+    lesson,
+    run_data,
+    tables,
+    teacher,
+)
 from albert_tf.finetuning.glue import glue
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
+from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
 
@@ -215,3 +225,70 @@ def test_cached_dir_that_cannot_be_made_is_refused(world, tmp_path):
     with pytest.raises(errors.UserError, match=f"`cached_dir`: .*{path}"):
         run_classifier.run(settings)
     assert not (tmp_path / "run").exists()
+
+
+class Lengths:
+    """A teacher that tells the lengths of texts."""
+
+    facts = {"weights_sha256": "1"}
+
+    def __init__(self, path, task, precision=None):
+        self.task = task
+
+    def outputs(self, examples):
+        lengths = [[len(t) for t in (*e.texts, "")[:2]] for e in examples]
+        return {"logits": np.array(lengths, np.float32)}
+
+
+def test_outputs_of_a_teacher_are_those_for_the_texts_of_the_student(
+    world, tmp_path, monkeypatch
+):
+    """Students may read other rows and columns of the same file."""
+    monkeypatch.setattr(teacher, "open_teacher", Lengths)
+    rows = [
+        {"a": "a " * n, "b": "b " * (99 - n), "mood": "sad" if n % 2 else "ok"}
+        for n in range(40)
+    ]
+    path = row_files.write(tmp_path / "own.jsonl", rows)
+    settings = small_runs.shared(
+        world, tmp_path / "run", do_eval=False, do_predict=False
+    )
+    tokenizer = finetuning_options.load_tokenizer(settings)
+
+    def read(named, **values):
+        taught = lesson.soft_labels(
+            finetuning_options.TeacherOptions(teacher=str(named))
+        )
+        given = {"text_columns": "a", "dev_share": 0.2, **values}
+        table = tables.TableOptions(
+            label_column="mood", labels="ok,sad", **given
+        )
+        task = tables.TableTask(tokenizer, 24, table)
+        strategy = tf.distribute.get_strategy()
+        data = run_data.RunData(
+            settings, task, {base.TRAIN: path}, strategy, taught
+        )
+        data.make_features(
+            changed(settings, cached_dir=str(tmp_path / "cache"))
+        )
+        found = [part["logits"] for part in data._outputs._parts()]
+        expected = Lengths(path, task).outputs(data.examples[base.TRAIN])
+        np.testing.assert_array_equal(np.concatenate(found), expected["logits"])
+
+    others = (
+        {"text_columns": "b"},
+        {"text_columns": "a,b"},
+        {"split_seed": 5},
+        {"dev_share": 0.5},
+        {"dev_share": 0.05},
+    )
+    read("model")
+    (stored,) = (tmp_path / "cache").glob("teacher-table-*")
+    read("model")
+    read(stored)
+    for values in others:
+        read("model", **values)
+        with pytest.raises(errors.UserError, match="in examples_sha256"):
+            read(stored, **values)
+    found = list((tmp_path / "cache").glob("teacher-table-*"))
+    assert len(found) == 1 + len(others)

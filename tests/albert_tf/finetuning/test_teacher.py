@@ -139,6 +139,30 @@ def test_teachers_of_other_heads_are_refused(tokenizer, kind, name, values):
         teacher._check_task(its, task, "run")
 
 
+def test_teachers_of_pairs_and_of_single_texts_are_apart(tokenizer):
+    single, other, pair = (
+        registry.make(
+            {
+                "task_name": "table",
+                "max_seq_length": 24,
+                "text_columns": columns,
+                "labels": "glad,sad",
+            },
+            tokenizer,
+        )
+        for columns in ("a", "b", "a,b")
+    )
+    teacher._check_task(single, other, "run")
+    names = "label of single texts", "label of pairs"
+    for tasks, (its, here) in (
+        ((single, pair), names),
+        ((pair, single), names[::-1]),
+    ):
+        message = f"for table .{its}., the student is for table .{here}."
+        with pytest.raises(errors.UserError, match=message):
+            teacher._check_task(*tasks, "run")
+
+
 @pytest.mark.parametrize(
     ("missing", "message"),
     [

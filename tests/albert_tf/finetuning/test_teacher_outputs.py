@@ -125,7 +125,7 @@ class Plain:
 def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     def facts(task, its):
         asked = types.SimpleNamespace(task=its, facts={"weights": 1})
-        return teacher_outputs.facts_of(asked, task, "x")
+        return teacher_outputs.facts_of(asked, task, EXAMPLES)
 
     unlike = facts(Plain(), Plain("other"))
     assert (unlike["records"], unlike["teacher"]) == (None, {"weights": 1})
@@ -140,6 +140,6 @@ def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     found = facts(Plain(), Plain())
     teacher_outputs.store(Asked(), found, EXAMPLES, str(tmp_path))
     (folder,) = tmp_path.glob("teacher-*")
-    teacher_outputs.open_stored(str(folder), Plain(), "x")
-    with pytest.raises(errors.UserError, match="in content_sha256"):
-        teacher_outputs.open_stored(str(folder), Plain(), "y")
+    teacher_outputs.open_stored(str(folder), Plain(), EXAMPLES)
+    with pytest.raises(errors.UserError, match="in examples_sha256"):
+        teacher_outputs.open_stored(str(folder), Plain(), EXAMPLES[::-1])
