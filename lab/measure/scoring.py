@@ -188,8 +188,7 @@ class Source:
         if "cls/predictions" not in parts:
             raise errors.UserError(
                 f"`init_checkpoint={self.checkpoint}` has no masked LM head, "
-                "which the parts held_out and minimal_pairs need. Give the "
-                "folder of a run of run_pretraining; of one with another "
-                "objective, measure `parts=cost,finetuning`."
+                "which held_out and minimal_pairs need. Give a run of "
+                "run_pretraining, or measure `parts=cost,finetuning`."
             )
         return checkpoint
