@@ -229,6 +229,12 @@ class PretrainingOptions:
         return self.masked_lm_budget or self.masks.max_predictions_per_seq
 
     @property
+    def sentinels(self) -> int:
+        """Ids of the model that stand for spans."""
+        is_needed = self.recipe.objective == "spans"
+        return span_corruption.SENTINELS if is_needed else 0
+
+    @property
     def layout(self) -> layouts.Layout:
         if self.records == "passages":
             return layouts.passage_layout(self.max_seq_length)
@@ -294,6 +300,7 @@ def run(settings: PretrainingOptions) -> None:
         settings.vocabulary,
         {**known, **manifests.embeddings_vocabulary(path)},
     )
+    _check_vocabulary(settings, config)
     if settings.do_train:
         run_folder.check_same_data(
             settings.output_dir, manifests.fingerprint(data.training)
@@ -330,6 +337,27 @@ def _read_words(
         settings.output_dir
     )
     return word_embeddings.read(path, config) if path and is_new else None
+
+
+def _check_vocabulary(
+    settings: PretrainingOptions, config: AlbertConfig
+) -> None:
+    """Refuse a vocabulary of another size; records may have no manifest."""
+    vocabulary = settings.vocabulary
+    if not vocabulary.path:
+        return
+    pieces = tokenization.load(vocabulary).vocab_size
+    needed = pieces + settings.sentinels
+    if needed != config.vocab_size:
+        counted = "pieces"
+        if settings.sentinels:
+            counted += f" and {settings.sentinels} ids that stand for spans"
+        raise errors.UserError(
+            f"`{vocabulary.kind}={vocabulary.path}` has {pieces} pieces, but "
+            f"`albert_config_file={settings.albert_config_file}` has "
+            f"vocab_size={config.vocab_size}, which counts {counted}. Use "
+            f"a config with vocab_size={needed}, or the model's vocabulary."
+        )
 
 
 @contextlib.contextmanager
@@ -563,14 +591,13 @@ def _find_data(
         evaluation = files.expand_patterns(
             settings.eval_input_file, "eval_input_file", files.BESIDE_RECORDS
         )
-    has_sentinels = settings.recipe.objective == "spans"
     expected = record_check.Expected(
         settings.max_seq_length,
         settings.masks.max_predictions_per_seq,
         config.vocab_size,
         has_masks=not settings.masked_lm_budget,
         kind=settings.records,
-        sentinels=span_corruption.SENTINELS if has_sentinels else 0,
+        sentinels=settings.sentinels,
     )
     found = record_check.check_records(training, expected)
     others = record_check.check_records(evaluation, expected, "eval_input_file")

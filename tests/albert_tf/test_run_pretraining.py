@@ -229,6 +229,39 @@ def make_short(make, tmp_path):
     return make_short
 
 
+@pytest.mark.parametrize(
+    ("objective", "size", "message"),
+    [
+        ("mlm", 401, "has 400 pieces, .* counts pieces. .* vocab_size=400, or"),
+        ("mlm", 300, "has 400 pieces, .* has vocab_size=300, "),
+        ("spans", 400, "and 100 ids that stand for spans. .*_size=500, or"),
+    ],
+)
+def test_a_vocabulary_has_the_size_of_the_model(
+    make, small_config, tiny_vocab, objective, size, message
+):
+    config = dataclasses.replace(small_config, vocab_size=size)
+    settings = make(
+        objective=objective,
+        sentence_objective="none",
+        masked_lm_budget=20,
+        spm_model_file=tiny_vocab,
+    )
+    fitting = dataclasses.replace(config, vocab_size=400 + settings.sentinels)
+    run_pretraining._check_vocabulary(settings, fitting)
+    with pytest.raises(errors.UserError, match=message):
+        run_pretraining._check_vocabulary(settings, config)
+
+
+def test_a_run_checks_the_size_of_its_vocabulary(make_short, tiny_vocab):
+    """Its records have no manifest that tells it."""
+    settings = make_short(
+        spm_model_file=tiny_vocab, num_train_steps=1, num_warmup_steps=0
+    )
+    with pytest.raises(errors.UserError, match=".model` has 400 pieces, but "):
+        run_pretraining.run(settings)
+
+
 def test_a_follower_refuses_the_run_of_others_that_begins_later(
     make_short, tmp_path, monkeypatch
 ):
