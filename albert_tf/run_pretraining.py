@@ -574,6 +574,20 @@ def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
         )
 
 
+def _check_target(settings: PretrainingOptions, config: AlbertConfig) -> None:
+    """Make sure that there are positions for the targets of a decoder."""
+    system = pretraining_recipe.system_of(settings.recipe)
+    needed = system.count_others(settings.num_predictions)
+    longest = config.max_position_embeddings
+    if settings.recipe.objective == "spans" and needed > longest:
+        raise errors.UserError(
+            f"`masked_lm_budget={settings.masked_lm_budget}` gives targets of "
+            f"{needed} tokens, longer than the {longest} positions of "
+            f"{settings.albert_config_file}. Use less, or a model with more "
+            "max_position_embeddings."
+        )
+
+
 def _find_data(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> pretraining_data.PretrainingData:
@@ -581,6 +595,7 @@ def _find_data(
     compatibility.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )
+    _check_target(settings, config)
     vocabulary = settings.vocabulary
     if vocabulary.kind and vocabulary.path:
         files.require_file(vocabulary.path, vocabulary.kind)

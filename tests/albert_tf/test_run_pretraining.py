@@ -199,6 +199,24 @@ def test_spans_have_no_more_sentinels_than_there_are(make):
         make(**good, masked_lm_budget=302)
 
 
+def test_targets_of_spans_need_positions(make, small_config):
+    given = {
+        "objective": "spans",
+        "sentence_objective": "none",
+        "vocab_file": "vocab.txt",
+        "max_seq_length": 48,
+    }
+    # 47 pieces, 16 ids of spans and the end are 64, as the positions.
+    with pytest.raises(errors.UserError, match="is not a file"):
+        run_pretraining._find_data(
+            make(**given, masked_lm_budget=47), small_config
+        )
+    with pytest.raises(errors.UserError, match="=48` gives targets of 65 tok"):
+        run_pretraining._find_data(
+            make(**given, masked_lm_budget=48), small_config
+        )
+
+
 def test_a_time_limit_is_not_for_a_schedule_that_is_continued(make):
     given = {"init_checkpoint": "run", "max_minutes": 5.0}
     make(**given)
