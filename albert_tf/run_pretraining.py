@@ -652,6 +652,15 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
                 factor,
                 part,
             )
+    budget, most = settings.masked_lm_budget, masking.MaskingOptions
+    given = settings.masks.max_predictions_per_seq
+    if budget and given not in (budget, most.max_predictions_per_seq):
+        logging.warning(
+            "--max_predictions_per_seq=%d has no effect: with "
+            "--masked_lm_budget=%d so many pieces are hidden at most.",
+            given,
+            budget,
+        )
     for name in ("eval_input_file", "best_metric"):
         if not settings.do_eval and getattr(settings, name) is not None:
             logging.warning("--%s has no effect without --do_eval.", name)

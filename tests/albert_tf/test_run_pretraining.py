@@ -165,6 +165,14 @@ def test_our_recipes_give_no_warning(warnings, path):
             "--sentence_factor=2 has no effect",
         ),
         ({"token_factor": 2.0}, "--token_factor=2 has no effect"),
+        (
+            {
+                "masked_lm_budget": 20,
+                "max_predictions_per_seq": 40,
+                "vocab_file": "vocab.txt",
+            },
+            "--max_predictions_per_seq=40 has no effect: .*_budget=20 so many",
+        ),
         ({"tpu_name": "a"}, "--tpu_name has no effect without --use_tpu"),
         (
             {"best_metric": "loss"},
