@@ -636,6 +636,7 @@ def _find_data(
         pack=settings.pack_sequences and settings.do_train,
     )
     data.check_first_records()
+    pretraining_drawer.check_partners(drawer, training)
     pretraining_drawer.check_markers(settings.recipe, drawer, training)
     return data
 
