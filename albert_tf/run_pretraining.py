@@ -229,6 +229,12 @@ class PretrainingOptions:
         return self.masked_lm_budget or self.masks.max_predictions_per_seq
 
     @property
+    def sentinels(self) -> int:
+        """Ids of the model that stand for spans."""
+        is_needed = self.recipe.objective == "spans"
+        return span_corruption.SENTINELS if is_needed else 0
+
+    @property
     def layout(self) -> layouts.Layout:
         if self.records == "passages":
             return layouts.passage_layout(self.max_seq_length)
@@ -294,6 +300,7 @@ def run(settings: PretrainingOptions) -> None:
         settings.vocabulary,
         {**known, **manifests.embeddings_vocabulary(path)},
     )
+    _check_vocabulary(settings, config)
     if settings.do_train:
         run_folder.check_same_data(
             settings.output_dir, manifests.fingerprint(data.training)
@@ -330,6 +337,27 @@ def _read_words(
         settings.output_dir
     )
     return word_embeddings.read(path, config) if path and is_new else None
+
+
+def _check_vocabulary(
+    settings: PretrainingOptions, config: AlbertConfig
+) -> None:
+    """Refuse a vocabulary of another size; records may have no manifest."""
+    vocabulary = settings.vocabulary
+    if not vocabulary.path:
+        return
+    pieces = tokenization.load(vocabulary).vocab_size
+    needed = pieces + settings.sentinels
+    if needed != config.vocab_size:
+        counted = "pieces"
+        if settings.sentinels:
+            counted += f" and {settings.sentinels} ids that stand for spans"
+        raise errors.UserError(
+            f"`{vocabulary.kind}={vocabulary.path}` has {pieces} pieces, but "
+            f"`albert_config_file={settings.albert_config_file}` has "
+            f"vocab_size={config.vocab_size}, which counts {counted}. Use "
+            f"a config with vocab_size={needed}, or the model's vocabulary."
+        )
 
 
 @contextlib.contextmanager
@@ -546,6 +574,20 @@ def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
         )
 
 
+def _check_target(settings: PretrainingOptions, config: AlbertConfig) -> None:
+    """Make sure that there are positions for the targets of a decoder."""
+    system = pretraining_recipe.system_of(settings.recipe)
+    needed = system.count_others(settings.num_predictions)
+    longest = config.max_position_embeddings
+    if settings.recipe.objective == "spans" and needed > longest:
+        raise errors.UserError(
+            f"`masked_lm_budget={settings.masked_lm_budget}` gives targets of "
+            f"{needed} tokens, longer than the {longest} positions of "
+            f"{settings.albert_config_file}. Use less, or a model with more "
+            "max_position_embeddings."
+        )
+
+
 def _find_data(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> pretraining_data.PretrainingData:
@@ -553,6 +595,7 @@ def _find_data(
     compatibility.check_length(
         settings.max_seq_length, config, settings.albert_config_file
     )
+    _check_target(settings, config)
     vocabulary = settings.vocabulary
     if vocabulary.kind and vocabulary.path:
         files.require_file(vocabulary.path, vocabulary.kind)
@@ -563,14 +606,13 @@ def _find_data(
         evaluation = files.expand_patterns(
             settings.eval_input_file, "eval_input_file", files.BESIDE_RECORDS
         )
-    has_sentinels = settings.recipe.objective == "spans"
     expected = record_check.Expected(
         settings.max_seq_length,
         settings.masks.max_predictions_per_seq,
         config.vocab_size,
         has_masks=not settings.masked_lm_budget,
         kind=settings.records,
-        sentinels=span_corruption.SENTINELS if has_sentinels else 0,
+        sentinels=settings.sentinels,
     )
     found = record_check.check_records(training, expected)
     others = record_check.check_records(evaluation, expected, "eval_input_file")
@@ -594,6 +636,7 @@ def _find_data(
         pack=settings.pack_sequences and settings.do_train,
     )
     data.check_first_records()
+    pretraining_drawer.check_partners(drawer, training)
     pretraining_drawer.check_markers(settings.recipe, drawer, training)
     return data
 
@@ -610,6 +653,15 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
                 factor,
                 part,
             )
+    budget, most = settings.masked_lm_budget, masking.MaskingOptions
+    given = settings.masks.max_predictions_per_seq
+    if budget and given not in (budget, most.max_predictions_per_seq):
+        logging.warning(
+            "--max_predictions_per_seq=%d has no effect: with "
+            "--masked_lm_budget=%d so many pieces are hidden at most.",
+            given,
+            budget,
+        )
     for name in ("eval_input_file", "best_metric"):
         if not settings.do_eval and getattr(settings, name) is not None:
             logging.warning("--%s has no effect without --do_eval.", name)

@@ -187,8 +187,13 @@ class Inspector:
                 self._check_passage(passage)
                 self._check_ids(passage["tokens"], path)
             assert self._tokenizer is not None, "Options require it."
-            recipe = self._wanted.recipe
-            drawn = passage_text.draw(parsed, recipe, self._tokenizer)
+            manifest = manifests.find(path)
+            drawn = passage_text.draw(
+                parsed,
+                self._wanted.recipe,
+                self._tokenizer,
+                manifest.max_seq_length if manifest else None,
+            )
         for row, example in enumerate(parsed):
             is_passage = passage_text.is_passage(example)
             if row >= show and not is_passage:

@@ -180,7 +180,10 @@ def dialogue(passage: Passage) -> Arranged:
     speakers = "".join(map(_speaker, turns))
     places = [n for n in range(len(turns)) if speakers[n : n + 3] in _TURNS]
     if not places:
-        return [passage.pieces], layouts.NO_LABEL
+        # A segment until the speaker changes: at most three, R, Q and R.
+        spoken = passage.pieces & marks.RESPONSE
+        changes = np.flatnonzero(np.diff(spoken)) + 1
+        return np.split(passage.pieces, changes), layouts.NO_LABEL
     first = places[passage.draws.randint(0, len(places) - 1)]
     chosen, which = turns[first : first + 3], passage.draws.randint(0, 2)
     speaker = _speaker(chosen[which])

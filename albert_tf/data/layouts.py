@@ -138,8 +138,8 @@ def passage_layout(max_seq_length: int) -> Layout:
     Returns:
         `tokens` [S - 2], pieces without [CLS] and [SEP], padded with 0, unless
         passages cross documents, which a [SEP] divides then; `marks` [S - 2],
-        bits of `marks`; `document` scalar, the number of the document that the
-        first piece belongs to.
+        bits of `marks`; `document` scalar, a number of the document that the
+        first piece belongs to, which follows from its text.
     """
     pieces = (max_seq_length - 2,)
     return (

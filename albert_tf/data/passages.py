@@ -134,7 +134,7 @@ class PassageDrawer:
         parts, label = task.arrange(passage)
         ids = list(range(len(parts)))
         if task.by_speaker:
-            ids = [int(part[0] & marks.RESPONSE > 0) for part in parts]
+            ids = [int((part & marks.RESPONSE).any()) for part in parts]
         return parts, ids, label, number
 
     def _hide(

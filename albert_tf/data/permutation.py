@@ -57,6 +57,9 @@ class Permutations:
         starts = ordinary & (records["token_boundary"] > 0)
         targets = self._targets(starts, ordinary, keys)
         ranks, horizons = order(targets, special, real, keys)
+        # A piece that sees nothing is not asked for: all its scores are masked
+        # alike, so that it would see itself.
+        targets &= ranks.min(1, keepdims=True) < horizons
         lists = masking.collect(
             np.flatnonzero(targets), ids, self.masker.num_predictions
         )

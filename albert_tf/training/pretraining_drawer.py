@@ -2,7 +2,8 @@
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from albert_tf.data import (
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options
 
-# Passages of each file that are searched for markers.
+# Passages of each file that are searched for markers and documents.
 _LOOKED_AT = 1000
 # What draws for an objective; for the others masks are drawn.
 DRAWERS: Mapping[str, Callable[[masking.Masker, int], drawing.Drawer]] = {
@@ -113,6 +114,36 @@ def _encode_markers(
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
 
 
+def _first_passages(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
+    for path in paths:
+        for record in itertools.islice(tfrecord.read_records(path), _LOOKED_AT):
+            yield examples.decode(record)
+
+
+def check_partners(drawer: drawing.Drawer | None, paths: Sequence[str]) -> None:
+    """Refuse tasks about two documents if the first passages are of one."""
+    known = drawer.tasks if isinstance(drawer, passages.PassageDrawer) else ()
+    # The others do not look at partners.
+    tasks = [
+        name
+        for name in known
+        if arrangements.ARRANGEMENTS[name].least_sentences > 1
+    ]
+    if not tasks:
+        return
+    documents: set[tuple[int, ...]] = set()
+    for passage in _first_passages(paths):
+        documents.add(tuple(passage["document"]))
+        if len(documents) > 1:
+            return
+    raise errors.UserError(
+        f"`sentence_objective` has {tasks[0]}, which needs text of several "
+        f"documents, but the first {_LOOKED_AT:,} passages of each file are of "
+        "one. Write records of text with empty lines between documents, or "
+        "choose another task."
+    )
+
+
 def check_markers(
     recipe: pretraining_options.RecipeOptions,
     drawer: drawing.Drawer | None,
@@ -121,15 +152,13 @@ def check_markers(
     """Refuse discourse markers that the first passages do not have."""
     if not isinstance(drawer, passages.PassageDrawer) or not drawer.markers:
         return
-    for path in paths:
-        for record in itertools.islice(tfrecord.read_records(path), _LOOKED_AT):
-            passage = examples.decode(record)
-            # Zeros at the end may be left out of each.
-            both = zip(passage["tokens"], passage["marks"], strict=False)
-            joined = [id_ << marks.BITS | bits for id_, bits in both]
-            pieces = np.array(joined, np.int64)
-            if arrangements.find_markers(pieces, drawer.markers):
-                return
+    for passage in _first_passages(paths):
+        # Zeros at the end may be left out of each.
+        both = zip(passage["tokens"], passage["marks"], strict=False)
+        joined = [id_ << marks.BITS | bits for id_, bits in both]
+        pieces = np.array(joined, np.int64)
+        if arrangements.find_markers(pieces, drawer.markers):
+            return
     raise errors.UserError(
         f"`markers_file={recipe.markers_file}` matches nothing in the first "
         f"{_LOOKED_AT:,} passages of each file: no second or later sentence "

@@ -78,9 +78,9 @@ class RecipeOptions:
     token_objective: str = option(
         "none",
         "What is predicted about the pieces that start words, with "
-        "--records=passages: ERNIE 2.0's capitalization (an upper-case letter "
-        "in the text), token_document (whether the document has the piece "
-        "elsewhere, too), or both with a comma.",
+        "--records=passages: ERNIE 2.0's capitalization (an upper-case first "
+        "letter in the text), token_document (whether the document has the "
+        "piece elsewhere, too), or both with a comma.",
     )
     mask_levels: str | None = option(
         None,

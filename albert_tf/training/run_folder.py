@@ -41,6 +41,7 @@ OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = checkpoint_files.CONFIG_NAME
 # The folder's copy of the vocabulary, by the option that named it.
 VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
+_MARKERS = "markers_sha256"  # Key among the options.
 # What runs and ensembles write, besides checkpoints, files with a number or key
 # in their names, and what they have copied.
 _RESULTS = (
@@ -305,8 +306,13 @@ def check_same(
             value = previous.options.get(name)
         if value is not None:
             current[name] = value
+    if markers := current.get("markers_file"):  # They are the labels.
+        current[_MARKERS] = files.sha256(markers)
     if previous:
         lines = options.differences(type(settings), previous.options, current)
+        now = current.get(_MARKERS)
+        if previous.options.get(_MARKERS, now) != now:
+            lines.append("  `markers_file` had other content")
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
         told = [line.split()[0].strip("-") for line in lines]

@@ -88,9 +88,15 @@ def draw(
     passages: Sequence[Mapping[str, Any]],
     recipe: pretraining_options.RecipeOptions,
     tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return an example of each passage, as long as the longest of them."""
-    length = max(len(passage["tokens"]) for passage in passages) + 2
+    """Return an example of each passage.
+
+    Without a length, that of the records, no passage loses its end.
+    """
+    length = max_seq_length
+    if length is None:  # With [CLS] and the [SEP] of three segments.
+        length = max(len(passage["tokens"]) for passage in passages) + 4
     drawer = pretraining_drawer.make(
         recipe,
         masking.MaskingOptions(max_predictions_per_seq=length // 6 + 2),

@@ -26,7 +26,7 @@ ROW = np.dtype(
         ("second", "u2"),  # and of the second one, which follows it.
         ("label", "i1"),
         ("single_sentence", "u1"),  # Whether the chunk was a single sentence.
-        ("document", "u4"),  # Of the text, from 0.
+        ("document", "u4"),  # Of the text, from 0; passages have another.
     ]
 )
 

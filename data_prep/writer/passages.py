@@ -66,11 +66,15 @@ class Builder:
         rows = np.zeros(len(packed), instances.ROW)
         rows["first"] = ends - begins
         rows["label"] = layouts.NO_LABEL
-        rows["document"] = first + document
+        # A number of the pieces, which other calls of the writer give no other
+        # document; 31 bits, because training reads int32.
+        text = dataclasses.replace(block, tokens=block.tokens >> marks.BITS)
+        prints = text.fingerprints().view(np.uint32).reshape(len(block), -1)
+        rows["document"] = prints[document, 0] >> 1
         # Of the document, and of the passage among those that begin in it.
         key = random_streams.derive(self.seed, instances.INSTANCES)
         keys = np.full(len(rows), key, np.uint64)
-        keys = random_streams.derive_array(keys, rows["document"])
+        keys = random_streams.derive_array(keys, first + document)
         among = np.arange(len(rows)) - np.searchsorted(document, document)
         rows["key"] = random_streams.derive_array(keys, among)
         for begin, end in packed:

@@ -24,7 +24,7 @@ _NOT_CONTENT = frozenset(
         *("vocab_file", "spm_model_file", "output_file", "num_shards"),
     }
 )
-_FORMAT = 7  # Of unfinished work; work of another format is not continued.
+_FORMAT = 8  # Of unfinished work; work of another format is not continued.
 
 
 def describe(

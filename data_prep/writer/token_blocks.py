@@ -191,19 +191,16 @@ def _encode_marked(
             pieces = names, begins, ends
             bits += segmenters.mark_pieces(line, pieces, cut)
         if marking is not None:
-            first = [
-                line[begin:end].lstrip()[:1]
-                for begin, end in zip(
-                    begins.tolist(), ends.tolist(), strict=True
-                )
-            ]
-            is_upper = np.array([c.isupper() for c in first], bool)
+            # A single "▁" belongs to the piece after it.
+            place = segmenters.next_visible(line)[begins]
+            is_upper = np.array(
+                [line[p : p + 1].isupper() for p in place], bool
+            )
             bits |= marks.UPPER * is_upper | marks.RESPONSE * (speaker == "R")
             for kind, known in marking.units.items():
                 spans = known.find(line)
                 facts[kind] = facts.get(kind, 0) + len(spans)
                 inside = units.continued(spans, len(line))
-                place = segmenters.next_visible(line)[begins]
                 bits |= units.KINDS[kind] * inside[place]
         rows.append(row)
         found.append(bits)

@@ -165,6 +165,14 @@ def test_our_recipes_give_no_warning(warnings, path):
             "--sentence_factor=2 has no effect",
         ),
         ({"token_factor": 2.0}, "--token_factor=2 has no effect"),
+        (
+            {
+                "masked_lm_budget": 20,
+                "max_predictions_per_seq": 40,
+                "vocab_file": "vocab.txt",
+            },
+            "--max_predictions_per_seq=40 has no effect: .*_budget=20 so many",
+        ),
         ({"tpu_name": "a"}, "--tpu_name has no effect without --use_tpu"),
         (
             {"best_metric": "loss"},
@@ -199,6 +207,24 @@ def test_spans_have_no_more_sentinels_than_there_are(make):
         make(**good, masked_lm_budget=302)
 
 
+def test_targets_of_spans_need_positions(make, small_config):
+    given = {
+        "objective": "spans",
+        "sentence_objective": "none",
+        "vocab_file": "vocab.txt",
+        "max_seq_length": 48,
+    }
+    # 47 pieces, 16 ids of spans and the end are 64, as the positions.
+    with pytest.raises(errors.UserError, match="is not a file"):
+        run_pretraining._find_data(
+            make(**given, masked_lm_budget=47), small_config
+        )
+    with pytest.raises(errors.UserError, match="=48` gives targets of 65 tok"):
+        run_pretraining._find_data(
+            make(**given, masked_lm_budget=48), small_config
+        )
+
+
 def test_a_time_limit_is_not_for_a_schedule_that_is_continued(make):
     given = {"init_checkpoint": "run", "max_minutes": 5.0}
     make(**given)
@@ -227,6 +253,39 @@ def make_short(make, tmp_path):
         )
 
     return make_short
+
+
+@pytest.mark.parametrize(
+    ("objective", "size", "message"),
+    [
+        ("mlm", 401, "has 400 pieces, .* counts pieces. .* vocab_size=400, or"),
+        ("mlm", 300, "has 400 pieces, .* has vocab_size=300, "),
+        ("spans", 400, "and 100 ids that stand for spans. .*_size=500, or"),
+    ],
+)
+def test_a_vocabulary_has_the_size_of_the_model(
+    make, small_config, tiny_vocab, objective, size, message
+):
+    config = dataclasses.replace(small_config, vocab_size=size)
+    settings = make(
+        objective=objective,
+        sentence_objective="none",
+        masked_lm_budget=20,
+        spm_model_file=tiny_vocab,
+    )
+    fitting = dataclasses.replace(config, vocab_size=400 + settings.sentinels)
+    run_pretraining._check_vocabulary(settings, fitting)
+    with pytest.raises(errors.UserError, match=message):
+        run_pretraining._check_vocabulary(settings, config)
+
+
+def test_a_run_checks_the_size_of_its_vocabulary(make_short, tiny_vocab):
+    """Its records have no manifest that tells it."""
+    settings = make_short(
+        spm_model_file=tiny_vocab, num_train_steps=1, num_warmup_steps=0
+    )
+    with pytest.raises(errors.UserError, match=".model` has 400 pieces, but "):
+        run_pretraining.run(settings)
 
 
 def test_a_follower_refuses_the_run_of_others_that_begins_later(

@@ -245,8 +245,13 @@ def markers(tmp_path):
     return lambda text: writing.markers(tmp_path, text, "reordering,discourse")
 
 
-def test_records_that_lack_what_is_drawn_are_refused(make, markers):
+def test_records_that_lack_what_is_drawn_are_refused(
+    make, markers, tmp_path, tiny_vocab
+):
+    writing.write_corpus(tmp_path / "a.txt", 1, 1)
+    one = write_records(tmp_path / "a.txt", tmp_path / "one", tiny_vocab)
     for changes, message in (
+        ({"input_file": one}, "has distance, which needs text of several doc"),
         (markers("however\nwhereas\n"), "matches nothing in the first 1,0"),
         ({"sentence_objective": "sop,dialogue"}, "has dialogue, but the reco"),
     ):

@@ -157,6 +157,30 @@ def test_segments_of_dialogues_say_who_speaks():
     assert seen == {0, 1}
 
 
+@pytest.mark.parametrize(
+    ("speakers", "ids"),
+    [
+        ("QR", [0, 1]),
+        ("QQQ", [0]),
+        ("RRQ", [1, 0]),
+        ("RQR", [1, 0, 1]),
+        ("RQQ", [1, 0]),
+    ],
+)
+def test_dialogues_without_three_turns_say_who_speaks_too(speakers, ids):
+    given = records()
+    given["tokens"][0, 4 * len(speakers) :] = 0
+    for turn, speaker in enumerate(speakers):
+        own = slice(4 * turn, 4 * turn + 4)
+        given["marks"][0, own] |= marks.RESPONSE * (speaker == "R")
+    found = make_drawer(("dialogue",)).draw(given, keys())
+    parts, numbers = segments_of(found, 0)
+    tokens = given["tokens"][0]
+    assert sum(parts, []) == tokens[tokens > 0].tolist()
+    assert numbers == ids
+    assert found["next_sentence_labels"][0, 0] == layouts.NO_LABEL
+
+
 def test_each_example_has_one_of_the_tasks():
     drawer = make_drawer(("sop", "distance"))
     found = [drawer.draw(records(), keys(seed)) for seed in range(50)]

@@ -155,3 +155,14 @@ def test_orders_are_random_and_padding_is_seen_by_nothing(records, drawn):
     padding = records["input_mask"] == 0
     most = drawn["horizons"].max(1, keepdims=True)
     assert ((drawn["ranks"] >= most) | ~padding).all()
+
+
+def test_nothing_is_asked_for_without_a_context():
+    """A single piece has [CLS] or [SEP] before it, or is not asked for."""
+    records = make_records([3] * 50)
+    records["input_ids"][:, 1] = 7
+    drawn = make_drawer().draw(records, KEYS)
+    first = drawn["ranks"][:, :3].argmin(1) == 1
+    assert 5 < first.sum() < 45
+    assert drawn["masked_lm_weights"].sum(1).tolist() == (~first).tolist()
+    assert ((drawn["query_ids"][:, 1] == MASK) == ~first).all()

@@ -1,5 +1,7 @@
 """What draws the examples of each objective."""
 
+import contextlib
+
 import pytest
 
 from albert_tf.common import errors
@@ -104,6 +106,21 @@ def test_markers_must_occur(make, markers, tiny_tokenizer, monkeypatch):
     for texts in (["we say"], ["it", "we"]):
         with pytest.raises(errors.UserError, match="nothing in .* 1,000 pass"):
             check(*texts)
+
+
+@pytest.mark.parametrize("task", ["nsp", "distance", "dialogue", "sop"])
+def test_tasks_about_two_documents_need_two(make, monkeypatch, task):
+    """In all files together."""
+    monkeypatch.setattr(tfrecord, "read_records", lambda path: [path] * 2)
+    monkeypatch.setattr(examples, "decode", lambda n: {"document": [int(n)]})
+    drawer = make(sentence_objective=f"reordering,{task}")
+    pretraining_drawer.check_partners(drawer, ["7", "8"])
+    needs_two = contextlib.nullcontext()
+    if task != "sop":
+        message = f"has {task}, which needs .* 1,000 passages of each file are"
+        needs_two = pytest.raises(errors.UserError, match=message)
+    with needs_two:
+        pretraining_drawer.check_partners(drawer, ["7", "7"])
 
 
 def test_stages_of_tasks_and_masks_are_those_of_the_recipe(make):

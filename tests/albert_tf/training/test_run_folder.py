@@ -136,6 +136,21 @@ def test_another_run_is_refused(claim, change, message, small_config, tmp_path):
     assert content(tmp_path) == before
 
 
+def test_markers_of_other_content_are_refused(claim, tmp_path):
+    @dataclasses.dataclass(frozen=True)
+    class WithMarkers:
+        markers_file: str | None = option(None, "Markers.")
+
+    (path := tmp_path / "markers.txt").write_text("but\nso\n")
+    settings = WithMarkers(str(path))
+    claim(settings)
+    (tmp_path / "run" / "checkpoint").write_text("")
+    claim(settings)
+    path.write_text("so\nbut\n")
+    with pytest.raises(errors.UserError, match="`markers_file` had other cont"):
+        claim(settings)
+
+
 @pytest.mark.parametrize("named", [False, True])
 def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
     """Also one that only the records know, then and now."""

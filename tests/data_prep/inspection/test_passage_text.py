@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
+from albert_tf.data import marks
+from albert_tf.training import pretraining_options
 from data_prep import inspect_records
 from data_prep.inspection import passage_text, record_text
 from tests.data_prep import writing
@@ -159,3 +161,33 @@ def test_only_passages_are_drawn_from(base):
                 path, objective="mlm", vocabulary=base.vocabulary
             )
         )
+
+
+def draw(tokenizer, lengths, task, max_seq_length=None):
+    passages = [
+        {
+            "tokens": np.full(n, 9),
+            "marks": np.full(n, marks.SENTENCE),
+            "document": np.array([number]),
+        }
+        for number, n in enumerate(lengths)
+    ]
+    recipe = pretraining_options.RecipeOptions(sentence_objective=task)
+    return passage_text.draw(passages, recipe, tokenizer, max_seq_length)
+
+
+@pytest.mark.parametrize("task", ["nsp", "reordering", "dialogue"])
+def test_without_a_manifest_no_passage_loses_its_end(tiny_tokenizer, task):
+    found = draw(tiny_tokenizer, [1, 1], task)
+    assert (found["input_mask"].sum(1) == 3).all()
+    found = draw(tiny_tokenizer, [1, 1], task, 32)
+    assert found["input_ids"].shape == (2, 32)
+
+
+def test_examples_are_as_long_as_those_of_training(base, monkeypatch, capsys):
+    given = []
+    monkeypatch.setattr(
+        passage_text, "draw", lambda *args: given.append(args[-1])
+    )
+    inspect(base, objective="mlm")
+    assert given == [32]

@@ -126,3 +126,19 @@ def test_documents_of_the_same_tokens_differ_by_their_sentences(tiny_tokenizer):
         block.tokens[half:].tolist()
     )
     assert (said.tokens & marks.RESPONSE).all()
+
+
+def test_a_word_whose_first_piece_is_empty_has_its_letter(tiny_tokenizer):
+    """A piece that starts a word is asked whether its letter is upper-case."""
+    block = token_blocks.tokenize(
+        ["We saw  Zoo", "we saw zoo "],
+        tiny_tokenizer,
+        {},
+        marking=token_blocks.Marking({}),
+    )
+    pieces = tiny_tokenizer.ids_to_pieces((block.tokens >> marks.BITS).tolist())
+    assert {"▁", "we", "z"} <= {*pieces}
+    upper = (block.tokens & marks.UPPER > 0).tolist()
+    found = list(zip(pieces, upper, strict=True))
+    assert [u for p, u in found if p == "▁"] == [True, True, False, False]
+    assert not any(u for p, u in found if p[:1] == "▁" and p[1:])
