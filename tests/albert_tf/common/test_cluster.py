@@ -40,6 +40,15 @@ def wait_until(there):
         time.sleep(0.05)
 
 
+def is_json(path):
+    """Whether a file is there and its writer has written it to the end."""
+    try:
+        json.loads(path.read_text())
+    except (FileNotFoundError, json.JSONDecodeError):
+        return False
+    return True
+
+
 @contextlib.contextmanager
 def run_scheduler(folder, path=ROOT):
     """Run a scheduler; yields its process and its address."""
@@ -55,7 +64,7 @@ def run_scheduler(folder, path=ROOT):
         path=path,
     )
     try:
-        wait_until(described.exists)
+        wait_until(lambda: is_json(described))
         yield process, json.loads(described.read_text())["address"]
     finally:
         process.kill()
