@@ -53,6 +53,10 @@ def connect(address: str, folder: str) -> Iterator[Any]:
             f"`{OPTION}={address}` cannot be reached: {error}. Give HOST:PORT "
             "of a running scheduler (`dask scheduler`)."
         ) from None
+    lost = (
+        distributed.client.FutureCancelledError,
+        distributed.comm.CommClosedError,
+    )
     # An item is sent with its call, so that it outlives a worker.
     large = {"distributed.admin.large-graph-warning-threshold": _LARGEST_ITEM}
     with client, dask.config.set(large):
@@ -66,10 +70,10 @@ def connect(address: str, folder: str) -> Iterator[Any]:
                 f"The Dask cluster at {address} has given up: {error} "
                 "Finished work is kept: run the same command again."
             ) from None
-        except (
-            distributed.client.FutureCancelledError,
-            distributed.comm.CommClosedError,
-        ):
+        except (*lost, OSError) as error:
+            # A call's own OSError, such as a full disk.
+            if client.status == "running" and not isinstance(error, lost):
+                raise
             raise parallel.WorkerEndedError(
                 f"The Dask scheduler at {address} has ended or cannot be "
                 "reached. Finished work is kept: start a scheduler with "

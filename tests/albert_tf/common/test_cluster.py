@@ -4,6 +4,8 @@ Scheduler and workers are processes of their own.
 """
 
 import contextlib
+import errno
+import functools
 import json
 import os
 import signal
@@ -14,7 +16,7 @@ import time
 
 import pytest
 
-from albert_tf.common import cluster, errors, options
+from albert_tf.common import cluster, errors, options, parallel
 from data_prep import create_pretraining_data
 from tests.conftest import ROOT
 from tests.data_prep import writing
@@ -238,6 +240,28 @@ def test_a_killed_scheduler_is_named_and_finished_work_kept(
     )
     assert "Going on with the work" in goes_on.communicate()[1]
     assert records(tmp_path) == write("near", dupe_factor=5)
+
+
+def test_a_scheduler_that_does_not_answer_is_told_from_a_full_disk(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(cluster, "_CONNECT", 2)
+    with run_scheduler(tmp_path) as (process, address):
+        connected = functools.partial(cluster.connect, address, str(tmp_path))
+        with run_workers(tmp_path, address, 1):
+            with pytest.raises(OSError, match="disk"), connected():
+                raise OSError(errno.ENOSPC, "disk")
+            with (
+                pytest.raises(parallel.WorkerEndedError, match="has ended"),
+                connected() as client,
+            ):
+                process.kill()
+                process.wait()
+                # Before that, an open connection could be tried once more.
+                wait_until(lambda: client.status != "running")
+                with pytest.raises(OSError, match="Timed out") as found:
+                    client.run_on_scheduler(os.getpid)
+                raise found.value
 
 
 def refuse(address, folder, message):
