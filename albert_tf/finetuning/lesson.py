@@ -148,8 +148,7 @@ def vectors_of(path: str) -> Vectors:
         (feature,) = teacher_outputs.StoredOutputs(path).layout
         return Vectors(feature.shape[0])
     if tf.saved_model.contains_saved_model(path):
-        task: Any = None  # Not asked yet.
-        return Vectors(teacher.SavedTexts(path, task).width)
+        return Vectors(teacher.SavedTexts(path).width)
     found = checkpoint_files.find(path, teacher.OPTION)
     folder = run_folder.folder_of(found)
     if run_folder.is_run(folder):

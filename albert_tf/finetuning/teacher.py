@@ -77,17 +77,20 @@ class Teacher:
 
 
 class SavedTexts:
-    """A SavedModel of ours that gives vectors of texts, or their labels."""
+    """A SavedModel of ours that gives vectors of texts, or their labels.
 
-    def __init__(self, path: str, task: base.Task):
-        self.task = task
+    Without a task, as long as only `width` is asked for, it gives vectors.
+    """
+
+    def __init__(self, path: str, task: base.Task | None = None):
+        self.task: Any = task
         self._path = path
         self._model = tf.saved_model.load(path)
         self._ask = self._model.signatures.get("serving_default")
         outputs = self._ask.structured_outputs if self._ask else {}
         self._output = _CLASSES if isinstance(task, glue.TextTask) else VECTOR
         inputs = self._ask.structured_input_signature[1] if self._ask else {}
-        texts = ("text", "text_pair")[: 1 + task.has_pairs]
+        texts = ("text", "text_pair")[: 1 + bool(task and task.has_pairs)]
         self._texts = texts
         if self._output not in outputs or {*inputs} != {*texts}:
             raise errors.UserError(

@@ -9,7 +9,12 @@ import pytest
 
 from albert_tf import distill, run_classifier, run_squad
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import embedding, finetuning_options, teacher
+from albert_tf.finetuning import (
+    embedding,
+    finetuning_options,
+    lesson,
+    teacher,
+)
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import run_folder
@@ -117,6 +122,10 @@ def test_kept_outputs_teach_as_the_teacher(
     examples = asked.task.read(str(texts / "train.txt"), "train")
     one, other = (t.outputs(examples)["embedding"] for t in (asked, known))
     np.testing.assert_allclose(one, other, atol=1e-5)
+    given = {"word_embeddings": "random", "do_eval": False}
+    distill.run(changed(options(tmp_path / "second", served), **given))
+    (kept,) = (tmp_path / "second").glob("teacher-*")
+    assert lesson.vectors_of(str(kept)) == lesson.vectors_of(str(served))
 
     wanted = options(tmp_path / "third", teachers[1])
     with pytest.raises(errors.UserError, match="no word embeddings"):
