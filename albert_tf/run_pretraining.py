@@ -653,9 +653,10 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
                 factor,
                 part,
             )
-    budget, most = settings.masked_lm_budget, masking.MaskingOptions
+    budget = settings.masked_lm_budget
     given = settings.masks.max_predictions_per_seq
-    if budget and given not in (budget, most.max_predictions_per_seq):
+    usual = masking.MaskingOptions.max_predictions_per_seq
+    if budget and given not in (budget, usual):
         logging.warning(
             "--max_predictions_per_seq=%d has no effect: with "
             "--masked_lm_budget=%d so many pieces are hidden at most.",
