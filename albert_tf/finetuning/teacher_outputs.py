@@ -126,6 +126,8 @@ def _data_facts(
     # Of one file, options may choose other rows, columns or levels.
     digest = hashlib.sha256()
     for example in examples:
+        if type(example).__repr__ is object.__repr__:
+            example = vars(example)  # Theirs tells where in memory it is.
         digest.update(f"{example!a}\0".encode())
     return {
         "examples_sha256": digest.hexdigest(),
@@ -196,6 +198,7 @@ def open_stored(
     if names:
         raise errors.UserError(
             f"`{teacher.OPTION}={folder}` holds the outputs for other training "
-            f"data: it differs in {', '.join(names)}. Name the teacher itself."
+            "data, or was made by an earlier version: it differs in "
+            f"{', '.join(names)}. Name the teacher itself."
         )
     return found

@@ -122,6 +122,19 @@ class Plain:
         return ()
 
 
+def test_examples_without_a_repr_are_told_by_their_content():
+    class Bare:
+        def __init__(self, text):
+            self.text = text
+
+    def facts(*texts):
+        examples = list(map(Bare, texts))
+        asked = types.SimpleNamespace(task=Plain(), facts={})
+        return teacher_outputs.facts_of(asked, Plain(), examples)
+
+    assert facts("a", "b") == facts("a", "b") != facts("a", "c")
+
+
 def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     def facts(task, its):
         asked = types.SimpleNamespace(task=its, facts={"weights": 1})
