@@ -14,6 +14,7 @@ run_card.md         the page that describes the run, with learning_curves.png
 import contextlib
 import dataclasses
 import fnmatch
+import hashlib
 import itertools
 import os
 from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +32,7 @@ from albert_tf.common import (
     scores,
     strict_json,
 )
-from albert_tf.data import manifests
+from albert_tf.data import arrangements, manifests
 from albert_tf.model.checkpoints import checkpoint_files, huggingface, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import huggingface_rules, normalization, tokenization
@@ -307,12 +308,13 @@ def check_same(
         if value is not None:
             current[name] = value
     if markers := current.get("markers_file"):  # They are the labels.
-        current[_MARKERS] = files.sha256(markers)
+        read_markers = repr(arrangements.read_markers(markers))
+        current[_MARKERS] = hashlib.sha256(read_markers.encode()).hexdigest()
     if previous:
         lines = options.differences(type(settings), previous.options, current)
         now = current.get(_MARKERS)
         if previous.options.get(_MARKERS, now) != now:
-            lines.append("  `markers_file` had other content")
+            lines.append("  `markers_file` had other markers")
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
         told = [line.split()[0].strip("-") for line in lines]

@@ -146,8 +146,10 @@ def test_markers_of_other_content_are_refused(claim, tmp_path):
     claim(settings)
     (tmp_path / "run" / "checkpoint").write_text("")
     claim(settings)
+    path.write_text("but \r\n\r\nso")  # The same ones.
+    claim(settings)
     path.write_text("so\nbut\n")
-    with pytest.raises(errors.UserError, match="`markers_file` had other cont"):
+    with pytest.raises(errors.UserError, match="`markers_file` had other mark"):
         claim(settings)
 
 
