@@ -229,9 +229,11 @@ def _are_numbered(rows: Sequence[_Row]) -> bool:
     """Tell whether the first column counts words as CoNLL-U does.
 
     There, `1-2` before word 1 is divided into words, and `2.1` after word 2 is
-    not written.
+    not written. Sentences may be counted on.
     """
-    word = unwritten = 0
+    begin = re.fullmatch(r"(\d+)(-\d+)?", rows[0][1][0])
+    start = word = max(0, int(begin[1]) - 1) if begin else 0
+    unwritten = 0
     for _, (number, *_) in rows:
         if number == f"{word + 1}":
             word, unwritten = word + 1, 0
@@ -239,7 +241,7 @@ def _are_numbered(rows: Sequence[_Row]) -> bool:
             unwritten += 1
         elif not re.fullmatch(rf"{word + 1}-\d+", number):
             return False
-    return word > 0
+    return word > start
 
 
 def _blocks(path: str) -> Iterator[list[_Row]]:

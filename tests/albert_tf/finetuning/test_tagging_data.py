@@ -64,11 +64,16 @@ def test_only_in_conllu_numbers_are_no_words(tmp_path):
     )
     examples = read(tmp_path / "x", f"{numbered}\n", NUMBERED)
     assert found_in(examples) == ([["can", "not", "z"]], [("A", "B", "C")])
+    examples = read(
+        tmp_path / "x", "3-4 cannot _\n3 can A\n4 not B\n", NUMBERED
+    )
+    assert found_in(examples) == ([["can", "not"]], [("A", "B")])
     for numbers in (
         "0.10 1 1.55",
         "1-2 2 3",
         "1 1.2 2",
         "2 3.1 4",
+        "3-4 5 6",
         "1.1 1.2 2",
     ):
         rows = [f"{number} a A\n" for number in numbers.split()]
