@@ -636,8 +636,12 @@ def _find_data(
         pack=settings.pack_sequences and settings.do_train,
     )
     data.check_first_records()
-    pretraining_drawer.check_partners(drawer, training)
-    pretraining_drawer.check_markers(settings.recipe, drawer, training)
+    read = {"input_file": training}
+    if settings.do_eval and settings.eval_input_file is not None:
+        read["eval_input_file"] = evaluation
+    for name, paths in read.items():
+        pretraining_drawer.check_partners(drawer, paths, name)
+        pretraining_drawer.check_markers(settings.recipe, drawer, paths, name)
     return data
 
 

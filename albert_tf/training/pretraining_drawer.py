@@ -120,7 +120,9 @@ def _first_passages(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield examples.decode(record)
 
 
-def check_partners(drawer: drawing.Drawer | None, paths: Sequence[str]) -> None:
+def check_partners(
+    drawer: drawing.Drawer | None, paths: Sequence[str], option: str
+) -> None:
     """Refuse tasks about two documents if the first passages are of one."""
     known = drawer.tasks if isinstance(drawer, passages.PassageDrawer) else ()
     # The others do not look at partners.
@@ -138,9 +140,9 @@ def check_partners(drawer: drawing.Drawer | None, paths: Sequence[str]) -> None:
             return
     raise errors.UserError(
         f"`sentence_objective` has {tasks[0]}, which needs text of several "
-        f"documents, but the first {_LOOKED_AT:,} passages of each file are of "
-        "one. Write records of text with empty lines between documents, or "
-        "choose another task."
+        f"documents in `{option}`, but the first {_LOOKED_AT:,} passages of "
+        "each file are of one. Write records of text with empty lines between "
+        "documents, or choose another task."
     )
 
 
@@ -148,6 +150,7 @@ def check_markers(
     recipe: pretraining_options.RecipeOptions,
     drawer: drawing.Drawer | None,
     paths: Sequence[str],
+    option: str,
 ) -> None:
     """Refuse discourse markers that the first passages do not have."""
     if not isinstance(drawer, passages.PassageDrawer) or not drawer.markers:
@@ -161,6 +164,7 @@ def check_markers(
             return
     raise errors.UserError(
         f"`markers_file={recipe.markers_file}` matches nothing in the first "
-        f"{_LOOKED_AT:,} passages of each file: no second or later sentence "
-        "begins with a marker and goes on. Name markers of this text."
+        f"{_LOOKED_AT:,} passages of each file of `{option}`: no second or "
+        "later sentence begins with a marker and goes on. Name markers of this "
+        "text."
     )

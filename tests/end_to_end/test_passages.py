@@ -252,6 +252,10 @@ def test_records_that_lack_what_is_drawn_are_refused(
     one = write_records(tmp_path / "a.txt", tmp_path / "one", tiny_vocab)
     for changes, message in (
         ({"input_file": one}, "has distance, which needs text of several doc"),
+        (
+            {"eval_input_file": one, "do_eval": True},
+            "has distance, .* of several documents in `eval_input_file`, but",
+        ),
         (markers("however\nwhereas\n"), "matches nothing in the first 1,0"),
         ({"sentence_objective": "sop,dialogue"}, "has dialogue, but the reco"),
     ):
