@@ -127,12 +127,18 @@ def test_examples_without_a_repr_are_told_by_their_content():
         def __init__(self, text):
             self.text = text
 
-    def facts(*texts):
-        examples = list(map(Bare, texts))
+    class Slotted:
+        __slots__ = ("text",)
+        __init__ = Bare.__init__
+
+    def facts(kind, *texts):
+        examples = list(map(kind, texts))
         asked = types.SimpleNamespace(task=Plain(), facts={})
         return teacher_outputs.facts_of(asked, Plain(), examples)
 
-    assert facts("a", "b") == facts("a", "b") != facts("a", "c")
+    for kind in Bare, Slotted:
+        first = facts(kind, "a", "b")
+        assert first == facts(kind, "a", "b") != facts(kind, "a", "c")
 
 
 def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
