@@ -229,7 +229,7 @@ def _are_numbered(rows: Sequence[_Row]) -> bool:
     """Tell whether the first column counts words as CoNLL-U does.
 
     There, `1-2` before word 1 is divided into words, and `2.1` after word 2 is
-    not written. Sentences may be counted on.
+    not written. The count may go on from the sentence before.
     """
     begin = re.fullmatch(r"(\d+)(-\d+)?", rows[0][1][0])
     start = word = max(0, int(begin[1]) - 1) if begin else 0
