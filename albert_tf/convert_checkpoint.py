@@ -97,7 +97,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, registry, regression, tables, tagging
+from albert_tf.finetuning import base, registry, regression, tables
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
@@ -105,13 +105,10 @@ from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
     huggingface_config,
+    huggingface_names,
     restoring,
 )
-from albert_tf.model.heads import (
-    classification,
-    from_checkpoint,
-    token_classification,
-)
+from albert_tf.model.heads import from_checkpoint, head
 from albert_tf.model.optimizers import optimization
 from albert_tf.serving import source as serving_source
 from albert_tf.serving.formats import hub_folder, sentence_folder
@@ -133,6 +130,10 @@ class _Source:
     config: AlbertConfig
     state: dict[str, np.ndarray]  # See `checkpoint_reader.Checkpoint`.
     path: str
+
+    @property
+    def names(self) -> set[str]:
+        return set(map(checkpoint_reader.name_of, self.variables))
 
     def weights(self) -> dict[str, np.ndarray]:
         return {
@@ -216,7 +217,8 @@ def _options_of_run(folder: str) -> dict[str, Any]:
     """Return the options of a run; none of another folder."""
     if not run_folder.is_run(folder):
         return {}
-    return run_folder.read(folder, "from").options
+    run_ = run_folder.read(folder, "from")
+    return {**run_.options, "facts": run_.facts}
 
 
 def _task_name(values: dict[str, Any]) -> str:
@@ -258,12 +260,12 @@ def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
 def _warn_of_names(source: _Source, values: dict[str, Any]) -> None:
     """Say the names of the classes, where the format has no place for them."""
     if names := _class_names(source, values):
-        tags = token_classification.AlbertTokenClassifier
+        its = [h for h in head.of_slices() if h.width_of in source.names]
         logging.warning(
             "The names of the classes are not in the new checkpoint: %s. "
             "Give them to albert_tf.export as --%s.",
             ",".join(names),
-            "tags" if isinstance(source.model, tags) else "labels",
+            its[0].labels_option if its else "labels",
         )
 
 
@@ -275,8 +277,8 @@ def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
     name = _task_name(values)
     if name == tables.NAME:
         return registry.own_options(tables.TableOptions, values).names
-    if name == tagging.NAME:
-        return registry.own_options(tagging.TaggingOptions, values).labels
+    if labels := values.get("facts", {}).get("labels"):
+        return list(labels)
     if spec := glue_tasks.find(name):
         return spec.labels
     details = _details_in(source)
@@ -290,7 +292,8 @@ def _warn_of_pooling(source: _Source, values: dict[str, Any]) -> None:
     except errors.UserError as error:  # Refused where vectors are wanted.
         logging.warning("The new checkpoint is the encoder alone. %s", error)
         return
-    pooling = modules.text_pooling if modules else values.get("text_pooling")
+    facts = values.get("facts", {})
+    pooling = modules.text_pooling if modules else facts.get("text_pooling")
     if pooling not in (None, "mean"):
         logging.warning(
             "How vectors of texts are made is not in the new checkpoint. Give "
@@ -496,12 +499,11 @@ def _write_bfloat16(
     files.replace_together(contents, old)
 
 
-def _refuse_windows(task: base.Task | None, settings: ConvertOptions) -> None:
-    if isinstance(task, tables.TableTask) and task.options.long.is_divided:
+def _refuse_task(task: base.Task | None, settings: ConvertOptions) -> None:
+    if task and task.hub_refusal:
         raise errors.UserError(
-            f"`from={settings.from_}` was finetuned with `windows`. "
-            "transformers would read only the beginning of a long text, and "
-            "answer otherwise. Use python -m albert_tf.export."
+            f"`from={settings.from_}` {task.hub_refusal} Use python -m "
+            "albert_tf.export."
         )
 
 
@@ -516,11 +518,11 @@ def _write_huggingface(
     task = None
     if "task_name" in values:
         registry.load_module_for(values, folder, settings.task_module)
-        task = registry.make(values, tokenizer)
+        task = registry.make(values, tokenizer, values["facts"])
     details = hub_folder.details_of(task) if task else _details_in(source)
     run_dir = folder if run_folder.is_run(folder) else None
     if settings.format == "huggingface":
-        _refuse_windows(task, settings)
+        _refuse_task(task, settings)
     model = hub_folder.Model(
         source.config, source.weights(), vocabulary, tokenizer, details, run_dir
     )
@@ -530,7 +532,8 @@ def _write_huggingface(
     if not run_dir:
         modules = checkpoint_reader.modules_beside(source.path)
         values = dataclasses.asdict(modules) if modules else {}
-    pooling = settings.text_pooling or values.get("text_pooling")
+    facts = values.get("facts", values)
+    pooling = settings.text_pooling or facts.get("text_pooling")
     length = values.get("max_seq_length")
     sentence_folder.write(
         settings.to,
@@ -542,11 +545,7 @@ def _write_huggingface(
 
 def _details_in(source: _Source) -> huggingface_config.Details | None:
     """Return what a Hugging Face folder says about a classifier's outputs."""
-    heads = (
-        classification.AlbertClassifier
-        | token_classification.AlbertTokenClassifier
-    )
-    is_classifier = isinstance(source.model, heads)
+    is_classifier = source.names & huggingface_names.labelled()
     if not is_classifier or not huggingface.is_folder(source.path):
         return None
     return huggingface.read_details(source.path)

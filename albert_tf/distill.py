@@ -14,11 +14,19 @@ from the last checkpoint of --output_dir. See docs/distillation.md.
 """
 
 import dataclasses
+import functools
 
 from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import embedding, embedding_data, finetuning_options
+from albert_tf.finetuning import finetuning_options
 from albert_tf.model.config import TEXT_POOLINGS
+from albert_tf.tasks.embedding import data
+from albert_tf.tasks.embedding.task import (
+    NAME,
+    EmbeddingOptions,
+    EmbeddingTask,
+    VectorFacts,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,16 +83,14 @@ class DistillOptions(finetuning_options.FileOptions):
         "singular vectors if they are wider.",
         choices=("teacher", "random"),
     )
-    task_name: str = option(
-        embedding.NAME, "The only one.", choices=(embedding.NAME,)
-    )
-    vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions(
-        train_examples=embedding_data.TEXTS,
-        dev_examples=embedding_data.SCORED,
+    task_name: str = option(NAME, "The only one.", choices=(NAME,))
+    vectors: EmbeddingOptions = EmbeddingOptions(
+        train_examples=data.TEXTS,
+        dev_examples=data.SCORED,
     )
 
     def __post_init__(self) -> None:
-        if self.vectors.train_examples != embedding_data.TEXTS:
+        if self.vectors.train_examples != data.TEXTS:
             raise errors.UserError(
                 f"`train_examples={self.vectors.train_examples}` is for "
                 "run_embeddings; distill learns from single texts. Leave it "
@@ -103,7 +109,8 @@ class DistillOptions(finetuning_options.FileOptions):
 if __name__ == "__main__":
     options.check_command_line(DistillOptions)
 
-from albert_tf.finetuning import finetune, known_labels, lesson
+from albert_tf.finetuning import finetune, lesson
+from albert_tf.finetuning import known as knowing
 from albert_tf.model.losses import distillation
 
 
@@ -120,15 +127,14 @@ def run(settings: DistillOptions) -> None:
             f"`projection_size={size}` does not give the width of the "
             f"teacher's vectors, {known.width}. Leave it out."
         )
-    pooling = vectors.text_pooling
-    pooling = pooling or known_labels.of_vectors(shared)["text_pooling"]
-    vectors = dataclasses.replace(
-        vectors, text_pooling=pooling, projection_size=size
-    )
-    settings = dataclasses.replace(settings, vectors=vectors)
     tokenizer = finetuning_options.load_tokenizer(shared)
-    asked = dataclasses.replace(
-        vectors,
+    make = functools.partial(
+        EmbeddingTask, tokenizer, shared.max_seq_length, vectors
+    )
+    facts = EmbeddingTask.find_facts(
+        vectors, knowing.Known(EmbeddingTask, shared, None)
+    )
+    asked = VectorFacts(
         text_pooling=settings.teacher_pooling or known.text_pooling,
         projection_size=known.projection_size,
     )
@@ -142,12 +148,15 @@ def run(settings: DistillOptions) -> None:
         lambda *_: distillation.vectors(
             settings.similarity_weight, weights, wanted.model
         ),
-        asked=embedding.EmbeddingTask(tokenizer, shared.max_seq_length, asked),
+        asked=make(asked),
         gives_words=settings.word_embeddings == "teacher"
         and not shared.init.init_checkpoint,
         gives_states=bool(weights),
     )
-    finetune.run("distill", settings, settings.sources, taught=wanted)
+    task = make(dataclasses.replace(facts, projection_size=size))
+    finetune.run(
+        "distill", settings, settings.sources, task=task, taught=wanted
+    )
 
 
 if __name__ == "__main__":

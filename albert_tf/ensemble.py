@@ -89,7 +89,7 @@ def run(settings: EnsembleOptions) -> None:
             f"{', '.join(sorted(names))}. Name finetuned models of one task."
         )
     vocabulary = tokenization.load(runs[0].vocabulary)
-    task = registry.make(runs[0].options, vocabulary)
+    task = registry.make(runs[0].options, vocabulary, runs[0].facts)
     moved = _moved(settings, task)
     splits = _splits(settings, folders, task)
     with folder_lock.hold(settings.output_dir, "output_dir"):
@@ -251,7 +251,7 @@ def _moved(
     settings: EnsembleOptions, task: base.Task
 ) -> Mapping[str, Sequence[str]]:
     """Return where the user says that the files of splits may be."""
-    right = _option(task)
+    right = task.data_option
     (wrong,) = {"data_dir", "predict_file"} - {right}
     if getattr(settings, wrong) is not None:
         raise errors.UserError(
@@ -267,15 +267,10 @@ def _moved(
             raise errors.UserError(
                 f"`{right}={path}` does not exist.{files.similar(path)}"
             )
-    if hasattr(task, "sources"):
+    if right == "data_dir":
         sources = task.sources(named)
         return {split: [path] for split, path in sources.items()}
     return dict.fromkeys((*task.eval_splits, *task.test_splits), paths)
-
-
-def _option(task: base.Task) -> str:
-    """Return which option says where the data of a task are."""
-    return "data_dir" if hasattr(task, "sources") else "predict_file"
 
 
 def _find_source(
@@ -299,7 +294,7 @@ def _find_source(
     for path in there:
         if features.content_sha256(path) == content:
             return path
-    named = f"--{_option(task)}"
+    named = f"--{task.data_option}"
     if paths[0] in there:
         raise errors.UserError(
             f"{paths[0]} is not what the runs of --run_dirs have predicted: "

@@ -96,12 +96,14 @@ class ExportOptions:
         "--adaptive: sure is what so many exits in a row say as the one "
         "before.",
         within=ranges.Range(1, 1000),
+        needs="adaptive",
     )
     entropy: float | None = option(
         None,
         "--adaptive: sure is what has at most this share of the largest "
         "possible entropy.",
         within=ranges.SHARE,
+        needs="adaptive",
     )
     overwrite: bool = shared_options.overwrite("--export_dir")
 
@@ -131,14 +133,12 @@ class ExportOptions:
                 f"--calibration_file={self.calibration_file} goes with "
                 "--format=onnx --precision=int8. Leave it out."
             )
-        if not self.adaptive:
-            options.refuse_foreign(self, ("patience", "entropy"), "adaptive")
-        elif self.format not in (SAVED_MODEL, "onnx"):
+        if self.adaptive and self.format not in (SAVED_MODEL, "onnx"):
             raise errors.UserError(
                 f"--adaptive goes with --format={SAVED_MODEL} and onnx, not "
                 f"with {self.format}. Leave one out."
             )
-        elif self.patience is None and self.entropy is None:
+        if self.adaptive and self.patience is self.entropy is None:
             raise errors.UserError(
                 "--adaptive needs --patience, --entropy or both: when an "
                 "answer is sure."

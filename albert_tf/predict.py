@@ -94,11 +94,14 @@ class PredictOptions:
         "output.",
     )
     checkpoint: str | None = option(
-        None, "Of --run_dir. Default: the best, else the latest."
+        None,
+        "Of --run_dir. Default: the best, else the latest.",
+        needs="run_dir",
     )
     signature: str | None = option(
         None,
         f"Of --saved_model, such as fill_mask. Default: {_DEFAULT_SIGNATURE}.",
+        needs="saved_model",
     )
     batch_size: int = option(
         32,
@@ -106,7 +109,9 @@ class PredictOptions:
         within=ranges.BATCH,
     )
     task_module: str | None = option(
-        None, "The --task_module of --run_dir, if it had one."
+        None,
+        "The --task_module of --run_dir, if it had one.",
+        needs="run_dir",
     )
     strict: bool = option(
         False,
@@ -122,11 +127,6 @@ class PredictOptions:
                 "needed. The first is the folder of a finetuned run, the "
                 "second one that albert_tf.export wrote."
             )
-        if self.run_dir:
-            options.refuse_foreign(self, ("signature",), "saved_model")
-        else:
-            foreign = "checkpoint", "task_module"
-            options.refuse_foreign(self, foreign, "run_dir")
         if self.input_file == "":
             allowed = "Name a file" + (
                 "." if self.run_dir else ", or leave it out: standard input."

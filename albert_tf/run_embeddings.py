@@ -14,7 +14,8 @@ import dataclasses
 
 from albert_tf.common import errors, options
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import embedding, embedding_data, finetuning_options
+from albert_tf.finetuning import finetuning_options
+from albert_tf.tasks.embedding import data, task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,13 +26,11 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
     train_file: str | None = option(
         None, "TSV, CSV or JSON lines for --do_train.", may_change=True
     )
-    task_name: str = option(
-        embedding.NAME, "The only one.", choices=(embedding.NAME,)
-    )
-    vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions()
+    task_name: str = option(task.NAME, "The only one.", choices=(task.NAME,))
+    vectors: task.EmbeddingOptions = task.EmbeddingOptions()
 
     def __post_init__(self) -> None:
-        if self.vectors.train_examples == embedding_data.TEXTS:
+        if self.vectors.train_examples == data.TEXTS:
             raise errors.UserError(
                 f"`train_examples={self.vectors.train_examples}` has nothing "
                 "to learn from but a teacher. Use python -m albert_tf.distill."
@@ -41,15 +40,10 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
 if __name__ == "__main__":
     options.check_command_line(RunEmbeddingsOptions)
 
-from albert_tf.finetuning import finetune, known_labels
+from albert_tf.finetuning import finetune
 
 
 def run(settings: RunEmbeddingsOptions) -> None:
-    given = settings.vectors
-    known = known_labels.of_vectors(settings.finetuning)
-    values = {n: v for n, v in known.items() if getattr(given, n) is None}
-    vectors = dataclasses.replace(given, **values)
-    settings = dataclasses.replace(settings, vectors=vectors)
     finetune.run("run_embeddings", settings, settings.sources)
 
 

@@ -91,6 +91,7 @@ class PretrainingOptions:
         "to itself. --train_batch_size then counts rows. Faster where many "
         "records are shorter than --max_seq_length; evaluation has a row for "
         "each example.",
+        needs="records=instances",
     )
     do_train: bool = option(True, "Whether to train.", may_change=True)
     do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
@@ -124,7 +125,11 @@ class PretrainingOptions:
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
     )
-    masks: masking.MaskingOptions = masking.MaskingOptions()
+    masks: masking.MaskingOptions = options.part(
+        masking.MaskingOptions(),
+        needs="masked_lm_budget",
+        but=("max_predictions_per_seq",),
+    )
     trainer: training_options.TrainerOptions = training_options.TrainerOptions()
     devices: training_options.DistributionOptions = (
         training_options.DistributionOptions()
@@ -143,10 +148,6 @@ class PretrainingOptions:
             )
         if self.masked_lm_budget:
             self.vocabulary.require()
-        else:  # The records hold masks.
-            names = options.names(masking.MaskingOptions)
-            names.remove("max_predictions_per_seq")
-            options.refuse_foreign(self.masks, names, "masked_lm_budget")
         if self.recipe.objective in pretraining_drawer.DRAWERS:
             self._check_drawer()
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
@@ -199,8 +200,6 @@ class PretrainingOptions:
                     "--records=passages: passages hold no masks. Give "
                     "--masked_lm_budget, the most pieces to hide in one."
                 )
-            names = ["pack_sequences"]
-            options.refuse_foreign(self, names, "records=instances")
             units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
             if self.recipe.mask_levels and not units:
                 raise errors.UserError(

@@ -14,7 +14,8 @@ import dataclasses
 
 from albert_tf.common import options
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import finetuning_options, tagging, tagging_data
+from albert_tf.finetuning import finetuning_options
+from albert_tf.tasks.tagging import task
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,10 +26,8 @@ class RunTaggerOptions(finetuning_options.FileOptions):
     train_file: str | None = option(
         None, "Columns or JSON lines for --do_train.", may_change=True
     )
-    task_name: str = option(
-        tagging.NAME, "The only one.", choices=(tagging.NAME,)
-    )
-    words: tagging.TaggingOptions = tagging.TaggingOptions()
+    task_name: str = option(task.NAME, "The only one.", choices=(task.NAME,))
+    words: task.TaggingOptions = task.TaggingOptions()
     teaching: finetuning_options.TeacherOptions = (
         finetuning_options.TeacherOptions()
     )
@@ -37,29 +36,10 @@ class RunTaggerOptions(finetuning_options.FileOptions):
 if __name__ == "__main__":
     options.check_command_line(RunTaggerOptions)
 
-from albert_tf.finetuning import finetune, known_labels
-from albert_tf.model.heads import token_classification
-
-_NAMES = known_labels.Names(
-    "tags",
-    lambda tags: tagging.TaggingOptions(tags).labels,
-    f"{token_classification.SCOPE}/output_bias",
-)
+from albert_tf.finetuning import finetune
 
 
 def run(settings: RunTaggerOptions) -> None:
-    own = settings.words
-    if not own.tags:
-        found = _NAMES.choose(
-            settings.finetuning,
-            settings.train_file,
-            lambda path: tagging_data.labels_of(
-                tagging_data.read(path, own.columns), path
-            ),
-        )
-        own = dataclasses.replace(own, tags=tagging.SEPARATOR.join(found))
-        settings = dataclasses.replace(settings, words=own)
-    _NAMES.check_order(settings.finetuning, settings.words.labels)
     finetune.run("run_tagger", settings, settings.sources)
 
 

@@ -21,22 +21,42 @@ import dataclasses
 
 from absl import logging
 
-from albert_tf.common import errors, files, options, outputs, shared_options
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    outputs,
+    shared_options,
+    slices,
+)
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
     base,
-    embedding,
     features,
     race,
     registry,
     tables,
-    tagging,
 )
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
 
 _MADE = [name for name in registry.MAKERS if name != tables.NAME]
+_MADE = sorted([*_MADE, *slices.SLICES])
+_KINDS = {name: slices.load(name, "task").TASK for name in slices.SLICES}
+# The options of each slice.
+SliceOptions = dataclasses.make_dataclass(
+    "SliceOptions",
+    [
+        (
+            name,
+            kind.options_class,
+            dataclasses.field(default=kind.options_class()),
+        )
+        for name, kind in _KINDS.items()
+    ],
+    frozen=True,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,8 +88,7 @@ class FinetuningDataOptions:
     overwrite: bool = shared_options.overwrite("--output_file")
     race_questions: race.RaceOptions = race.RaceOptions()
     squad_windows: squad_features.WindowOptions = squad_features.WindowOptions()
-    vectors: embedding.EmbeddingOptions = embedding.EmbeddingOptions()
-    words: tagging.TaggingOptions = tagging.TaggingOptions()
+    of_slices: SliceOptions = SliceOptions()  # type: ignore[valid-type]
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
     )
@@ -94,7 +113,7 @@ def run(settings: FinetuningDataOptions) -> None:
         )
     registry.load_module(settings.task_module)
     tokenizer = tokenization.load(settings.vocabulary)
-    task = registry.make(options.to_dict(settings), tokenizer)
+    task = _make_task(settings, tokenizer)
     split = choose_split(settings, task)
     logging.info("Reading %s as %s.", settings.input_file, split)
     content = features.data_sha256(task, settings.input_file)
@@ -104,6 +123,19 @@ def run(settings: FinetuningDataOptions) -> None:
         task, examples, split, settings.num_workers, with_padding=True
     )
     features.write(output, records, len(examples), facts, through_link=True)
+
+
+def _make_task(
+    settings: FinetuningDataOptions, tokenizer: tokenization.AnyTokenizer
+) -> base.Task:
+    kind = _KINDS.get(settings.task_name.lower())
+    if not kind:
+        return registry.make(options.to_dict(settings), tokenizer)
+    own = options.nested(settings.of_slices, kind.options_class)
+    path = settings.input_file if settings.is_training else None
+    facts = kind.find_facts(own, base.KnownFile(path))
+    made: base.Task = kind(tokenizer, settings.max_seq_length, own, facts)
+    return made
 
 
 def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:

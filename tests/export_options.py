@@ -15,7 +15,7 @@ from albert_tf import (
     run_squad,
 )
 from albert_tf.common import options as albert_options
-from albert_tf.finetuning import registry, task_models
+from albert_tf.finetuning import registry
 from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
@@ -56,7 +56,7 @@ def make_run(folder, config, vocabulary, task_name, **values):
         tokenization.Tokenizer(vocabulary),
     )
     keras.utils.set_random_seed(1)
-    model = task_models.make_model(task, AlbertModel(config))
+    model = task.make_model(AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
     return model
 

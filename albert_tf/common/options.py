@@ -70,6 +70,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
     may_change: bool = False,
     positional: bool = False,
     repeated: bool = False,
+    needs: str | None = None,
 ) -> Any:
     """Declare one option as a dataclass field.
 
@@ -85,6 +86,8 @@ def option(  # noqa: PLR0913 - all but two are keywords.
             expands a pattern, are joined by commas.
         repeated: Whether a text may be given several times; the values are
             joined by commas.
+        needs: The option without which this one has no use, such as `teacher`
+            or `objective=mlm|rtd`; then it must be left out, or as by default.
     """
     metadata = {
         "help": help,
@@ -93,8 +96,16 @@ def option(  # noqa: PLR0913 - all but two are keywords.
         "may_change": may_change,
         "positional": positional,
         "repeated": repeated,
+        "needs": needs,
     }
     return dataclasses.field(default=default, metadata=metadata)
+
+
+def part(default: OptionsT, *, needs: str, but: Collection[str] = ()) -> Any:
+    """Declare options that all need another one, except for some."""
+    return dataclasses.field(
+        default=default, metadata={"part_needs": needs, "but": but}
+    )
 
 
 def checked(options_class: type[OptionsT]) -> type[OptionsT]:
@@ -108,10 +119,11 @@ def checked(options_class: type[OptionsT]) -> type[OptionsT]:
     def check(self: Any) -> None:
         hints = typing.get_type_hints(type(self))
         for field in dataclasses.fields(self):
-            if field.metadata:
+            if "help" in field.metadata:
                 flag = _flag(field, hints[field.name], field.default)
                 _check(flag, getattr(self, field.name))
         rules(self)
+        _check_needs(self)
 
     options_class.__post_init__ = check  # type: ignore[attr-defined]
     return options_class
@@ -128,6 +140,29 @@ def _check(flag: Flag, value: Any) -> None:
     whole = flag.type is int
     if within and (complaint := within.complaint(value, whole=whole)):
         raise errors.UserError(f"`{flag.name}={value!r}` {complaint}")
+
+
+def _check_needs(options: Any) -> None:
+    """Refuse options that have no use without another, which is not given.
+
+    What is as by default counts as left out. Where this part of the options
+    does not know the other one, the whole does.
+    """
+    values = to_dict(options)
+    for leaf in leaves(type(options)):
+        other, _, allowed = (leaf.metadata["needs"] or "").partition("=")
+        value = values[leaf.name]
+        if other not in values or value == leaf.default:
+            continue
+        given = values[other]
+        if given in allowed.split("|") if allowed else given:
+            continue
+        *most, last = leaf.metadata["needs"].split("|")
+        named = f"{', '.join(most)} or {last}" if most else last
+        raise errors.UserError(
+            f"`{leaf.name}={value}` is only used with `{named}`, which is not "
+            "given. Give both or neither."
+        )
 
 
 def _flag(field: dataclasses.Field[Any], hint: Any, default: Any) -> Flag:
@@ -149,10 +184,22 @@ def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
     hints = typing.get_type_hints(options_class)
     for field in dataclasses.fields(options_class):
         hint, default = hints[field.name], _default(field, defaults)
-        if dataclasses.is_dataclass(hint):
-            yield from leaves(typing.cast(type, hint), default)
-        else:
+        if not dataclasses.is_dataclass(hint):
             yield _flag(field, hint, default)
+            continue
+        needs = field.metadata.get("part_needs")
+        for leaf in leaves(typing.cast(type, hint), default):
+            if needs and leaf.name not in field.metadata["but"]:
+                metadata = {**leaf.metadata, "needs": needs}
+                leaf = dataclasses.replace(leaf, metadata=metadata)
+            yield leaf
+
+
+def nested(options: Any, kind: type[OptionsT]) -> OptionsT:
+    """Return the only part of options that is of a class."""
+    values = (getattr(options, f.name) for f in dataclasses.fields(options))
+    (found,) = (value for value in values if isinstance(value, kind))
+    return found
 
 
 def names(options_class: type) -> list[str]:

@@ -54,7 +54,7 @@ def _flag(
     return Feature(name, shape, "int64", padding, 0, 1)
 
 
-def _sequences(shape: tuple[int, ...]) -> Layout:
+def sequences(shape: tuple[int, ...]) -> Layout:
     """Return the inputs of a model, padded with 0."""
     return (
         Feature("input_ids", shape, "int64", 0),
@@ -64,7 +64,7 @@ def _sequences(shape: tuple[int, ...]) -> Layout:
 
 
 # 0 for examples that only fill up the last batch.
-_REAL = _flag("is_real_example", ())
+REAL = _flag("is_real_example", ())
 
 
 def _position(name: str, shape: tuple[int, ...], length: int) -> Feature:
@@ -177,11 +177,11 @@ def classification_layout(
         fill up the last batch.
     """
     return (
-        *_sequences((max_seq_length,)),
+        *sequences((max_seq_length,)),
         Feature("label_ids", (), "float32")
         if regression
         else Feature("label_ids", (), "int64", None, 0, num_labels - 1),
-        _REAL,
+        REAL,
     )
 
 
@@ -202,40 +202,10 @@ def choice_layout(max_seq_length: int, num_options: int) -> Layout:
     them as [questions, options, S].
     """
     return (
-        *_sequences((num_options, max_seq_length)),
+        *sequences((num_options, max_seq_length)),
         Feature("label_ids", (), "int64", None, 0, num_options - 1),
-        _REAL,
+        REAL,
     )
-
-
-def texts_layout(
-    max_seq_length: int, num_texts: int = 1, *, has_score: bool = False
-) -> Layout:
-    """Return the features of texts of which each is a sequence of its own.
-
-    Returns:
-        `input_ids`, `input_mask`, `segment_ids` [num_texts, S], of one text
-        [S], padded with 0; `label_ids` scalar, a number, if there is a score;
-        `is_real_example` scalar.
-    """
-    texts = (num_texts,) if num_texts > 1 else ()
-    score = (Feature("label_ids", (), "float32"),) if has_score else ()
-    return (*_sequences((*texts, max_seq_length)), *score, _REAL)
-
-
-def tagging_layout(max_seq_length: int, num_labels: int | None) -> Layout:
-    """Return the features of a window over a text whose words have tags.
-
-    Returns:
-        `input_ids`, `input_mask`, `segment_ids` [S], padded with 0; unless
-        `num_labels` is None, `label_ids` [S], the number of the tag, from 1, at
-        the first piece of a word, 0 elsewhere; `is_real_example` scalar.
-    """
-    sequence = (max_seq_length,)
-    labels: Layout = ()
-    if num_labels is not None:
-        labels = (Feature("label_ids", sequence, "int64", 0, 0, num_labels),)
-    return (*_sequences(sequence), *labels, _REAL)
 
 
 def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
@@ -254,7 +224,7 @@ def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
     sequence = (max_seq_length,)
     features = [
         Feature("unique_ids", (), "int64"),
-        *_sequences(sequence),
+        *sequences(sequence),
         _flag("p_mask", sequence, 1),
     ]
     if is_training:

@@ -1,22 +1,20 @@
-"""The interface of a finetuning task.
+"""What most finetuning tasks answer to the questions of `contract`.
 
-A task says how examples are read, how they become records, and how a model's
-outputs are scored and written. Its head is in `task_models`. Everything else is
-the same for all tasks. They import no TensorFlow, for create_finetuning_data.
+Tasks import no TensorFlow, for create_finetuning_data.
 """
 
-import abc
+import dataclasses
+import importlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.data import layouts, lengths
-from albert_tf.finetuning import probabilities, text_files
+from albert_tf.finetuning import contract, probabilities, text_files
+from albert_tf.finetuning.contract import Example, Facts, Outputs
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
@@ -25,70 +23,42 @@ TRAIN, DEV, TEST = "train", "dev", "test"
 # A user's own file: the texts of a test split, without labels.
 PREDICT = "predict"
 
-# Whatever `Task.read` returns; each task has a dataclass of its own, whose repr
-# tells examples apart.
-Example = Any
+Find = Callable[[str], Sequence[str]]  # The labels in a training file.
 # What happened to examples while they became features, and their names.
 Remarks = dict[str, list[str]]
-# One array for each output of the model, one row for each record.
-Outputs = Mapping[str, np.ndarray]
 
 
-class Task(abc.ABC):
-    """One finetuning task, with its tokenizer and its lengths.
-
-    Attributes:
-        key_metric: The score that chooses the best checkpoint; larger is
-            better.
-        has_pairs: Whether sequences have a second segment.
-        eval_splits: Splits with labels that are scored after each checkpoint.
-            The scores of the first one have the plain names.
-        reads_folders: Whether a split may be a folder.
-        outputs_are_positions: Whether outputs are positions in the records.
-            Then only outputs for the same records can be averaged.
-        output_widths: Size of the second axis of outputs with a value for each
-            token, by name.
-        exit_options: Those of `exit_layers` and `exit_heads` that its head can
-            do.
-        sequences_at_once: Sequences of an example that go through the encoder
-            together.
-        compares_by: Option, with its value, by which an example to learn is
-            told from the others of its batch, so that there must be others.
-        shortest: Tokens of the shortest batches, where padding is cut.
-        max_seq_length: Tokens S of a sequence, special ones included.
-        remarks: What `remark` has collected; None: it logs at once.
-    """
-
-    name: str
-    key_metric: str
-    has_pairs: bool = False
-    eval_splits: tuple[str, ...] = (DEV,)
-    test_splits: tuple[str, ...] = (TEST,)
-    reads_folders: bool = False
-    outputs_are_positions: bool = False
-    output_widths: Mapping[str, int] = MappingProxyType({})
-    exit_options: tuple[str, ...] = ()
-    sequences_at_once: int = 1
-    compares_by: str | None = None
-    shortest: int = lengths.SHORTEST
+class Task(contract.Task):
+    """A task whose splits are files, and whose outputs are `logits`."""
 
     def __init__(
-        self, tokenizer: tokenization.AnyTokenizer, max_seq_length: int
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: Any = None,
+        facts: Facts | None = None,
     ):
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
-        self.remarks: Remarks | None = None
+        self.options = options
+        self.facts = facts or self.facts_class()
+        self.labels = self.facts.labels
 
     @property
     def settings(self) -> dict[str, Any]:
         """The options that the features depend on, without the vocabulary."""
         return {"task_name": self.name, "max_seq_length": self.max_seq_length}
 
-    # Text to records.
+    @classmethod
+    def find_facts(cls, options: Any, known: Any) -> Facts:
+        del options, known  # There is nothing to find.
+        return cls.facts_class()
 
-    @abc.abstractmethod
-    def read(self, path: str, split: str) -> list[Example]:
-        """Read the file (RACE: the folder) of a split."""
+    @classmethod
+    def longest_of(cls, known: Any) -> int | None:
+        return None
+
+    # Text to records.
 
     def read_own(self, path: str) -> list[Example | text_files.BadLine]:
         """Read a user's own file; a bad line becomes a `BadLine`.
@@ -96,23 +66,6 @@ class Task(abc.ABC):
         By default `read` reads it, as `PREDICT`.
         """
         return self.read(path, PREDICT)
-
-    @abc.abstractmethod
-    def layout(self, split: str) -> layouts.Layout:
-        """Return the features that are read from the records of a split."""
-
-    @abc.abstractmethod
-    def featurize(
-        self, examples: Sequence[Example], split: str
-    ) -> Iterator[Mapping[str, np.ndarray]]:
-        """Yield the values of records, in order, in batches of any size.
-
-        The records of an example follow from it alone: files are made from
-        blocks of examples, in several processes.
-
-        Yields:
-            By the names of `layout`, arrays [records, *shape].
-        """
 
     def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
         """Give records that have a number their number in the whole file.
@@ -140,12 +93,6 @@ class Task(abc.ABC):
         """Pool the outputs of several records of an example."""
         return outputs
 
-    @abc.abstractmethod
-    def score(
-        self, outputs: Outputs, examples: Sequence[Example]
-    ) -> dict[str, float]:
-        """Return the official metrics; `key_metric` is among them."""
-
     def confusion(
         self, outputs: Outputs, examples: Sequence[Example]
     ) -> confusion.Confusion | None:
@@ -155,16 +102,6 @@ class Task(abc.ABC):
     def remember(self, scores: Mapping[str, float]) -> None:
         """Keep what new examples need from an earlier result of `score`."""
         del scores
-
-    @abc.abstractmethod
-    def answers(
-        self, outputs: Outputs, examples: Sequence[Example]
-    ) -> Iterator[dict[str, Any]]:
-        """Yield what is predicted for each example, ready for JSON.
-
-        Yields:
-            `id`, `prediction`, and probabilities or scores.
-        """
 
     def write_predictions(
         self,
@@ -189,6 +126,60 @@ class Task(abc.ABC):
         """
         logits = [outputs["logits"] for outputs in runs]
         return {"logits": probabilities.average(logits)}
+
+    @property
+    def alike(self) -> dict[str, Any]:
+        return {}
+
+    # Exports.
+
+    def asked(self, examples: Sequence[Example]) -> Sequence[Example]:
+        return examples
+
+    def score_outputs(
+        self, outputs: Outputs, examples: Sequence[Example]
+    ) -> dict[str, float]:
+        return self.score(self.of_examples(outputs, examples), examples)
+
+    # With TensorFlow.
+
+    def make_model(self, encoder: Any) -> Any:
+        """Put the head of the task, with new weights, on an encoder."""
+        return self._part("model", "make_model").make(self, encoder)
+
+    def objective(self) -> Any:
+        return self._part("model", "objective").objective(self)
+
+    def services(self) -> Mapping[type, Any]:
+        return self._part("service", "services").SERVICES  # type: ignore
+
+    def _part(self, name: str, method: str) -> Any:
+        if not self.package:
+            raise TypeError(
+                f"The task {self.name} has no {name}. Override `{method}`."
+            )
+        return importlib.import_module(f"{self.package}.{name}")
+
+
+@dataclasses.dataclass(frozen=True)
+class KnownFile:
+    """The same for a file alone; None: of another split than training."""
+
+    path: str | None
+
+    def labels(
+        self, option: str, given: Sequence[str], find: Find
+    ) -> tuple[str, ...]:
+        del option
+        return tuple(given or (find(self.path) if self.path else ()))
+
+    def of_model(self) -> dict[str, Any]:
+        return {}
+
+
+def joined(answers: contract.Answers, name: str) -> np.ndarray:
+    """Return one output of all batches."""
+    return np.concatenate([one[name] for one in answers])
 
 
 def check_labels(

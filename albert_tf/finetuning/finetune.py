@@ -17,6 +17,7 @@ from albert_tf.common import errors, options, preemption, scores
 from albert_tf.finetuning import (
     base,
     finetuning_options,
+    known,
     lesson,
     one_run,
     registry,
@@ -48,9 +49,7 @@ def run(
             teacher that the options name, if they do.
     """
     shared = settings.finetuning
-    task = task or registry.make(
-        options.to_dict(settings), finetuning_options.load_tokenizer(shared)
-    )
+    task = task or _make_task(settings)
     teaching = getattr(settings, "teaching", None)
     taught = lesson.soft_labels(teaching) if teaching else taught
     # First of all: several workers must meet before TensorFlow does anything.
@@ -83,6 +82,18 @@ def run(
             gc.collect()
         if several and is_chief:
             _finish_several(shared, data, done)
+
+
+def _make_task(settings: finetuning_options.TaskOptions) -> base.Task:
+    values = options.to_dict(settings)
+    tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
+    kind = registry.kind_of(values["task_name"])
+    if not kind:
+        return registry.make(values, tokenizer)
+    own = options.nested(settings, kind.options_class)
+    path = values.get("train_file")
+    facts = kind.find_facts(own, known.Known(kind, settings.finetuning, path))
+    return kind(tokenizer, values["max_seq_length"], own, facts)
 
 
 def _options_of_runs(

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from albert_tf.common import errors, options, ranges, shared_options
+from albert_tf.common import errors, ranges, shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base
 from albert_tf.model import compatibility, model_options
@@ -104,6 +104,7 @@ class FinetuningOptions:
         "never.",
         within=ranges.STEPS_OR_NONE,
         may_change=True,
+        needs="do_eval",
     )
     num_runs: int = option(
         1,
@@ -117,6 +118,7 @@ class FinetuningOptions:
         "Whether the head starts from random weights although "
         "--init_checkpoint has one: from a model finetuned for another task.",
         may_change=True,
+        needs="init_checkpoint",
     )
     hidden_dropout_prob: float | None = option(
         None,
@@ -154,6 +156,7 @@ class FinetuningOptions:
         False,
         "Whether the head's linear layer is another one at each of "
         "--exit_layers.",
+        needs="exit_layers",
     )
     encoder_learning_rate: float | None = option(
         None,
@@ -184,9 +187,6 @@ class FinetuningOptions:
                 "None of `do_train`, `do_eval` and `do_predict` is set. Set "
                 "at least one."
             )
-        if not self.do_eval:
-            names = ["early_stopping_evaluations"]
-            options.refuse_foreign(self, names, "do_eval")
         if self.encoder_factor > 1:
             raise errors.UserError(
                 f"`encoder_learning_rate={self.encoder_learning_rate}` is more "
@@ -194,10 +194,6 @@ class FinetuningOptions:
                 "pooler and head, which have more to learn. Use at most that, "
                 "or set a higher `learning_rate`."
             )
-        if not self.exit_layers:
-            options.refuse_foreign(self, ["exit_heads"], "exit_layers")
-        if not self.init.init_checkpoint:
-            options.refuse_foreign(self, ["new_head"], "init_checkpoint")
 
     @property
     def encoder_factor(self) -> float:
@@ -238,18 +234,15 @@ class TeacherOptions:
         "Share of the teacher in the loss; the labels have the rest. Default: "
         "0.5.",
         within=ranges.SHARE,
+        needs="teacher",
     )
     temperature: float | None = option(
         None,
         "What the logits of both are divided by: more than 1 shows more of "
         "what the teacher thinks of the wrong answers. Default: 1.",
         within=ranges.Range(above=0, high=100),
+        needs="teacher",
     )
-
-    def __post_init__(self) -> None:
-        if not self.teacher:
-            names = "teacher_weight", "temperature"
-            options.refuse_foreign(self, names, "teacher")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,7 +1,4 @@
-"""Which labels a run has: those of its file, of its folder, of a checkpoint.
-
-Also how a run makes vectors of texts.
-"""
+"""Which labels a run has: those of its file, of its folder, of a checkpoint."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -10,11 +7,7 @@ from typing import Any
 from albert_tf.common import configs, errors, scores
 from albert_tf.finetuning import finetuning_options
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.model.checkpoints import (
-    checkpoint_files,
-    checkpoint_reader,
-    huggingface,
-)
+from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.training import run_folder
 
 
@@ -55,29 +48,6 @@ def scale_of_model(model: str) -> dict[str, Any]:
     return {"label_mean": 0.0, "label_deviation": 1.0} if is_own else {}
 
 
-def of_vectors(
-    settings: finetuning_options.FinetuningOptions,
-) -> dict[str, Any]:
-    """Return `text_pooling` and `projection_size` where none are given.
-
-    They are those of the run that goes on, else of `init_checkpoint`.
-    """
-    known: dict[str, Any] = {"text_pooling": "mean", "projection_size": 0}
-    path = settings.init.init_checkpoint
-    folder = started(settings.output_dir)
-    if path and not folder:
-        found = checkpoint_files.find(path)
-        folder = run_folder.folder_of(found)
-        if not run_folder.is_run(folder):
-            modules = checkpoint_reader.modules_beside(found)
-            if modules:
-                known["text_pooling"] = modules.text_pooling
-            width = checkpoint_reader.read(found).projection_size
-            return {**known, "projection_size": width}
-    values = run_folder.read(folder).options if folder else {}
-    return {name: values.get(name, value) for name, value in known.items()}
-
-
 @dataclasses.dataclass(frozen=True)
 class Names:
     """How the labels of a kind of task are kept.
@@ -95,9 +65,12 @@ class Names:
     def of_model(self, model: str) -> Sequence[str]:
         folder = _folder_of(model)
         if run_folder.is_run(folder):
-            values = run_folder.read(folder).options
+            run = run_folder.read(folder)
+            values = run.options
             glue = glue_tasks.find(str(values.get("task_name")))
-            labels = self.parse(values.get(self.option))
+            labels = run.facts.get("labels") or self.parse(
+                values.get(self.option)
+            )
             return labels or (glue.labels if glue else ())
         if not _has_head(folder, self.head):
             return ()

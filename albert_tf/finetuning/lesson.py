@@ -153,7 +153,7 @@ def vectors_of(path: str) -> Vectors:
     folder = run_folder.folder_of(found)
     if run_folder.is_run(folder):
         run = run_folder.read(folder, teacher.OPTION)
-        size = run.options.get("projection_size")
+        size = run.facts.get("projection_size")
         return Vectors(int(size or run.config.hidden_size))
     config = checkpoint_reader.config_beside(found)
     if config is None:

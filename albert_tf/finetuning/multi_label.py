@@ -23,7 +23,15 @@ _THRESHOLD, _OF_LABEL = "threshold", "threshold_of_"
 class MultiLabelTask(tables.TableTask):
     """Any number of labels for each row: one yes or no for each label."""
 
+    problem = "labels"
     _thresholds: np.ndarray | None = None
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {**super().about, "thresholds": list(self.thresholds.values())}
+
+    def logits_of(self, rows: np.ndarray) -> np.ndarray:
+        return probabilities.logit(rows)
 
     def layout(self, split: str) -> layouts.Layout:
         return layouts.with_labels(super().layout(split), len(self.labels))

@@ -16,7 +16,6 @@ from albert_tf.finetuning import (
     finetuning_options,
     run_data,
     saved_outputs,
-    task_models,
 )
 from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader
@@ -45,13 +44,14 @@ def run_once(
     run = (folder, program, settings, config, shared.vocabulary)
     if is_chief:
         run_folder.require_free(folder, settings, shared.vocabulary)
-    run_folder.check_same(*run)
+    facts = data.task.facts.to_dict()
+    run_folder.check_same(*run, facts=facts)
     # Errors in their files come before the folder becomes the run's.
     data.make_features(shared)
     if shared.do_train:
         run_folder.check_same_data(folder, data.training_key)
     if is_chief:
-        run_folder.claim(*run)
+        run_folder.claim(*run, facts=facts)
     with distribution.Workers(strategy).ending_together():
         return _TaskRun(shared, data, strategy).run()
 
@@ -88,7 +88,7 @@ class _TaskRun:
                 precision=training.precision,
                 recompute=training.recompute,
             )
-            model = task_models.make_model(data.task, encoder)
+            model = data.task.make_model(encoder)
             objective = data.objective
             if settings.exit_layers:
                 depths = encoder.config.exits(settings.exit_layers)

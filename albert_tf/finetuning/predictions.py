@@ -14,7 +14,6 @@ from albert_tf.finetuning import (
     base,
     batches,
     registry,
-    task_models,
     text_files,
 )
 from albert_tf.model.checkpoints import restoring
@@ -84,7 +83,7 @@ class RunPredictor:
             }
         )
         vocabulary = tokenization.load(self._source.vocabulary)
-        self.task = registry.make(options, vocabulary)
+        self.task = registry.make(options, vocabulary, self._source.facts)
         self.task.remember(scores.of_best(run_dir))
         self._named = (
             checkpoint or run_dir,
@@ -111,7 +110,7 @@ class RunPredictor:
         )
         memory_check.check(step, strategy, "batch_size", self._batch_size)
         encoder = AlbertModel(self._source.config, precision=precision)
-        model = task_models.make_model(task, encoder)
+        model = task.make_model(encoder)
         used = restoring.restore(model, *self._named).path
         logging.info("Predicting with %s", used)
         self._call = compiled(model)

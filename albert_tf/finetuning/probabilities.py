@@ -64,6 +64,11 @@ def mean_area(rows: np.ndarray, is_right: np.ndarray) -> float:
     return float(metrics.roc_auc_score(is_right, rows))
 
 
+def logs(chances: np.ndarray) -> np.ndarray:
+    """Return the logarithms of probabilities; a float32 of 0 may be small."""
+    return np.log(np.maximum(chances, np.finfo(np.float32).tiny))
+
+
 def sigmoid(logits: np.ndarray) -> np.ndarray:
     """Return the probabilities, float64 of the same shape, of logits."""
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * np.asarray(logits, np.float64)))

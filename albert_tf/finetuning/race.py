@@ -16,6 +16,7 @@ from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 from albert_tf.finetuning import (
     base,
+    contract,
     packing,
     probabilities,
     race_data,
@@ -73,7 +74,10 @@ class RaceTask(base.Task):
 
     name = NAME
     key_metric = "accuracy"
+    package = "albert_tf.tasks.others"
+    problem = "choice"
     has_pairs = True
+    data_option = "data_dir"
     reads_folders = True
 
     def __init__(
@@ -247,6 +251,33 @@ class RaceTask(base.Task):
                 "prediction": race_data.LETTERS[row.argmax()],
                 "probabilities": {k: p for k, text, p in columns if text},
             }
+
+    @property
+    def alike(self) -> dict[str, Any]:
+        return {"num_options": self.options.num_options}
+
+    # Exports.
+
+    def texts(
+        self, examples: Sequence[race_data.RaceQuestion]
+    ) -> dict[str, Any]:
+        count = self.options.num_options
+        return {
+            "article": [example.article for example in examples],
+            "question": [example.question for example in examples],
+            "options": [
+                [*example.options, *[""] * (count - len(example.options))]
+                for example in examples
+            ],
+        }
+
+    def score_answers(
+        self,
+        answers: contract.Answers,
+        examples: Sequence[race_data.RaceQuestion],
+    ) -> dict[str, float]:
+        rows = base.joined(answers, "probabilities")
+        return self.score({"logits": probabilities.logs(rows)}, examples)
 
     def write_predictions(
         self,

@@ -2,18 +2,17 @@
 
 import importlib
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
-from albert_tf.common import errors, options
+from albert_tf.common import errors, options, slices
 from albert_tf.finetuning import (
     base,
-    embedding,
     multi_label,
     race,
     ranking,
     regression,
     tables,
-    tagging,
 )
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
@@ -60,20 +59,40 @@ def make_table(
 # Tasks with a class of their own, by `task_name`. A module named by
 # `task_module` may add its own.
 MAKERS: dict[str, Maker] = {
-    embedding.NAME: _maker(embedding.EmbeddingTask, embedding.EmbeddingOptions),
     race.NAME: _maker(race.RaceTask, race.RaceOptions),
     squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
     tables.NAME: _maker(make_table, tables.TableOptions),
-    tagging.NAME: _maker(tagging.TaggingTask, tagging.TaggingOptions),
 }
 
 
-def make(values: Options, tokenizer: tokenization.AnyTokenizer) -> base.Task:
+def kind_of(name: str) -> type[base.Task] | None:
+    """Return the class of a task that has a slice."""
+    if name.lower() not in slices.SLICES:
+        return None
+    found: type[base.Task] = slices.load(name.lower(), "task").TASK
+    return found
+
+
+def make(
+    values: Options,
+    tokenizer: tokenization.AnyTokenizer,
+    facts: Mapping[str, Any] = MappingProxyType({}),
+) -> base.Task:
     """Make the task that the options of a run describe.
 
     A task of the user's must be known already, see `load_module`.
+
+    Args:
+        facts: What the run has written in its folder.
     """
     name = values["task_name"].lower()
+    if kind := kind_of(name):
+        own = own_options(kind.options_class, values)
+        known = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()
+        }
+        given = kind.facts_class(**known) if facts else None
+        return kind(tokenizer, values["max_seq_length"], own, given)
     makers = {task.lower(): maker for task, maker in MAKERS.items()}
     if name in makers:
         made = makers[name](values, tokenizer)

@@ -16,7 +16,6 @@ from albert_tf.finetuning import (
     features,
     finetuning_options,
     lesson,
-    task_models,
     teacher_outputs,
 )
 from albert_tf.model.losses import objectives
@@ -134,7 +133,7 @@ class RunData:
 
     @property
     def objective(self) -> objectives.Objective:
-        own = task_models.objective(self.task)
+        own = self.task.objective()
         if self._lesson and self._outputs:
             return self._lesson.objective(own, self._outputs.names)
         return own

@@ -107,12 +107,14 @@ class TableOptions:
         "query is more relevant. pointwise: the relevance, as a number. "
         "Default: pairwise.",
         choices=(POINTWISE, PAIRWISE),
+        needs="query_column",
     )
     pairs_per_text: int | None = option(
         None,
         "Less relevant texts of the query that each text is paired with, drawn "
         "at random, at most; pairwise only. Default: 4.",
         within=ranges.Range(1, 1000),
+        needs="query_column",
     )
     ndcg_at: int | None = option(
         None,
@@ -120,6 +122,7 @@ class TableOptions:
         "--query_column. Default: 10.",
         within=ranges.Range(1, 10**6),
         may_change=True,
+        needs="query_column",
     )
     regression: bool = option(
         False, "Whether the label is a number that is predicted as such."
@@ -143,6 +146,7 @@ class TableOptions:
         None,
         "What stands between the labels of a text, with --multi_label. "
         "Default: a comma. JSON and Parquet may have lists instead.",
+        needs="multi_label",
     )
     label_thresholds: str | None = option(
         None,
@@ -150,6 +154,7 @@ class TableOptions:
         "a threshold. one: the one with the best micro F1 on the development "
         "part. each: each label has its own, with its best F1. Default: one.",
         choices=(ONE, EACH),
+        needs="multi_label",
     )
     dev_share: float | None = option(
         None,
@@ -173,9 +178,6 @@ class TableOptions:
                 "with `query_column` one. To use more, join them in the file."
             )
         base.check_labels("labels", self.labels, self.names, "commas")
-        if not self.multi_label:
-            names = "label_separator", "label_thresholds"
-            refuse_foreign(self, names, "multi_label")
         if self.label_separator == "":
             raise errors.UserError(
                 "`label_separator` is empty. Give what stands between two "
@@ -196,9 +198,6 @@ class TableOptions:
             )
 
     def _check_numbers(self) -> None:
-        if not self.query_column:
-            names = "ranking_loss", "pairs_per_text", "ndcg_at"
-            refuse_foreign(self, names, "query_column")
         if not self.needs_scale:
             scale = "label_mean", "label_deviation"
             refuse_foreign(self, scale, "regression")
@@ -336,7 +335,6 @@ class TableTask(glue.TextTask):
         max_seq_length: int,
         options: TableOptions,
     ):
-        self.options = options
         labels = options.names
         needed = {"text_columns": options.inputs}
         if not options.is_number:
@@ -349,7 +347,11 @@ class TableTask(glue.TextTask):
         metrics = list(self.metrics)
         metrics += ["f1"] * (len(labels) == _LEAST_LABELS)
         super().__init__(NAME, tokenizer, max_seq_length, labels, metrics)
+        self.options = options
         self.has_pairs = len(options.inputs) > 1
+        texts = "pairs" if self.has_pairs else "single texts"
+        self.kind = f"{options.kind} of {texts}"
+        self.sequences_vary = options.long.is_divided
         self.key_metric = options.key_metric
         self.eval_splits = (base.DEV, *[HELD_OUT] * bool(options.dev_share))
         # Of the training file, once it is read: examples with each label, all
@@ -357,6 +359,19 @@ class TableTask(glue.TextTask):
         self._counts: np.ndarray | None = None
         self._total = 0
         self._learnt: set[tuple[str, ...]] = set()
+
+    @property
+    def about(self) -> dict[str, Any]:
+        return {**super().about, "long": self.options.long}
+
+    @property
+    def hub_refusal(self) -> str | None:  # type: ignore[override]
+        if not self.options.long.is_divided:
+            return None
+        return (
+            "was finetuned with `windows`. transformers would read only the "
+            "beginning of a long text, and answer otherwise."
+        )
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -14,13 +14,9 @@ from albert_tf.common import errors
 from albert_tf.finetuning import (
     base,
     batches,
-    embedding,
     features,
     predictions,
-    tables,
-    task_models,
 )
-from albert_tf.finetuning.glue import glue
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -37,7 +33,6 @@ OPTION = "teacher"
 _BATCH = 64  # Examples. The number decides about no output.
 _POOLER = "bert/pooler"
 VECTOR = distillation.VECTOR
-_CLASSES = "probabilities"
 _LEAST_PROBABILITY = 1e-30
 
 
@@ -88,7 +83,7 @@ class SavedTexts:
         self._model = tf.saved_model.load(path)
         self._ask = self._model.signatures.get("serving_default")
         outputs = self._ask.structured_outputs if self._ask else {}
-        self._output = _CLASSES if isinstance(task, glue.TextTask) else VECTOR
+        self._output = (task.taught_by if task else None) or VECTOR
         inputs = self._ask.structured_input_signature[1] if self._ask else {}
         texts = ("text", "text_pair")[: 1 + bool(task and task.has_pairs)]
         self._texts = texts
@@ -101,7 +96,7 @@ class SavedTexts:
         if "predicted" in outputs:
             raise _several_labels(path)
         self.width = int(outputs[self._output].shape[-1])
-        if isinstance(task, glue.TextTask):
+        if task and task.labels:
             labels = self._call([("",) * len(texts)])["labels"].numpy()[0]
             its = tuple(label.decode() for label in labels)
             if its != tuple(task.labels):
@@ -143,11 +138,8 @@ def open_teacher(
         task: That of the student. A run's own has to be of its kind.
         precision: What it computes in; a SavedModel has its own.
     """
-    wants_vectors = isinstance(task, embedding.EmbeddingTask)
-    wants_labels = isinstance(task, glue.TextTask) and bool(task.labels)
-    if (wants_vectors or wants_labels) and tf.saved_model.contains_saved_model(
-        path
-    ):
+    wants_vectors = task.taught_by == VECTOR
+    if task.taught_by and tf.saved_model.contains_saved_model(path):
         return SavedTexts(path, task)
     folder = run_folder.folder_of(checkpoint_files.find(path, OPTION))
     if run_folder.is_run(folder):
@@ -184,7 +176,7 @@ def _of_checkpoint(
     )
     positions = checkpoint.config.max_position_embeddings
     own.max_seq_length = min(task.max_seq_length, positions)
-    wanted = list(getattr(task, "labels", ()))
+    wanted = list(task.labels)
     if wanted and huggingface.is_folder(checkpoint.path):
         details = huggingface.read_details(checkpoint.path)
         if details.are_several:
@@ -193,7 +185,7 @@ def _of_checkpoint(
         if list(details.labels) not in ([], nameless, wanted):
             raise _other_labels(details.labels, wanted, path)
     encoder = AlbertModel(checkpoint.config, precision=precision)
-    model = task_models.make_model(own, encoder)
+    model = own.make_model(encoder)
     has_pooler = any(n.startswith(_POOLER) for n in checkpoint.shapes)
     new = [] if needs_head or has_pooler else [_POOLER]
     restoring.restore(model, checkpoint, OPTION, new_scopes=new)
@@ -214,32 +206,25 @@ def _check_task(its: base.Task, task: base.Task, path: str) -> None:
             f"`{OPTION}={path}` was finetuned for {_kind(its)}, the student is "
             f"for {_kind(task)}. Name a run of the same task."
         )
-    if isinstance(its, tables.TableTask) and its.options.long.is_divided:
+    if its.sequences_vary:
         raise errors.UserError(
             f"`{OPTION}={path}` was finetuned with `windows`, so it has "
             "several outputs for a text. Name its SavedModel, or another run."
         )
-    for name in ("squad_version", "num_options"):
-        there, here = (
-            getattr(getattr(one, "options", None), name, None)
-            for one in (its, task)
+    for name, here in task.alike.items():
+        there = its.alike[name]
+        if there == here:
+            continue
+        if name == "labels":
+            raise _other_labels(there, here, path)
+        raise errors.UserError(
+            f"`{OPTION}={path}` was finetuned with `{name}={there}`, the "
+            f"student has `{name}={here}`. Name a teacher with the same."
         )
-        if there != here:
-            raise errors.UserError(
-                f"`{OPTION}={path}` was finetuned with `{name}={there}`, the "
-                f"student has `{name}={here}`. Name a teacher with the same."
-            )
-    its_labels = getattr(its, "labels", None)
-    labels = getattr(task, "labels", None)
-    if its_labels != labels:
-        raise _other_labels(its_labels, labels, path)
 
 
 def _kind(task: base.Task) -> str:
-    if isinstance(task, tables.TableTask):
-        texts = "pairs" if task.has_pairs else "single texts"
-        return f"{task.name} ({task.options.kind} of {texts})"
-    return task.name
+    return f"{task.name} ({task.kind})" if task.kind else task.name
 
 
 def _several_labels(path: str) -> errors.UserError:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import ranges
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.glue.glue_data import TextExample
 
@@ -36,11 +36,8 @@ class WindowOptions:
         "Pieces from the start of one window to that of the next. Default: "
         "half a window.",
         within=ranges.Range(1, 10**6),
+        needs="windows=mean|max",
     )
-
-    def __post_init__(self) -> None:
-        if not self.is_divided:
-            refuse_foreign(self, ["window_stride"], "windows=mean")
 
     @property
     def is_divided(self) -> bool:

@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 
 # What is learned about the tokens; see `training.systems`.
 OBJECTIVES = ("mlm", "rtd", "plm", "spans")
@@ -15,6 +15,7 @@ OPTIMIZERS = ("lamb", "adamw", "muon")
 
 
 @dataclasses.dataclass(frozen=True)
+@checked
 class InitOptions:
     """The weights that a run starts from."""
 
@@ -28,17 +29,20 @@ class InitOptions:
         False,
         "Whether groups of layers that --init_checkpoint lacks start from its "
         "first group: unshares a shared model.",
+        needs="init_checkpoint",
     )
     init_shallower: bool = option(
         False,
         "Whether --init_checkpoint may have fewer layers than the model: each "
         "of its layers then fills several in a row. With parameters shared by "
         "all layers nothing is copied; the same layer is applied more often.",
+        needs="init_checkpoint",
     )
     new_weights: str | None = option(
         None,
         "Scopes that start from random values although --init_checkpoint is "
         "given, separated by commas, such as cls/seq_relationship.",
+        needs="init_checkpoint",
     )
 
     def __post_init__(self) -> None:
@@ -52,9 +56,6 @@ class InitOptions:
                 "`init_from_group0` and `init_shallower` contradict each "
                 "other. The first is for models of the same depth."
             )
-        if not self.init_checkpoint:
-            names = "init_from_group0", "init_shallower", "new_weights"
-            refuse_foreign(self, names, "init_checkpoint")
 
     @property
     def layers(self) -> str:

@@ -12,8 +12,8 @@ from absl import logging
 
 from albert_tf.common import errors, options, scores
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, multi_label, race, registry, tagging
-from albert_tf.finetuning import embedding as embedding_task
+from albert_tf.finetuning import base, multi_label, race, registry
+from albert_tf.finetuning import known as knowing
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
@@ -29,9 +29,12 @@ from albert_tf.training import run_folder
 _FOR = {
     "num_labels": ["classifier"],
     "labels": ["classifier"],
-    "text_pooling": ["embedding"],
-    "tags": ["tagging"],
     "pairs": ["classifier", "regression"],
+    **{
+        name: [task]
+        for task, names in source_options.OF_SLICES.items()
+        for name in names
+    },
     **dict.fromkeys(options.names(squad.SquadOptions), ["squad"]),
     **dict.fromkeys(options.names(race.RaceOptions), ["race"]),
 }
@@ -53,6 +56,7 @@ class Source:
     checkpoint: str
     option: str  # That named the checkpoint.
     values: Mapping[str, Any]  # All other options that are known.
+    facts: Mapping[str, Any] | None = None  # Of a finetuned run.
 
 
 def find(settings: source_options.SourceOptions) -> Source:
@@ -102,6 +106,7 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
         settings.checkpoint or settings.run_dir,
         "checkpoint" if settings.checkpoint else "run_dir",
         {**run_.options, "task": kind, **settings.given},
+        run_.facts,
     )
 
 
@@ -127,18 +132,12 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     details = None
     if settings.task == "classifier" and huggingface.is_folder(checkpoint.path):
         details = huggingface.read_details(checkpoint.path)
-    tags = None
-    if settings.task == "tagging":
-        tags = settings.tags or _tags_of(checkpoint)
     length = config.max_position_embeddings
     if settings.task == "squad":
         length = min(length, _SQUAD_LENGTH)
-    pooling = None
-    if settings.task == "embedding":
-        modules = checkpoint_reader.modules_beside(checkpoint.path)
-        if modules:
-            pooling = modules.text_pooling
-            length = min(length, modules.max_seq_length or length)
+    if kind := registry.kind_of(str(settings.task)):
+        longest = kind.longest_of(knowing.KnownCheckpoint(checkpoint.path))
+        length = min(length, longest or length)
     return Source(
         config,
         vocabulary,
@@ -146,9 +145,6 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
         "init_checkpoint",
         {
             "max_seq_length": length,
-            "text_pooling": pooling,
-            "tags": tags,
-            "projection_size": checkpoint.projection_size,
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
             "known_labels": list(details.labels) if details else [],
             "are_several": details is not None and details.are_several,
@@ -171,19 +167,6 @@ def _refuse_finetuned(
             f"run. Use `run_dir={folder or '.'}`, which knows how its answers "
             "are made, with `checkpoint` if it is not the best."
         )
-
-
-def _tags_of(checkpoint: checkpoint_reader.Checkpoint) -> str:
-    names: Sequence[str] = ()
-    if huggingface.is_folder(checkpoint.path):
-        names = huggingface.read_details(checkpoint.path).labels
-    if not names:
-        raise errors.UserError(
-            f"`init_checkpoint={checkpoint.path}` does not say what its tags "
-            "are called. Give their names as `tags`, or export the run as "
-            "`run_dir`."
-        )
-    return tagging.SEPARATOR.join(names)
 
 
 def _check_given(
@@ -323,10 +306,10 @@ def check_depths(source: Source, wanted: Sequence[int]) -> None:
 
 def _needs_pooler(values: Mapping[str, Any], task: base.Task | None) -> bool:
     """Tell whether a service reads a pooler, and the checkpoint has one."""
-    if isinstance(task, embedding_task.EmbeddingTask | tagging.TaggingTask):
+    if task and task.pooler == "drops":
         return False
     is_optional = values["task"] in ("encoder", "pretraining") or (
-        isinstance(task, squad.SquadTask) and not task.has_null
+        task is not None and task.pooler == "keeps"
     )
     return not (is_optional and values.get("lacks_pooler"))
 
@@ -348,14 +331,26 @@ def make_task(source: Source) -> base.Task | None:
         if values.get("pairs"):
             compatibility.check_pairs(source.config, "the model")
         return None
+    facts = source.facts or {}
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}
-    task = registry.make(values, _load_tokenizer(source))
+        facts = _facts_of(source, values)
+    task = registry.make(values, _load_tokenizer(source), facts)
     if task.has_pairs:
         compatibility.check_pairs(source.config, "the model")
     if source.option != "init_checkpoint":
         task.remember(scores.of_best(values["run_dir"]))
     return task
+
+
+def _facts_of(source: Source, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a checkpoint says about a task it was not finetuned for."""
+    kind = registry.kind_of(values["task_name"])
+    if not kind:
+        return {}
+    own = registry.own_options(kind.options_class, values)
+    found = kind.find_facts(own, knowing.KnownCheckpoint(source.checkpoint))
+    return found.to_dict()
 
 
 def _labels(values: Mapping[str, Any]) -> list[str]:

@@ -4,29 +4,32 @@ import dataclasses
 import functools
 from typing import Any
 
-from albert_tf.common import errors, options, ranges
+from albert_tf.common import errors, options, ranges, slices
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import race
 from albert_tf.finetuning.squad import squad
-from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
 
 TASKS = (
-    "encoder",
-    "embedding",
-    "pretraining",
-    "classifier",
-    "regression",
-    "tagging",
-    "squad",
-    "race",
+    *("encoder", "pretraining", "classifier", "regression"),
+    *sorted({*slices.SLICES, "squad", "race"}),
 )
 # Those that any run has.
 _OF_ANY_RUN = ("encoder", "embedding")
-
-# Options for `run_dir` only, and for `init_checkpoint` only.
-_OF_RUN = ("checkpoint", "task_module")
-_OF_CHECKPOINT = ("albert_config_file", "num_labels", "labels", "pairs", "tags")
+# What slices must be told about a checkpoint, a part of the options for each.
+_PARTS = {
+    name: slices.load(name, "task").TASK.export_options
+    for name in slices.SLICES
+}
+OF_SLICES = {name: options.names(part) for name, part in _PARTS.items()}
+SliceOptions = dataclasses.make_dataclass(
+    "SliceOptions",
+    [
+        (name, part, dataclasses.field(default=part()))
+        for name, part in _PARTS.items()
+    ],
+    frozen=True,
+)
 
 
 def _without_default(task: str, options_class: type, name: str) -> Any:
@@ -57,9 +60,12 @@ class SourceOptions:
         None,
         "Checkpoint of --run_dir to export. Default: the best, else the "
         "latest.",
+        needs="run_dir",
     )
     task_module: str | None = option(
-        None, "The --task_module of --run_dir, if it had one."
+        None,
+        "The --task_module of --run_dir, if it had one.",
+        needs="run_dir",
     )
     init_checkpoint: str | None = option(
         None,
@@ -69,18 +75,13 @@ class SourceOptions:
     albert_config_file: str | None = option(
         None,
         "Architecture of --init_checkpoint. Default: the file beside it.",
+        needs="init_checkpoint",
     )
     task: str | None = option(
         None,
         "What --init_checkpoint was trained for, or embedding: a vector for "
         "each text. With --run_dir, encoder or embedding: leave its head out.",
         choices=TASKS,
-    )
-    text_pooling: str | None = option(
-        None,
-        "embedding: how the vectors of the tokens become that of the text. "
-        "Default: as in a sentence-transformers folder, else mean.",
-        choices=TEXT_POOLINGS,
     )
     depth: int | None = option(
         None,
@@ -103,20 +104,20 @@ class SourceOptions:
         None,
         "Classes of --task=classifier. Default: those of its weights.",
         within=ranges.TOKENS,
+        needs="init_checkpoint",
     )
     labels: str | None = option(
         None,
         "Their names, separated by commas. Default: those of a Hugging Face "
         "folder, else 0,1,...",
+        needs="init_checkpoint",
     )
     pairs: bool | None = option(
-        None, "Whether --task=classifier or regression takes pairs of texts."
-    )
-    tags: str | None = option(
         None,
-        "Tags of --task=tagging, with tabs between them. Default: those of a "
-        "Hugging Face folder.",
+        "Whether --task=classifier or regression takes pairs of texts.",
+        needs="init_checkpoint",
     )
+    of_slices: SliceOptions = SliceOptions()  # type: ignore[valid-type]
     squad_version: str | None = _of_squad("squad_version")
     start_n_top: int | None = _of_squad("start_n_top")
     end_n_top: int | None = _of_squad("end_n_top")
@@ -137,10 +138,6 @@ class SourceOptions:
                 "needed. The first is the folder of a run, the second any "
                 "checkpoint."
             )
-        if self.run_dir:
-            options.refuse_foreign(self, _OF_CHECKPOINT, "init_checkpoint")
-        else:
-            options.refuse_foreign(self, _OF_RUN, "run_dir")
         if self.init_checkpoint and not self.task:
             raise errors.UserError(
                 f"`init_checkpoint={self.init_checkpoint}` needs `task`: what "

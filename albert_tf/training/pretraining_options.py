@@ -8,7 +8,7 @@ import functools
 import re
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 from albert_tf.data import arrangements, marks, stages
 from albert_tf.model import model_options
 from albert_tf.training import training_options
@@ -33,18 +33,21 @@ class RecipeOptions:
         "For --objective=rtd: width and heads of the generator, as a share of "
         "the encoder's.",
         within=ranges.Range(above=0, high=1),
+        needs="objective=rtd",
     )
     generator_sharing: str = option(
         "embeddings",
         "For --objective=rtd: the weights that generator and encoder share. "
         "With all, the encoder is the generator.",
         choices=model_options.GENERATOR_SHARING,
+        needs="objective=rtd",
     )
     replaced_token_factor: float = option(
         50.0,
         "For --objective=rtd: what the loss of replaced tokens is multiplied "
         "with. --masked_lm_factor is for the generator's loss.",
         within=ranges.Range(0, 1000),
+        needs="objective=rtd",
     )
     sentence_objective: str = option(
         "sop",
@@ -88,11 +91,13 @@ class RecipeOptions:
         "--records=passages: basic (pieces), phrase or entity, with commas, "
         "and the steps of each stage but the last, such as "
         "basic:9000,phrase:3000,entity. Default: words.",
+        needs="objective=mlm|rtd",
     )
     masked_lm_factor: float = option(
         1.0,
         "What the loss of masked words is multiplied with.",
         within=ranges.Range(0, 1000),
+        needs="objective=mlm|rtd|plm",
     )
     sentence_factor: float = option(
         1.0,
@@ -119,6 +124,7 @@ class RecipeOptions:
         "the data.",
         choices=("restart", "continue"),
         may_change=True,
+        needs="init_checkpoint",
     )
     word_embeddings_file: str | None = option(
         None,
@@ -133,19 +139,12 @@ class RecipeOptions:
         training_options.check_warmup(
             "num_warmup_steps", self.num_warmup_steps, self.num_train_steps
         )
-        if not self.init.init_checkpoint:
-            refuse_foreign(self, ["init_schedule"], "init_checkpoint")
         arrangements.parse(self.sentence_objective)
         arrangements.parse_tokens(self.token_objective)
-        if self.objective not in ("mlm", "rtd"):
-            refuse_foreign(self, ["mask_levels"], "objective=mlm or rtd")
         self._check_stages()
         self._check_markers()
         self._check_word_embeddings()
         self._check_generator()
-        if self.objective == "spans":
-            others = "objective=mlm, rtd or plm"
-            refuse_foreign(self, ["masked_lm_factor"], others)
 
     @property
     def task_shares(self) -> tuple[stages.Stage, ...]:
@@ -225,9 +224,6 @@ class RecipeOptions:
             )
 
     def _check_generator(self) -> None:
-        names = "generator_size", "generator_sharing", "replaced_token_factor"
-        if self.objective != "rtd":
-            refuse_foreign(self, names, "objective=rtd")
         size = self.generator_size
         allowed = 1, RecipeOptions.generator_size
         if self.generator_sharing == "all" and size not in allowed:

@@ -62,6 +62,8 @@ class Run:
     options: dict[str, Any]
     config: AlbertConfig
     vocab_sha256: str | None = None  # None: not known, as in earlier versions.
+    # What the run of a task has found out: see `finetuning.contract.Facts`.
+    facts: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def vocabulary(self) -> tokenization.VocabularyOptions:
@@ -187,6 +189,7 @@ def claim(
     config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
     of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Write the options of a run into its folder, unless it is another's.
 
@@ -199,8 +202,9 @@ def claim(
     content: dict[str, Any] = {
         "program": program,
         "options": check_same(
-            folder, program, settings, config, vocabulary, of_records
+            folder, program, settings, config, vocabulary, of_records, facts
         ),
+        **({"facts": dict(facts)} if facts else {}),
     }
     files.make_folder(folder, "output_dir")
     told = {**vocabulary_of(vocabulary), **of_records}
@@ -287,6 +291,7 @@ def check_same(
     config: AlbertConfig,
     vocabulary: tokenization.VocabularyOptions,
     of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
+    facts: Mapping[str, Any] = MappingProxyType({}),
 ) -> dict[str, Any]:
     """Make sure that a folder belongs to this run or to none; see `claim`.
 
@@ -315,6 +320,11 @@ def check_same(
         now = current.get(_MARKERS)
         if previous.options.get(_MARKERS, now) != now:
             lines.append("  `markers_file` had other markers")
+        lines += [
+            f"  {name} was {before!r}, is now {value!r}"
+            for name, value in facts.items()
+            if (before := previous.facts.get(name, value)) != value
+        ]
         if previous.program != program:
             lines = [f"  it was made by {previous.program}, not {program}"]
         told = [line.split()[0].strip("-") for line in lines]
@@ -445,6 +455,7 @@ def read(folder: str, option: str = "run_dir") -> Run:
         content = strict_json.loads(files.read_bytes(path))
         program, values = content["program"], dict(content["options"])
         vocab_sha256 = content.get("vocab_sha256")
+        facts = dict(content.get("facts", {}))
         if not isinstance(vocab_sha256, str | None):
             raise TypeError
     except (ValueError, KeyError, TypeError):
@@ -454,7 +465,7 @@ def read(folder: str, option: str = "run_dir") -> Run:
         ) from None
     config = AlbertConfig.from_json_file(files.in_folder(folder, CONFIG_NAME))
     _check_task(values, config, path)
-    return Run(folder, program, values, config, vocab_sha256)
+    return Run(folder, program, values, config, vocab_sha256, facts)
 
 
 def _check_task(

@@ -7,7 +7,7 @@ import dataclasses
 import re
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 from albert_tf.model import config
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -119,6 +119,7 @@ class DistributionOptions:
         "For multi_worker_mirrored: host:port of all workers, with commas, the "
         "same in every process. Default: what TF_CONFIG says.",
         may_change=True,
+        needs="distribution_strategy=multi_worker_mirrored",
     )
     task_index: int = option(
         0,
@@ -155,9 +156,6 @@ class DistributionOptions:
                 "different host:port with commas, such as "
                 "host0:2222,host1:2222."
             )
-        if self.distribution_strategy != "multi_worker_mirrored":
-            other = "distribution_strategy=multi_worker_mirrored"
-            refuse_foreign(self, ["worker_hosts"], other)
         if self.task_index >= max(len(hosts), 1):
             raise errors.UserError(
                 f"`task_index={self.task_index}` is not the number of one of "

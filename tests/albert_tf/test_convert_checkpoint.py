@@ -165,7 +165,8 @@ def finetuned(saved, tmp_path):
         table = {"task_name": tables.NAME, "max_seq_length": 16}
         table |= {"text_columns": "text", "label_column": "label"}
         table |= {"vocab_file": vocabulary.vocab_file, **options}
-        content = {"program": "run_classifier", "options": table}
+        facts = table.pop("facts", {})
+        content = {"program": "run_x", "options": table, "facts": facts}
         (folder / "run_options.json").write_text(json.dumps(content))
         return prefix, passes.values(model)
 
@@ -194,7 +195,10 @@ def test_names_of_the_classes_of_a_run_are_said(
     ("options", "names"),
     [
         ({"task_name": "QNLI"}, "checkpoint: entailment,not_entailment. Give"),
-        ({"task_name": "tagging", "tags": "O\tB-x"}, "checkpoint: O,B-x. Give"),
+        (
+            {"task_name": "tagging", "facts": {"labels": ["O", "B-x"]}},
+            "checkpoint: O,B-x. Give",
+        ),
         ({"task_name": "own", "task_module": "own_module"}, None),
     ],
 )

@@ -9,12 +9,8 @@ import pytest
 
 from albert_tf import distill, run_classifier, run_squad
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import (
-    embedding,
-    finetuning_options,
-    lesson,
-    teacher,
-)
+from albert_tf.finetuning import finetuning_options, lesson, teacher
+from albert_tf.tasks.embedding import task as embedding
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import run_folder
@@ -149,7 +145,7 @@ def test_new_student_has_the_words_of_its_teacher(options, encoder, tmp_path):
 def test_a_lesson_is_what_the_options_say(options, monkeypatch):
     lessons = []
     monkeypatch.setattr(
-        distill.finetune, "run", lambda *_, taught: lessons.append(taught)
+        distill.finetune, "run", lambda *_, taught, **__: lessons.append(taught)
     )
     for changes, *expected in (
         ({}, "mean", True, False),
@@ -159,7 +155,7 @@ def test_a_lesson_is_what_the_options_say(options, monkeypatch):
     ):
         distill.run(options("unused", **changes))
         taught = lessons.pop()
-        pooling = taught._asked.options.text_pooling
+        pooling = taught._asked.facts.text_pooling
         found = [pooling, taught._gives_words, taught._gives_states]
         assert found == expected
 
@@ -171,7 +167,7 @@ def test_a_student_has_the_pooling_of_its_first_weights(
     monkeypatch.setattr(
         distill.finetune,
         "run",
-        lambda _, made, *__, **___: found.append(made.vectors.text_pooling),
+        lambda *_, task, **__: found.append(task.facts.text_pooling),
     )
     folder = tmp_path / "hub"
     shutil.copytree(FIXTURES / "huggingface_tiny", folder)

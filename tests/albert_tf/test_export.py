@@ -12,20 +12,20 @@ from albert_tf.common import errors
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import (
     classification,
-    embedding,
     multiple_choice,
     pretraining,
     question_answering,
 )
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source
 from albert_tf.serving.services import (
     answer_service,
     choice_service,
-    embedding_service,
     encoder_service,
     text_service,
 )
+from albert_tf.tasks.embedding import service as embedding_service
 from albert_tf.text import tokenization
 from tests import brightmart_files
 from tests.albert_tf.model import passes

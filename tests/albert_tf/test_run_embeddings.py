@@ -8,7 +8,8 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint, run_embeddings
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import embedding, finetune, lesson
+from albert_tf.finetuning import finetune, lesson
+from albert_tf.tasks.embedding import task as embedding
 from albert_tf.training import distribution
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
@@ -194,7 +195,7 @@ def test_pooling_and_width_are_those_of_the_folder(
 
     def run(program, settings, sources):
         del program, sources
-        made = settings.vectors
+        made = finetune._make_task(settings).facts
         found.append((made.text_pooling, made.projection_size))
 
     monkeypatch.setattr(finetune, "run", run)

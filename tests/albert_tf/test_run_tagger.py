@@ -6,7 +6,8 @@ import pytest
 
 from albert_tf import convert_checkpoint, run_tagger
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import known_labels, tagging
+from albert_tf.finetuning import known_labels
+from albert_tf.tasks.tagging import task as tagging
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs, tagged
 from tests.conftest import changed

@@ -12,16 +12,10 @@ from typing import NamedTuple
 
 from albert_tf.common import files, scores
 from albert_tf.data import arrangements, examples, record_check, tfrecord
-from albert_tf.finetuning import (
-    base,
-    embedding,
-    features,
-    race,
-    retrieval,
-    saved_outputs,
-    tagging_data,
-    text_files,
-)
+from albert_tf.finetuning import base, features, race, saved_outputs, text_files
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.embedding import retrieval
+from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad_data
 from albert_tf.model.checkpoints import (

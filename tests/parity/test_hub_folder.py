@@ -4,7 +4,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint
-from albert_tf.finetuning import registry, task_models
+from albert_tf.finetuning import registry
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
@@ -75,7 +75,7 @@ def finetuned(folder, vocabulary, name):
     tokenizer = tokenization.load(vocabulary)
     values = {"task_name": name, "max_seq_length": LENGTH, **OPTIONS[name]}
     task = registry.make(values, tokenizer)
-    model = task_models.make_model(task, make_encoder(tokenizer))
+    model = task.make_model(make_encoder(tokenizer))
     return task, model, export(folder, model, vocabulary, tokenizer, task)
 
 

@@ -18,8 +18,8 @@ from albert_tf.model.heads import (
     multiple_choice,
     pretraining,
     question_answering,
-    token_classification,
 )
+from albert_tf.tasks.tagging import model as token_classification
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 from tests.conftest import FIXTURES

@@ -11,7 +11,13 @@ import numpy as np
 
 from albert_tf.common import errors, files
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, packing, probabilities, text_files
+from albert_tf.finetuning import (
+    base,
+    contract,
+    packing,
+    probabilities,
+    text_files,
+)
 from albert_tf.finetuning.glue import glue_data, glue_metrics, glue_tasks
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
@@ -23,6 +29,7 @@ class TextTask(packing.PackedTask):
     A label that is not known becomes 0 in records, as in the original.
     """
 
+    package = "albert_tf.tasks.others"
     exit_options = "exit_layers", "exit_heads"
 
     def __init__(
@@ -43,6 +50,9 @@ class TextTask(packing.PackedTask):
         self.name = name
         self.labels = tuple(labels)
         self.is_regression = not labels
+        usual = "number" if self.is_regression else "label"
+        self.problem = self.problem or usual
+        self.taught_by = None if self.is_regression else "probabilities"
         self._metrics = metrics
         self.key_metric = metrics[0]
 
@@ -119,9 +129,46 @@ class TextTask(packing.PackedTask):
             return {"logits": np.mean([one["logits"] for one in runs], 0)}
         return super().combine(runs)
 
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a `TextService` needs to know."""
+        return {"labels": self.labels, "pairs": self.has_pairs}
+
+    @property
+    def alike(self) -> dict[str, Any]:
+        return {"labels": self.labels}
+
+    # Exports.
+
+    def texts(
+        self, examples: Sequence[glue_data.TextExample]
+    ) -> dict[str, Any]:
+        names = ("text", "text_pair")[: 1 + self.has_pairs]
+        texts = (example.texts[: len(names)] for example in examples)
+        return dict(
+            zip(names, map(list, zip(*texts, strict=True)), strict=True)
+        )
+
+    def score_answers(
+        self,
+        answers: contract.Answers,
+        examples: Sequence[glue_data.TextExample],
+    ) -> dict[str, float]:
+        if self.is_regression:
+            logits = base.joined(answers, "score")[:, None]
+        else:
+            logits = self.logits_of(base.joined(answers, "probabilities"))
+        return self.score({"logits": logits}, examples)
+
+    def logits_of(self, rows: np.ndarray) -> np.ndarray:
+        """Return logits, less a constant, of probabilities."""
+        return probabilities.logs(rows)
+
 
 class GlueTask(TextTask):
     """One of `glue_tasks.TASKS`."""
+
+    data_option = "data_dir"
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from absl import logging
 from albert_tf.common import ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, lengths
-from albert_tf.finetuning import base, text_files
+from albert_tf.finetuning import base, contract, text_files
 from albert_tf.finetuning.squad import (
     squad_answers,
     squad_data,
@@ -90,6 +90,7 @@ class SquadTask(base.Task):
 
     name = NAME
     key_metric = "f1"
+    package = "albert_tf.tasks.others"
     has_pairs = True
     outputs_are_positions = True
 
@@ -103,6 +104,7 @@ class SquadTask(base.Task):
         options.windows.check_length(max_seq_length)
         self.options = options
         self.has_null = options.squad_version == "2.0"
+        self.pooler = "reads" if self.has_null else "keeps"
         # Those of 2.0 are there where the right starts are known.
         kind = "log_probs" if self.has_null else "logits"
         names = f"start_{kind}", f"end_{kind}"
@@ -226,6 +228,32 @@ class SquadTask(base.Task):
         if self.has_null:
             return squad_metrics.score_version_2(examples, found, units=units)
         return squad_metrics.score_version_1(examples, found, units)
+
+    @property
+    def alike(self) -> dict[str, Any]:
+        return {"squad_version": self.options.squad_version}
+
+    # Exports.
+
+    def score_outputs(
+        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
+    ) -> dict[str, float]:
+        """Score with the exported threshold, not the best one for these."""
+        unknown = [dataclasses.replace(e, answers=None) for e in examples]
+        answers = self.answers(outputs, unknown)
+        return self.score_texts([a["prediction"] for a in answers], examples)
+
+    def texts(self, examples: Sequence[squad_data.Question]) -> dict[str, Any]:
+        return {
+            "question": [example.text for example in examples],
+            "context": [example.context for example in examples],
+        }
+
+    def score_answers(
+        self, answers: contract.Answers, examples: Sequence[squad_data.Question]
+    ) -> dict[str, float]:
+        texts = [text.decode() for text in base.joined(answers, "answer")]
+        return self.score_texts(texts, examples)
 
     def answers(
         self, outputs: base.Outputs, examples: Sequence[squad_data.Question]

@@ -63,7 +63,7 @@ def read_config(path: str, source: str | None = None) -> AlbertConfig:
     source, theirs = source or path, _read_json(path)
     values = huggingface_config.translate(theirs, source)
     config = AlbertConfig.from_dict(values, source)
-    if _family(theirs) is huggingface_names.BERT:
+    if _family(theirs).scope == "bert":
         return config
     if config.embedding_size == config.hidden_size:
         folder = os.path.dirname(path)
@@ -103,7 +103,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     ours = family.ours(
         groups_of(config),
         config.inner_group_num,
-        is_of_tokens=huggingface_config.has_class(values, family.tokens),
+        huggingface_config.classes(values),
     )
     unknown = tensors.keys() - ours.keys()
     if unknown:
@@ -183,9 +183,9 @@ def files_of(
     refuse_own_parts(config, "transformers", project_words_first=False)
     groups = _groups_to_write(config)
     model_type = _model_type(config)
-    family = huggingface_names.FAMILIES[model_type]
+    family = huggingface_names.family(model_type)
     weights = dict(weights)
-    if family is huggingface_names.ALBERT and not config.maps_embeddings:
+    if family.scope == "albert" and not config.maps_embeddings:
         mapping = huggingface_names.MAPPING
         weights[f"{mapping}/kernel"] = np.eye(config.hidden_size)
         weights[f"{mapping}/bias"] = np.zeros(config.hidden_size)
@@ -205,8 +205,8 @@ def files_of(
         **_config_values(config, groups, model_type),
         "architectures": [architecture],
     }
-    for name in ("output_bias", f"{huggingface_names.TAGS}output_bias"):
-        if name in weights:
+    for name in weights:
+        if name in huggingface_names.labelled():
             count = len(weights[name])
             values |= huggingface_config.label_values(
                 count, details, model_type
@@ -236,7 +236,7 @@ def _same_groups(config: AlbertConfig, groups: int) -> bool:
 
 def _family(values: Mapping[str, Any]) -> huggingface_names.Family:
     model_type = huggingface_config.model_type_of(values)
-    return huggingface_names.FAMILIES[model_type]
+    return huggingface_names.family(model_type)
 
 
 def _transposed(name: str, value: np.ndarray) -> np.ndarray:

@@ -131,6 +131,12 @@ def translate(values: Mapping[str, Any], path: str) -> dict[str, Any]:
     return ours
 
 
+def classes(values: Mapping[str, Any]) -> list[str]:
+    """Return the classes of transformers that a `config.json` names."""
+    names = values.get("architectures")
+    return [*filter(None, names)] if isinstance(names, list) else []
+
+
 def has_class(values: Mapping[str, Any], name: str) -> bool:
     """Tell whether a `config.json` names a class of transformers as its own."""
     names = values.get("architectures")

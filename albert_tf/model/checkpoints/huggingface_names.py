@@ -7,8 +7,10 @@ Source: transformers 5.23.0, models/albert and models/bert.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
+from albert_tf.common import slices
 from albert_tf.model.checkpoints import bert
 
 # Ours, the kind of layer, theirs.
@@ -35,10 +37,6 @@ _EMBEDDINGS = (
 MAPPING = "bert/encoder/embedding_hidden_mapping_in"
 MAPPING_THEIRS = "albert.encoder.embedding_hidden_mapping_in"
 POOLER = "bert/pooler"
-# The scope of a classifier of tokens, and what that of texts begins with: both
-# are `classifier` there.
-TAGS = "cls/tags/"
-_CLASSES = "output_"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,8 +49,6 @@ class Family:
         without_pooler: Classes that transformers may save without a pooler.
         tied: Tensors that transformers ties: each equals another, and may
             replace it.
-        tokens: The class whose head classifies tokens; another class, that of
-            texts, has the same names.
     """
 
     scope: str
@@ -60,15 +56,22 @@ class Family:
     architectures: Mapping[str, Rows]
     without_pooler: Collection[str]
     tied: Mapping[str, str]
-    tokens: str
 
-    def pairs(self, groups: int, inner: int) -> Iterable[tuple[str, str]]:
+    def pairs(
+        self, groups: int, inner: int, only: Sequence[str] = ()
+    ) -> Iterable[tuple[str, str]]:
         """Yield every pair of names, ours and theirs, heads included.
 
         Args:
             groups: Groups of layers, each with `inner` layers.
+            only: Classes whose heads are included. Default: all.
         """
-        heads = {row for rows in self.architectures.values() for row in rows}
+        heads = {
+            row
+            for name, rows in self.architectures.items()
+            for row in rows
+            if not only or name in only
+        }
         for ours, kind, theirs in (*self.encoder, *sorted(heads)):
             layers = [(0, 0)]
             if _GROUP in ours:
@@ -82,15 +85,18 @@ class Family:
                     )
 
     def ours(
-        self, groups: int, inner: int, *, is_of_tokens: bool
+        self, groups: int, inner: int, its: Sequence[str]
     ) -> dict[str, str]:
-        """Return our names by theirs; see `pairs` and `tokens`."""
-        foreign = _CLASSES if is_of_tokens else TAGS
-        return {
-            theirs: name
-            for name, theirs in self.pairs(groups, inner)
-            if not name.startswith(foreign)
-        }
+        """Return our names by theirs; see `pairs`.
+
+        Of heads with the same names that of the class counts which is one of
+        `its`; else the classifier of texts.
+        """
+        found: dict[str, str] = {}
+        for name, theirs in self.pairs(groups, inner):
+            found.setdefault(theirs, name)
+        of_class = self.pairs(groups, inner, its) if its else ()
+        return found | {theirs: name for name, theirs in of_class}
 
     def full_name(self, name: str) -> str:
         """Return today's name of a tensor.
@@ -158,7 +164,6 @@ def _family(
         "ForMaskedLM": masked_lm,
         "ForSequenceClassification": (("", "output", "classifier"),),
         "ForQuestionAnswering": (("cls/squad/", "output", "qa_outputs"),),
-        "ForTokenClassification": ((TAGS, "output", "classifier"),),
         "Model": (),
     }
     with_pooler = "ForPreTraining", "ForSequenceClassification"
@@ -171,7 +176,6 @@ def _family(
             f"{bias}.decoder.weight": words,
             f"{bias}.decoder.bias": f"{bias}.bias",
         },
-        f"{name}ForTokenClassification",
     )
 
 
@@ -201,4 +205,32 @@ BERT = _family(
     _masked_lm("cls.predictions.transform", "cls.predictions"),
     "cls.seq_relationship",
 )
-FAMILIES = {"albert": ALBERT, "bert": BERT}
+_FAMILIES = {"albert": ALBERT, "bert": BERT}
+
+
+@functools.cache
+def family(model_type: str) -> Family:
+    """Return a family with the heads of all slices."""
+    known = _FAMILIES[model_type]
+    heads = {
+        f"{known.scope.capitalize()}{kind}": rows
+        for module in slices.parts("model")
+        for kind, rows in module.HEAD.transformers.items()
+    }
+    free = {
+        f"{known.scope.capitalize()}{kind}"
+        for module in slices.parts("model")
+        for kind in module.HEAD.transformers
+        if not module.HEAD.reads_pooler
+    }
+    return dataclasses.replace(
+        known,
+        architectures={**heads, **known.architectures},
+        without_pooler={*known.without_pooler, *free},
+    )
+
+
+def labelled() -> set[str]:
+    """Return the variables with a value for each label of a model."""
+    heads = (module.HEAD for module in slices.parts("model"))
+    return {"output_bias", *(h.width_of for h in heads if h.transformers)}

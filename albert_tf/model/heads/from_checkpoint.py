@@ -10,28 +10,20 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     decoder,
-    embedding,
+    head,
     model_with_head,
     permutation,
     pretraining,
     pretraining_tasks,
     question_answering,
     replaced_tokens,
-    token_classification,
 )
 from albert_tf.model.network.encoder import AlbertModel
 
 _ENCODER = "bert"
-_TAGS = token_classification.SCOPE
-# Heads of models without need of a pooler: none, masked words, SQuAD 1.1, tags,
-# vectors of texts.
-_WITHOUT_POOLER = [
-    set(),
-    {"cls/predictions"},
-    {"cls/squad"},
-    {_TAGS},
-    {embedding.SCOPE},
-]
+# Heads of models without need of a pooler, beside those of slices: none, masked
+# words, SQuAD 1.1.
+_WITHOUT_POOLER = [set(), {"cls/predictions"}, {"cls/squad"}]
 
 
 def make_model(
@@ -46,8 +38,11 @@ def make_model(
     encoder = AlbertModel(config)
     heads = _heads(checkpoint)
     labels = checkpoint.shapes.get("output_weights", [0])[0]
-    tags = checkpoint.shapes.get(f"{_TAGS}/output_bias", [0])[0]
-    width = checkpoint.shapes.get(f"{embedding.SCOPE}/bias", [0])[0]
+
+    def maker(one: head.Head) -> Callable[[AlbertModel], keras.Model]:
+        width = checkpoint.shapes.get(one.width_of, [0])[0]
+        return lambda encoder: one.make(encoder, width)
+
     known: dict[frozenset[str], Callable[[AlbertModel], keras.Model]] = {
         frozenset(): lambda e: e,
         frozenset({"cls/predictions", "cls/seq_relationship"}): (
@@ -59,12 +54,7 @@ def make_model(
         frozenset({"classifier"}): (
             lambda e: classification.AlbertClassifier(e, labels)
         ),
-        frozenset({_TAGS}): (
-            lambda e: token_classification.AlbertTokenClassifier(e, tags)
-        ),
-        frozenset({embedding.SCOPE}): (
-            lambda e: embedding.AlbertEmbedder(e, projection_size=width)
-        ),
+        **{frozenset({one.scope}): maker(one) for one in head.of_slices()},
         frozenset({"cls/squad"}): question_answering.AlbertSquadV1,
         frozenset({"squad_v2"}): question_answering.AlbertSquadV2,
     }
@@ -81,7 +71,8 @@ def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
     """Return the scope of the pooler, if transformers saved a model without."""
     pooler = huggingface_names.POOLER
     has_pooler = any(n.startswith(f"{pooler}/") for n in checkpoint.shapes)
-    if has_pooler or _heads(checkpoint) not in _WITHOUT_POOLER:
+    free = [{one.scope} for one in head.of_slices() if not one.reads_pooler]
+    if has_pooler or _heads(checkpoint) not in [*_WITHOUT_POOLER, *free]:
         return ()
     return (pooler,)
 

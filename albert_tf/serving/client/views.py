@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from albert_tf.common import errors
+from albert_tf.common import errors, slices
 from albert_tf.serving.client import ask
 from albert_tf.text import tokenization
 
@@ -43,9 +43,9 @@ def show_masks(texts: Texts, answer: Answer) -> View:
         passage += [(filling, bool(pieces)), (after or "", False)]
     masks = zip(answer["pieces"], answer["probabilities"], strict=True)
     charts = {
-        f"Mask {number}": _bars(*mask) for number, mask in enumerate(masks, 1)
+        f"Mask {number}": bars(*mask) for number, mask in enumerate(masks, 1)
     }
-    return View("Filled in", passage, charts, _notes(answer))
+    return View("Filled in", passage, charts, notes_of(answer))
 
 
 def show_answer(texts: Texts, answer: Answer) -> View:
@@ -64,51 +64,35 @@ def show_answer(texts: Texts, answer: Answer) -> View:
     charts = {}
     if "no_answer_probability" in answer:
         probability = answer["no_answer_probability"]
-        charts["No answer"] = _bars(["The text has no answer"], [probability])
-    charts["Best answers"] = _bars(names, probabilities, scores)
+        charts["No answer"] = bars(["The text has no answer"], [probability])
+    charts["Best answers"] = bars(names, probabilities, scores)
     headline = answer["answer"] or "No answer"
-    return View(headline, passage, charts, _notes(answer))
+    return View(headline, passage, charts, notes_of(answer))
 
 
 def show_choice(texts: Texts, answer: Answer) -> View:
     given = texts["options"]
     headline = f"{answer['label']}: {given[answer['choice']]}"
-    charts = {"Options": _bars(given, answer["probabilities"])}
-    return View(headline, (), charts, _notes(answer))
-
-
-def show_spans(texts: Texts, answer: Answer) -> View:
-    text, spans, passage, stop = texts["text"], answer["spans"], [], 0
-    for span in spans:
-        start, end = span["start"], span["end"]
-        passage += [(text[stop:start], False), (text[start:end], True)]
-        stop = end
-    passage.append((text[stop:], False))
-    names, scores, labels = (
-        [span[key] for span in spans] for key in ("text", "score", "label")
-    )
-    charts = {"Spans": _bars(names, scores, labels)} if spans else {}
-    count = len(spans)
-    headline = f"{count or 'No'} span{'' if count == 1 else 's'}"
-    return View(headline, passage, charts, _notes(answer))
+    charts = {"Options": bars(given, answer["probabilities"])}
+    return View(headline, (), charts, notes_of(answer))
 
 
 def show_label(texts: Texts, answer: Answer) -> View:
-    charts = {"Classes": _bars(answer["labels"], answer["probabilities"])}
-    return View(answer["label"], (), charts, _notes(answer))
+    charts = {"Classes": bars(answer["labels"], answer["probabilities"])}
+    return View(answer["label"], (), charts, notes_of(answer))
 
 
 def show_labels(texts: Texts, answer: Answer) -> View:
     headline = ", ".join(answer["predicted"]) or "No label"
-    charts = {"Labels": _bars(answer["labels"], answer["probabilities"])}
-    return View(headline, (), charts, _notes(answer))
+    charts = {"Labels": bars(answer["labels"], answer["probabilities"])}
+    return View(headline, (), charts, notes_of(answer))
 
 
 def show_score(texts: Texts, answer: Answer) -> View:
-    return View(f"Score {answer['score']:.2f}", (), {}, _notes(answer))
+    return View(f"Score {answer['score']:.2f}", (), {}, notes_of(answer))
 
 
-def _bars(
+def bars(
     names: Iterable[str],
     probabilities: Iterable[float],
     remarks: Iterable[str] = itertools.repeat(""),
@@ -118,7 +102,7 @@ def _bars(
     return [bar for bar in rows if bar[0]]
 
 
-def _notes(answer: Answer) -> list[str]:
+def notes_of(answer: Answer) -> list[str]:
     notes = {
         "truncated": "The text is too long for the model: a part was left out.",
         "question_truncated": "The question is too long: its end was left out.",
@@ -136,7 +120,7 @@ class Kind:
     show: Callable[[Texts, Answer], View]
 
 
-_STORY = (
+STORY = (
     "The ferry to the island leaves the old harbour at nine in the morning. "
     "Mara bought two tickets because Ivo had lost his."
 )
@@ -157,7 +141,7 @@ KINDS = {
     "answer": Kind(
         "Questions and answers",
         "The answer is looked for in the context.",
-        {"question": "Where does the ferry leave?", "context": _STORY},
+        {"question": "Where does the ferry leave?", "context": STORY},
         show_answer,
     ),
     "choice": Kind(
@@ -165,14 +149,11 @@ KINDS = {
         "Two options are needed at least. An underscore in the question is a "
         "gap that the option fills.",
         {
-            "article": _STORY,
+            "article": STORY,
             "question": "Mara bought two _.",
             "options": ["tickets", "lamps", "boats", "maps"],
         },
         show_choice,
-    ),
-    "num_spans": Kind(
-        "Spans", "Names and the like are marked.", {"text": _STORY}, show_spans
     ),
     "label": Kind("Classes", "The text is classified.", _PAIR, show_label),
     "predicted": Kind("Labels", "The text is labelled.", _PAIR, show_labels),
@@ -216,8 +197,9 @@ class Form:
 
 def find(signatures: Mapping[str, ask.Signature]) -> Form | None:
     """Return the form of a model; None if its outputs cannot be shown."""
+    kinds = {**KINDS, **{m.OUTPUT: m.KIND for m in slices.parts("view")}}
     for (output, kind), (name, signature) in itertools.product(
-        KINDS.items(), sorted(signatures.items())
+        kinds.items(), sorted(signatures.items())
     ):
         is_known = signature.specs.keys() <= kind.samples.keys()
         if is_known and output in signature.outputs:

@@ -36,29 +36,6 @@ import numpy as np
 BATCH_SIZE = 32
 SMALL_BATCH = 8  # SQuAD 2.0 pairs every position with each of the best starts.
 GROUP = 8 * BATCH_SIZE  # Texts that are sorted by length.
-# Of a service the file that knows its task, and the outputs of the network that
-# its answers are made of.
-TASKS: dict[str, tuple[str, Sequence[str]]] = {
-    "ClassifierService": ("", ("probabilities", "layers")),
-    "MultiLabelService": ("", ("probabilities",)),
-    "RegressionService": ("", ("logits",)),
-    "EmbeddingService": ("", ("embedding",)),
-    "EncoderService": ("", ("sequence_output", "pooled_output")),
-    "PretrainedService": ("", ("sequence_output", "pooled_output")),
-    "TagService": ("answer_tags", ("logits",)),
-    "AnswerServiceV1": ("answer_squad", ("start_logits", "end_logits")),
-    "AnswerServiceV2": (
-        "answer_squad",
-        (
-            "start_top_log_probs",
-            "start_top_index",
-            "end_top_log_probs",
-            "end_top_index",
-            "cls_logits",
-        ),
-    ),
-    "ChoiceService": ("answer_race", ("logits",)),
-}
 NO_TABLES = "The input is a table. Write one JSON object a line."
 LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
@@ -90,15 +67,15 @@ class Model:
         self._count = about["options"].get("num_options", 1)
         if "options" in self.names:
             self.names["options"] = self._count
-        name, outputs = TASKS[about["service"]]
-        kind = importlib.import_module(name).Task if name else Texts
+        decoder = about["decoder"]
+        kind: Any = Texts
+        if module := decoder["module"]:
+            kind = importlib.import_module(module).Task
         is_wordpiece = "vocab_file" in about["vocabulary"]
         tokenizer = WordPiece if is_wordpiece else SentencePiece
         self._task = kind(about, tokenizer(folder, about))
-        if "windows" in about["options"]:
-            outputs = ("logits",)
         self._inputs = about["functions"]["tokens"]["inputs"]
-        self._run = _load_network(folder, about, outputs)
+        self._run = _load_network(folder, about, decoder["outputs"])
 
     def answers(
         self, entries: Sequence[Mapping[str, Any]]

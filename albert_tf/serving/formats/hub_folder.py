@@ -17,8 +17,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import files, strict_json
-from albert_tf.finetuning import base, multi_label, race, tagging
-from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning import base
 from albert_tf.model.checkpoints import (
     huggingface,
     huggingface_config,
@@ -63,7 +62,7 @@ class Model:
     tokenizer: tokenization.AnyTokenizer  # Of this vocabulary.
     details: huggingface_config.Details | None = None
     run_dir: str | None = None
-    # One of `model_card.PIPELINES`. Default: the class of transformers.
+    # One of `model_card.pipelines()`. Default: the class of transformers.
     shown_as: str | None = None
 
 
@@ -145,14 +144,11 @@ def _json(values: Mapping[str, Any]) -> str:
 
 
 def details_of(task: base.Task) -> huggingface_config.Details:
-    labels: tuple[str, ...] = ()
-    if isinstance(task, glue.TextTask | tagging.TaggingTask):
-        labels = tuple(task.labels)
     return huggingface_config.Details(
-        labels=labels,
-        is_regression=isinstance(task, glue.TextTask) and not labels,
-        are_several=isinstance(task, multi_label.MultiLabelTask),
-        is_choice=isinstance(task, race.RaceTask),
+        labels=tuple(task.labels),
+        is_regression=task.problem == "number",
+        are_several=task.problem == "labels",
+        is_choice=task.problem == "choice",
     )
 
 

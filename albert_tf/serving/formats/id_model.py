@@ -91,7 +91,8 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
 
     Returns:
         What the file `DESCRIPTION_NAME` says: `format`, `precision`, `service`
-        (its class); `functions`, by name, each with `inputs` and `outputs`
+        (its class); `decoder`, the module beside answer.py that knows the task,
+        if any, and the outputs that it reads; `functions`, by name, each with `inputs` and `outputs`
         (dtype, and shape with null for what may vary) and `largest_difference`,
         for each output of floating point; `max_positions` and `max_seq_length`
         (tokens); `texts` that a sequence is made of; `labels`, in the order of
@@ -132,9 +133,8 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
         modules.append(offsets)
     if "windows" in what.text_options:
         modules.append(probabilities)
-    part, _ = answer.TASKS[type(what).__name__]
-    if part:
-        modules.append(importlib.import_module(f"{__package__}.{part}"))
+    if what.portable:
+        modules.append(what.portable)
     contents = {}
     for module in modules:  # Also those that are found on the way.
         path = str(module.__file__)
@@ -146,7 +146,10 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
             ]
         # There they are no package.
         alone = _IMPORT.sub(r"import \2", content)
-        contents[os.path.basename(path)] = alone.encode()
+        name = f"{_decoder(what)}.py"
+        if module is not what.portable:
+            name = os.path.basename(path)
+        contents[name] = alone.encode()
     if is_wordpiece:
         path = os.path.join(folder, vocabulary)
         lines = huggingface_rules.lines_of(files.read_bytes(path), path)
@@ -154,6 +157,14 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
     files.write_together(
         {os.path.join(folder, name): new for name, new in contents.items()}
     )
+
+
+def _decoder(what: service.Service) -> str | None:
+    """Return what a folder calls the module that knows a task."""
+    if what.portable is None:
+        return None
+    *_, folder, name = what.portable.__name__.split(".")
+    return f"answer_{folder}" if name == "portable" else name
 
 
 def sample(function: Any, config: AlbertConfig) -> dict[str, np.ndarray]:
@@ -214,6 +225,9 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
     asked = what.service
     tokenizer = tokenization.load(what.vocabulary)
     kind = str(what.vocabulary.kind)
+    outputs: Sequence[str] = asked.read_outputs
+    if "windows" in asked.text_options:
+        outputs = ("logits",)
     replaced = {}
     if isinstance(tokenizer, tokenization.Tokenizer):
         table = tokenizer.digit_comma_ids.items()
@@ -225,6 +239,7 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
         "format": format_name,
         "precision": what.precision,
         "service": type(asked).__name__,
+        "decoder": {"module": _decoder(asked), "outputs": list(outputs)},
         "max_positions": asked.encoder.config.max_position_embeddings,
         "max_seq_length": asked.max_seq_length,
         "texts": list(asked.texts),

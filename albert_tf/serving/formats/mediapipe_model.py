@@ -17,16 +17,10 @@ from tensorflow.lite.tools import flatbuffer_utils
 
 from albert_tf.common import errors, files
 from albert_tf.serving.formats import id_model, lite_model
-from albert_tf.serving.services import embedding_service, service, text_service
+from albert_tf.serving.services import service
 from albert_tf.text import huggingface_rules
 from albert_tf.training import run_folder
 
-# The output that is kept.
-_ANSWERS = {
-    text_service.ClassifierService: "probabilities",
-    text_service.MultiLabelService: "probabilities",
-    embedding_service.EmbeddingService: "embedding",
-}
 _INPUTS = {
     "input_ids": "ids",
     "input_mask": "mask",
@@ -42,7 +36,7 @@ def _functions(what: service.Service) -> id_model.Functions:
 
     MediaPipe cuts nothing: a text that is too long would stop its graph.
     """
-    answer = _ANSWERS.get(type(what))
+    answer = what.app_output
     if answer is None or what.texts != ("text",):
         raise errors.UserError(
             "`format=mediapipe` takes models that give a single text a label, "
@@ -88,7 +82,7 @@ def _convert(
     (graph,), (signature,) = network.subgraphs, network.signatureDefs
     names = {t.tensorIndex: t.name.decode() for t in signature.inputs}
     inputs = [_INPUTS[names[i]] for i in graph.inputs]
-    metadata = _metadata(kind, inputs, _ANSWERS[type(what.service)], labels)
+    metadata = _metadata(kind, inputs, str(what.service.app_output), labels)
     buffer, entry = schema.BufferT(), schema.MetadataT()
     buffer.data = np.frombuffer(metadata, np.uint8)
     entry.name, entry.buffer = b"TFLITE_METADATA", len(network.buffers)

@@ -4,13 +4,14 @@ The run card is part of it, without the folders of the machine: model cards are
 published.
 """
 
+import functools
 import math
 import os
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.common import scores, strict_json
+from albert_tf.common import scores, slices, strict_json
 from albert_tf.text import tokenization
 from albert_tf.training import run_card
 
@@ -24,15 +25,26 @@ _OF_CLASSES = {
     "ForMaskedLM": "fill-mask",
     "ForSequenceClassification": "text-classification",
     "ForQuestionAnswering": "question-answering",
-    "ForTokenClassification": "token-classification",
     "ForMultipleChoice": "multiple-choice",
     "Model": "feature-extraction",
 }
-PIPELINES = {
-    **{f"Albert{name}": does for name, does in _OF_CLASSES.items()},
-    **{f"Bert{name}": does for name, does in _OF_CLASSES.items()},
-    SENTENCES: "sentence-similarity",
-}
+
+
+@functools.cache
+def pipelines() -> dict[str, str]:
+    known = dict(_OF_CLASSES)
+    for module in slices.parts("model"):
+        known |= module.HEAD.pipelines
+    return {
+        SENTENCES: "sentence-similarity",
+        **{
+            f"{n}{name}": known[name]
+            for n in ("Albert", "Bert")
+            for name in known
+        },
+    }
+
+
 _FENCE = 3 * "-"  # Around the metadata.
 _BY_PIPELINE = (
     "fill-mask",
@@ -57,7 +69,7 @@ def text(
     article = "An" if family == "albert" else "A"
     results = scores.of_best(run_dir) if run_dir else {}
     sections = [
-        _header(name, family, PIPELINES[architecture], results),
+        _header(name, family, pipelines()[architecture], results),
         f"# {name}\n",
         f"{article} {family.upper()} ({architecture}), written by albert_tf.\n",
         "## Use\n",
@@ -75,7 +87,7 @@ def _header(
     name: str, family: str, pipeline: str, results: Mapping[str, float]
 ) -> str:
     """Return the metadata as YAML, whose values are written as JSON."""
-    is_sentences = pipeline == PIPELINES[SENTENCES]
+    is_sentences = pipeline == pipelines()[SENTENCES]
     library = "sentence-transformers" if is_sentences else "transformers"
     lines = [
         _FENCE,
@@ -101,7 +113,7 @@ def _header(
 
 
 def _use(architecture: str) -> str:
-    pipeline = PIPELINES[architecture]
+    pipeline = pipelines()[architecture]
     if pipeline in _BY_PIPELINE:
         example = "It is [MASK]." if pipeline == "fill-mask" else "It is here."
         code = (

@@ -20,7 +20,6 @@ import safetensors.numpy
 from albert_tf.common import strict_json
 from albert_tf.model.checkpoints import huggingface_names, sentence_modules
 from albert_tf.model.config import TEXT_POOLINGS
-from albert_tf.model.heads import embedding
 from albert_tf.serving.formats import hub_folder, model_card
 
 NAMES = sentence_modules.NAMES
@@ -43,7 +42,7 @@ def write(
     """
     config, weights = model.config, dict(model.weights)
     projection = {
-        leaf: weights.pop(f"{embedding.SCOPE}/{leaf}", None)
+        leaf: weights.pop(f"{sentence_modules.SCOPE}/{leaf}", None)
         for leaf in ("kernel", "bias")
     }
     has_pooler = config.pooling == "cls"

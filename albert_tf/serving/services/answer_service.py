@@ -7,6 +7,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import question_answering
+from albert_tf.serving.formats import answer_squad
 from albert_tf.serving.services import answer_ops, service, text_windows
 from albert_tf.serving.services.service import Tensors
 from albert_tf.text import tokenization
@@ -24,6 +25,7 @@ class AnswerService(service.Service):
     model: Model
     texts = "question", "context"
     reads_offsets = True
+    portable = answer_squad
     # The outputs of `tokens` that answers are made of.
     parts: ClassVar[dict[str, tf.TensorSpec]]
     # The score of a question without any span; see `squad_answers`.
@@ -130,6 +132,7 @@ class AnswerServiceV1(AnswerService):
         "start_logits": tf.TensorSpec([None, None]),
         "end_logits": tf.TensorSpec([None, None]),
     }
+    read_outputs = tuple(parts)
     empty_score = 0.0
 
     def tokens(self, *ids: tf.Tensor) -> Tensors:
@@ -153,6 +156,7 @@ class AnswerServiceV2(AnswerService):
         "end_top_index": tf.TensorSpec([None, None], tf.int32),
         "cls_logits": tf.TensorSpec([None]),
     }
+    read_outputs = tuple(parts)
     empty_score = -2e6
 
     def tokens(self, *ids: tf.Tensor) -> Tensors:

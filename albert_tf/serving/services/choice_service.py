@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from albert_tf.finetuning import race, race_data
 from albert_tf.model.heads import multiple_choice
+from albert_tf.serving.formats import answer_race
 from albert_tf.serving.services import service
 from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.text import packing_ops, tokenization
@@ -16,6 +17,8 @@ class ChoiceService(service.Service):
 
     model: multiple_choice.AlbertMultipleChoice
     texts = "article", "question", "options"
+    read_outputs = ("logits",)
+    portable = answer_race
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ Each byte that is not UTF-8 is read as U+FFFD. An empty text becomes `[CLS]
 
 import functools
 from collections.abc import Callable, Sequence
+from types import ModuleType
 from typing import Any, ClassVar
 
 import tensorflow as tf
@@ -107,6 +108,14 @@ class Service:
     # Answers texts, string [batch] each: `serving_default`.
     answer: Callable[..., Tensors]
     # What the tokenizer must be able to do; each makes the export larger.
+    # Of exports for other runtimes: the outputs of `tokens` that answer.py
+    # reads, the module that decodes them, and the output that apps get.
+    read_outputs: ClassVar[tuple[str, ...]] = (
+        "sequence_output",
+        "pooled_output",
+    )
+    portable: ClassVar[ModuleType | None] = None
+    app_output: ClassVar[str | None] = None
     reads_masks: ClassVar[bool] = False
     reads_offsets: ClassVar[bool] = False
 

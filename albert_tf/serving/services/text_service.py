@@ -87,6 +87,9 @@ class TextService(service.Service):
 class ClassifierService(TextService):
     """A finetuned classifier."""
 
+    read_outputs = "probabilities", "layers"
+    app_output = "probabilities"
+
     @property
     def can_adapt(self) -> bool:
         return not self._long.is_divided
@@ -116,6 +119,8 @@ class MultiLabelService(TextService):
     """A finetuned classifier that gives any number of labels."""
 
     chances = staticmethod(tf.nn.sigmoid)
+    read_outputs = ("probabilities",)
+    app_output = "probabilities"
 
     def __init__(
         self,
@@ -156,6 +161,8 @@ class MultiLabelService(TextService):
 
 class RegressionService(TextService):
     """A finetuned regression, such as STS-B."""
+
+    read_outputs = ("logits",)
 
     def answer(self, *texts: tf.Tensor) -> Tensors:
         """`score` float32 [batch], on the labels' scale, and `truncated`."""

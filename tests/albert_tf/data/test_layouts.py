@@ -1,4 +1,6 @@
 from albert_tf.data import layouts
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.tagging import task as tagging
 
 
 def test_pretraining_layout_has_the_names_and_types_of_the_original():
@@ -62,7 +64,7 @@ def test_numbers_have_shapes_and_ranges():
     answers = layouts.squad_layout(9, is_training=True)
     classes = layouts.classification_layout(9, num_labels=3)
     passages, options = layouts.passage_layout(9), layouts.choice_layout(9, 4)
-    scored = layouts.texts_layout(9, 2, has_score=True)
+    scored = embedding.texts_layout(9, 2, has_score=True)
     known = layouts.for_model(record, 13, 3)
     masks = {feature.name for feature in layouts.mask_layout(8, 2)}
     plain = {feature.name for feature in layouts.without_masks(record)}
@@ -78,10 +80,10 @@ def test_numbers_have_shapes_and_ranges():
         (passages, "document", (), None, 0, most),
         (options, "input_mask", (4, 9), 0, 0, 1),
         (options, "label_ids", (), None, 0, 3),
-        (layouts.texts_layout(9), "input_ids", (9,), 0, -most - 1, most),
+        (embedding.texts_layout(9), "input_ids", (9,), 0, -most - 1, most),
         (scored, "input_ids", (2, 9), 0, -most - 1, most),
         (scored, "label_ids", (), None, -most - 1, most),
-        (layouts.tagging_layout(9, 3), "label_ids", (9,), 0, 0, 3),
+        (tagging.tagging_layout(9, 3), "label_ids", (9,), 0, 0, 3),
         (answers, "p_mask", (9,), 1, 0, 1),
         (answers, "end_positions", (), None, 0, 8),
         (classes, "label_ids", (), None, 0, 2),

@@ -111,7 +111,7 @@ def test_a_name_of_the_package_is_not_the_folder_where_one_is(
 @pytest.mark.parametrize("deviation", [2.0, None])
 def test_those_of_a_run(monkeypatch, deviation):
     options = {"labels": "b,a", "label_mean": 1.5, "label_deviation": deviation}
-    run = types.SimpleNamespace(options=options)
+    run = types.SimpleNamespace(options=options, facts={})
     monkeypatch.setattr(run_folder, "is_run", lambda folder: True)
     monkeypatch.setattr(run_folder, "read", lambda folder: run)
     assert NAMES.of_model("run") == ("b", "a")

@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import finetuning_options, lesson
-from albert_tf.model.heads import embedding
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.losses import label_objectives
 from albert_tf.model.network.encoder import AlbertModel
 from tests.conftest import tiny_config

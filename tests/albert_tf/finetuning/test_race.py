@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, race, race_data, task_models
+from albert_tf.finetuning import base, race, race_data
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 from tests.albert_tf.finetuning.race_articles import (
@@ -52,7 +52,7 @@ def test_filling_is_never_chosen(small_config, tiny_tokenizer):
         for options in (("x", "y"), tuple("abcd"), ("", "b", "", "d"))
     ]
     (batch,) = task.featurize(examples, "dev")
-    model = task_models.make_model(task, AlbertModel(small_config))
+    model = task.make_model(AlbertModel(small_config))
     # Even if nothing else has a chance.
     model.scorer.output_bias.assign([-1000.0])
     outputs = {"logits": model(batch)["logits"].numpy()}

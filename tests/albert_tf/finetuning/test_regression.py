@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn import metrics
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, regression, tables, task_models
+from albert_tf.finetuning import base, regression, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
@@ -111,7 +111,7 @@ def test_the_model_answers_in_the_column_s_units():
     """Errors that are learnt from are in units of the deviation."""
     task = task_of(label_mean=2000.0, label_deviation=30.0)
     encoder = AlbertModel(tiny_config())
-    model = task_models.make_model(task, encoder)
+    model = task.make_model(encoder)
     plain = classification.AlbertClassifier(encoder, 1)
     weights = regression.in_units(
         {
@@ -132,7 +132,7 @@ def test_the_model_answers_in_the_column_s_units():
         "label_ids": tf.constant([2000.0, 2030.0]),
         "is_real_example": tf.constant([1, 1]),
     }
-    objective = task_models.objective(task)
+    objective = task.objective()
     loss = objective.values(model, batch, None)["regression_loss"]
     wanted = ((found[:, 0] - batch["label_ids"]) / 30) ** 2
     np.testing.assert_allclose(loss, wanted, atol=LAYER_ATOL)

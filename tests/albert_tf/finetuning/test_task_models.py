@@ -3,15 +3,9 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning import (
-    base,
-    embedding,
-    race,
-    ranking,
-    tables,
-    tagging,
-    task_models,
-)
+from albert_tf.finetuning import base, race, ranking, tables
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.tagging import task as tagging
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import classification, multiple_choice
@@ -40,10 +34,10 @@ def test_model_has_one_output_for_each_label(
     small_config, name, outputs, objective
 ):
     task = DerivedTask(name, small_tasks.Markers(), 16)
-    model = task_models.make_model(task, AlbertModel(small_config))
+    model = task.make_model(AlbertModel(small_config))
     assert type(model) is classification.AlbertClassifier
     assert model.output_bias.shape == [outputs]
-    assert task_models.objective(task) is objective
+    assert task.objective() is objective
 
 
 def test_a_task_without_a_head_says_what_is_missing(small_config):
@@ -53,40 +47,40 @@ def test_a_task_without_a_head_says_what_is_missing(small_config):
     Headless.__abstractmethods__ = frozenset()
     task = Headless(None, 16)
     with pytest.raises(TypeError, match="headless has no model.*make_model"):
-        task_models.make_model(task, AlbertModel(small_config))
-    with pytest.raises(TypeError, match="headless has no loss.*objective"):
-        task_models.objective(task)
+        task.make_model(AlbertModel(small_config))
+    with pytest.raises(TypeError, match="headless has no model.*objective"):
+        task.objective()
 
 
 def test_heads_are_as_the_options_say(small_config):
     encoder, tokenizer = AlbertModel(small_config), small_tasks.Markers()
     options = squad.SquadOptions("2.0", 3, 2, 0.25)
     task = squad.SquadTask(tokenizer, 128, options)
-    model = task_models.make_model(task, encoder)
+    model = task.make_model(encoder)
     assert (model.start_n_top, model.end_n_top) == (3, 2)
     assert model.dropout == 0.25
-    assert task_models.objective(task) is span_objectives.V2
+    assert task.objective() is span_objectives.V2
     options = embedding.EmbeddingOptions(text_pooling="max", projection_size=5)
     task = embedding.EmbeddingTask(tokenizer, 16, options)
-    model = task_models.make_model(task, encoder)
+    model = task.make_model(encoder)
     assert (model.text_pooling, model.projection_size) == ("max", 5)
-    assert task_models.objective(task) is embedding_objectives.COSINE
+    assert task.objective() is embedding_objectives.COSINE
     options = tagging.TaggingOptions("N\tV\tP")
     task = tagging.TaggingTask(tokenizer, 16, options)
-    model = task_models.make_model(task, encoder)
+    model = task.make_model(encoder)
     assert model.output_bias.shape == [3]
-    assert task_models.objective(task) is label_objectives.TOKENS
+    assert task.objective() is label_objectives.TOKENS
     options = tables.TableOptions(text_columns="t", query_column="q")
     task = ranking.RankingTask(tokenizer, 16, options)
-    assert task_models.objective(task) is label_objectives.CLASSIFICATION
+    assert task.objective() is label_objectives.CLASSIFICATION
 
 
 def test_model_scores_options(small_config):
     options = race.RaceOptions(max_qa_length=6, dropout_prob=0.25)
     task = race.RaceTask(small_tasks.Markers(), 16, options)
-    model = task_models.make_model(task, AlbertModel(small_config))
+    model = task.make_model(AlbertModel(small_config))
     assert isinstance(model, multiple_choice.AlbertMultipleChoice)
     assert model.dropout == 0.25
     ids = np.ones([1, 4, 8], np.int32)
     assert model({"input_ids": ids})["logits"].shape == [1, 4]
-    assert task_models.objective(task) is label_objectives.CLASSIFICATION
+    assert task.objective() is label_objectives.CLASSIFICATION

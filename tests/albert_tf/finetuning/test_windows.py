@@ -90,7 +90,9 @@ def test_records_without_windows_keep_their_key(tmp_path):
 
 
 def test_wrong_options_are_refused():
-    with pytest.raises(errors.UserError, match="only used with `windows=mean`"):
+    with pytest.raises(
+        errors.UserError, match="only used with `windows=mean or max`"
+    ):
         windows.WindowOptions(window_stride=3)
     long = windows.WindowOptions(windows="mean")
     for given, remedy in (

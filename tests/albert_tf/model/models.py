@@ -4,12 +4,12 @@ import tf_keras as keras
 
 from albert_tf.model.heads import (
     classification,
-    embedding,
     multiple_choice,
     pretraining,
     question_answering,
-    token_classification,
 )
+from albert_tf.tasks.embedding import model as embedding
+from albert_tf.tasks.tagging import model as token_classification
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 

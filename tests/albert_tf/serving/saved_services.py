@@ -5,7 +5,9 @@ import types
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.finetuning import embedding, packing, race, tagging
+from albert_tf.finetuning import packing, race
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.tagging import task as tagging
 from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel

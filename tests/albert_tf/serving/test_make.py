@@ -3,13 +3,7 @@
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import (
-    multi_label,
-    regression,
-    tables,
-    task_models,
-    windows,
-)
+from albert_tf.finetuning import multi_label, regression, tables, windows
 from albert_tf.finetuning.glue import glue
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
@@ -53,17 +47,15 @@ def test_tables_are_served_as_they_were_learnt(
     assert service.text_options == expected
 
 
-class OtherTask(glue.GlueTask):
-    """A task with a head of its own."""
-
-
 class OtherHead(classification.AlbertClassifier):
     """Its weights have the names of the known head."""
 
 
-@task_models.make_model.register
-def make_other_head(task: OtherTask, encoder):
-    return OtherHead(encoder, len(task.labels))
+class OtherTask(glue.GlueTask):
+    """A task with a head of its own."""
+
+    def make_model(self, encoder):
+        return OtherHead(encoder, len(self.labels))
 
 
 def test_a_head_without_a_service_is_refused(tiny_tokenizer, small_config):

@@ -23,6 +23,7 @@ def run(monkeypatch, tiny_vocab):
         options={"max_seq_length": 32, "objective": "mlm"},
         vocabulary=VOCABULARY(tiny_vocab),
         vocab_sha256=None,
+        facts={},
     )
     monkeypatch.setattr(run_folder, "read", lambda folder: known)
     monkeypatch.setattr(run_folder, "is_run", lambda folder: True)
@@ -89,8 +90,6 @@ def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
     expected = {
         "task": task,
         "max_seq_length": length,
-        "text_pooling": "max" if task == "embedding" else None,
-        "projection_size": 7,
         "num_labels": 3,
         "known_labels": ["a", "b", "c"] if has_labels else [],
         "are_several": has_labels,
@@ -100,7 +99,7 @@ def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
     short = source_options.SourceOptions(task=task, max_seq_length=8, **given)
     assert source.find(short).values["max_seq_length"] == 8
     tagger = source_options.SourceOptions(task="tagging", **given)
-    assert source.find(tagger).values["tags"] == "a\tb\tc"
+    assert source.make_task(source.find(tagger)).labels == ("a", "b", "c")
     checkpoint.config = None
     with pytest.raises(errors.UserError, match="`init_checkpoint=f` has no c"):
         source.find(tagger)

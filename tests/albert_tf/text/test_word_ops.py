@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import tag_spans
+from albert_tf.tasks.tagging import portable as tag_spans
 from albert_tf.text import word_ops, words
 from tests.albert_tf.finetuning import tagged
 

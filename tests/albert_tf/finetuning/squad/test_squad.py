@@ -6,7 +6,7 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.data import lengths, parsing, tfrecord
-from albert_tf.finetuning import base, task_models
+from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import squad, squad_data, squad_features
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning.squad.question_files import (
@@ -57,7 +57,7 @@ def perfect_outputs(task, questions):
 
 
 def names_of(task):
-    one = task_models.objective(task).losses
+    one = task.objective().losses
     return ("cls_logits",) if "answer_loss" in one else ("start_logits",)
 
 
@@ -97,7 +97,7 @@ def test_heads_and_outputs(version, make, questions, small_config):
     if version == "1.1":
         questions = [q for q in questions if q.answers]
     task = make(squad_version=version, start_n_top=3, end_n_top=2)
-    model = task_models.make_model(task, AlbertModel(small_config))
+    model = task.make_model(AlbertModel(small_config))
     (values,) = task.featurize(questions, base.DEV)
     batch = {name: tf.constant(array) for name, array in values.items()}
     batch = {name: tf.cast(array, tf.int32) for name, array in batch.items()}
@@ -112,10 +112,10 @@ def test_heads_and_outputs(version, make, questions, small_config):
     batch = {k: tf.cast(v, tf.int32) for k, v in values.items()}
     batch["is_real_example"] = tf.ones(len(values["input_ids"]), tf.int32)
     with tf.GradientTape() as tape:
-        ratios = task_models.objective(task).weighted_sums(
+        ratios = task.objective().weighted_sums(
             model, batch, tf.constant([1, 2])
         )
-        loss = task_models.objective(task).total(
+        loss = task.objective().total(
             ratios, {k: r.denominator for k, r in ratios.items()}
         )
     gradients = tape.gradient(loss, model.trainable_variables)

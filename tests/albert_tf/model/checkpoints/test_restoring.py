@@ -14,10 +14,10 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
     decoder,
-    embedding,
     pretraining,
     replaced_tokens,
 )
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
 from tests import tf1_checkpoints

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.model.heads.embedding import AlbertEmbedder
+from albert_tf.tasks.embedding.model import AlbertEmbedder
 from albert_tf.model.losses import distillation
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes

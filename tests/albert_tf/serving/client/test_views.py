@@ -6,6 +6,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.serving.client import views
+from albert_tf.tasks.tagging import view as tag_view
 
 
 def test_answer_in_bytes_becomes_parts_of_text():
@@ -118,7 +119,7 @@ def test_spans_are_marked():
         {"start": 0, "end": 3, "label": "PER", "score": 0.9, "text": "Ivo"},
         {"start": 8, "end": 12, "label": "LOC", "score": 0.5, "text": "Nord"},
     ]
-    view = views.show_spans({"text": "Ivo saw Nord."}, {"spans": spans})
+    view = tag_view.show_spans({"text": "Ivo saw Nord."}, {"spans": spans})
     assert view.headline == "2 spans"
     assert [part for part in view.passage if part[0]] == [
         ("Ivo", True),
@@ -127,9 +128,9 @@ def test_spans_are_marked():
         (".", False),
     ]
     assert view.charts["Spans"] == [("Ivo", 0.9, "PER"), ("Nord", 0.5, "LOC")]
-    one = views.show_spans({"text": "Ivo saw Nord."}, {"spans": spans[1:]})
+    one = tag_view.show_spans({"text": "Ivo saw Nord."}, {"spans": spans[1:]})
     assert one.headline == "1 span"
-    empty = views.show_spans({"text": "Rain."}, {"spans": []})
+    empty = tag_view.show_spans({"text": "Rain."}, {"spans": []})
     assert (empty.headline, empty.charts) == ("No spans", {})
 
 

@@ -17,13 +17,13 @@ import pytest
 
 from albert_tf.finetuning import (
     base,
-    embedding,
     packing,
     race,
     race_data,
     text_files,
     windows,
 )
+from albert_tf.tasks.embedding import task as embedding
 from albert_tf.finetuning.squad import (
     squad,
     squad_answers,

@@ -28,10 +28,10 @@ def metadata(text):
     )
 
 
-@pytest.mark.parametrize("architecture", sorted(model_card.PIPELINES))
+@pytest.mark.parametrize("architecture", sorted(model_card.pipelines()))
 def test_use_of_every_architecture(architecture, tiny_tokenizer):
     text = card(tiny_tokenizer, architecture)
-    pipeline = model_card.PIPELINES[architecture]
+    pipeline = model_card.pipelines()[architecture]
     assert metadata(text)["pipeline_tag"] == pipeline
     assert "\n# my model\n" in text
     code = text.split("```python\n")[1].split("```")[0]

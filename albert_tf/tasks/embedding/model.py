@@ -10,9 +10,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model.checkpoints import sentence_modules
-from albert_tf.model.heads import model_with_head
+from albert_tf.model.heads import head, model_with_head
+from albert_tf.model.losses import embedding_objectives, objectives
 from albert_tf.model.network import layers, pooling
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import data
+from albert_tf.tasks.embedding.task import EmbeddingTask
 
 SCOPE = sentence_modules.SCOPE
 # Of a squared length: no vector is divided by 0.
@@ -96,3 +99,22 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         """Return float32 [..., width] of what has the encoder's width."""
         x = tf.cast(x, tf.float32)
         return x if self.projection is None else self.projection(x)
+
+
+HEAD = head.Head(
+    SCOPE,
+    f"{SCOPE}/bias",
+    lambda encoder, width: AlbertEmbedder(encoder, projection_size=width),
+    reads_pooler=False,
+)
+
+
+def make(task: EmbeddingTask, encoder: AlbertModel) -> keras.Model:
+    facts = task.facts
+    return AlbertEmbedder(encoder, facts.text_pooling, facts.projection_size)
+
+
+def objective(task: EmbeddingTask) -> objectives.Objective:
+    if task.options.train_examples == data.SCORED:
+        return embedding_objectives.COSINE
+    return embedding_objectives.ranking(task.options.temperature)

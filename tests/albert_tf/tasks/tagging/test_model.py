@@ -1,6 +1,6 @@
 """Logits of tokens: against their definition."""
 
-from albert_tf.model.heads import token_classification
+from albert_tf.tasks.tagging import model as token_classification
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import initial_weights, passes
 

@@ -5,7 +5,8 @@ import json
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import embedding_data, text_files
+from albert_tf.finetuning import text_files
+from albert_tf.tasks.embedding import data as embedding_data
 
 
 def read(path, kind, content, **how):

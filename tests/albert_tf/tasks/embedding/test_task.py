@@ -5,13 +5,9 @@ import pytest
 from scipy import stats
 
 from albert_tf.common import errors
-from albert_tf.finetuning import (
-    base,
-    embedding,
-    packing,
-    retrieval,
-    text_files,
-)
+from albert_tf.finetuning import base, packing, text_files
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.embedding import retrieval
 from albert_tf.finetuning.glue import glue_data
 
 TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]

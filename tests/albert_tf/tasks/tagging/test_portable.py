@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from seqeval.metrics import sequence_labeling
 
-from albert_tf.finetuning import tag_spans
+from albert_tf.tasks.tagging import portable as tag_spans
 
 
 @given(

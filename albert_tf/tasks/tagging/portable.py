@@ -1,14 +1,18 @@
-"""From the pieces of a text to the tags of its words, and spans of these.
+"""From a text to windows, and from their outputs to tags of words and spans.
 
-NumPy alone is imported: exports for other runtimes may have a copy of this
-file.
+The task decodes by this file, and exports for other runtimes have a copy of it:
+no TensorFlow and nothing but portable files is imported.
 """
 
+import itertools
 import re
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+
+from albert_tf.finetuning import overlaps, probabilities
+from albert_tf.text import words
 
 OUTSIDE = "O"
 # BIO and BIOES; BMES and BILOU, which say the same by other letters.
@@ -17,6 +21,60 @@ ENTITY = re.compile("^([BIESMLU])-(.+)")
 BEGIN, ENDED = "BSU", "OESLU"
 # The tag of a word, and its probability.
 Word = tuple[str, float]
+
+
+class Layout(NamedTuple):
+    """A text in pieces, and windows over them.
+
+    Attributes:
+        ids: int32 [pieces].
+        first: int64 [words], the first piece of each word; -1 for a word that
+            has none of its own.
+        goes_on: bool [words], which of the latter are a part of the piece that
+            a word before them begins. Of others nothing is left by cleaning.
+        windows: First piece and length of each window.
+        counts: For each window, bool [length], the pieces that count there.
+    """
+
+    ids: np.ndarray
+    first: np.ndarray
+    goes_on: np.ndarray
+    windows: tuple[tuple[int, int], ...]
+    counts: Sequence[np.ndarray]
+
+
+def lay_out(
+    text: str,
+    places: Sequence[tuple[int, int]],
+    tokenizer: Any,
+    max_seq_length: int,
+) -> Layout:
+    """Cut a text into pieces, and lay windows over it.
+
+    Example, "(Obama", of the words "(" and "Obama":
+        pieces ["▁(", "obam", "a"], first = [0, 1], goes_on = [False, False]
+    """
+    ids, starts, ends = tokenizer.encode_with_offsets(text)
+    first, goes_on = find_pieces(places, starts, ends)
+    windows = overlaps.split(
+        len(ids),
+        max_seq_length - overlaps.NUM_SPECIAL,
+        overlaps.stride(max_seq_length),
+    )
+    counts = overlaps.max_context(windows)
+    return Layout(ids, first, goes_on, windows, counts)
+
+
+def decode(
+    laid: Layout, logits: Iterable[np.ndarray], labels: Sequence[str]
+) -> list[Word]:
+    """Return the tag of each word, from the logits of each window."""
+    found = np.zeros([len(laid.ids), len(labels)])
+    spans = zip(laid.windows, laid.counts, logits, strict=True)
+    for (begin, length), counts, values in spans:
+        window = probabilities.softmax(values[1 : length + 1])
+        found[begin : begin + length][counts] = window[counts]
+    return tags_of_words(found, laid.first, laid.goes_on, labels)
 
 
 def find_pieces(
@@ -150,3 +208,35 @@ def spans(
             }
         )
     return found
+
+
+class Task:
+    """What answer.py asks: requests to pieces, and outputs to answers."""
+
+    def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:
+        self._longest, self._labels = about["max_seq_length"], about["labels"]
+        self._tokenizer = tokenizer
+
+    def lay_out(self, text: str) -> tuple[list[tuple[list[int]]], Any]:
+        """Return the pieces of each window, and what the answer needs."""
+        edges = (edge.tolist() for edge in words.ranges(text))
+        places = [*zip(*edges, strict=True)]
+        laid = lay_out(text, places, self._tokenizer, self._longest)
+        rows = [(laid.ids[i : i + n].tolist(),) for i, n in laid.windows]
+        return rows, (text, places, laid)
+
+    def conclude(
+        self, rest: Any, found: Sequence[Mapping[str, np.ndarray]]
+    ) -> dict[str, Any]:
+        """Return the answer, from the outputs for each window."""
+        text, places, laid = rest
+        logits = (outputs["logits"] for outputs in found)
+        tags = decode(laid, logits, self._labels)
+        sizes = (len(character.encode()) for character in text)
+        byte = [0, *itertools.accumulate(sizes)]
+        answer = []
+        for span in spans(text, places, tags):
+            for name in ("start", "end"):
+                span[f"{name}_byte"] = byte[span[name]]
+            answer.append(dict(sorted(span.items())))
+        return {"spans": answer}

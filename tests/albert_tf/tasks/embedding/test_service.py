@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.heads import embedding
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.serving.services import embedding_service
+from albert_tf.tasks.embedding import service as embedding_service
 from tests.albert_tf.serving import saved_services
 
 TEXTS = [*saved_services.TEXTS, " ".join(saved_services.TEXTS * 5)]

@@ -3,7 +3,8 @@
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import batches, tagging
+from albert_tf.finetuning import batches
+from albert_tf.tasks.tagging import task as tagging
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.client import ask

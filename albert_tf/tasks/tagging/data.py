@@ -16,7 +16,8 @@ from absl import logging
 
 from albert_tf.common import errors, ranges, strict_json
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import tag_spans, text_files
+from albert_tf.finetuning import text_files
+from albert_tf.tasks.tagging import portable
 from albert_tf.text import words
 
 _DOCUMENT = "-DOCSTART-"
@@ -88,7 +89,7 @@ def read(
     text_files.require_some(
         [e for e, _ in found if e.words or not needs_tags], path
     )
-    if tag_spans.are_entities(
+    if portable.are_entities(
         labels or {t for e, _ in found for t in e.tags or ()}
     ):
         found = _to_bio(path, found)
@@ -109,11 +110,11 @@ def bio_of(labels: Iterable[str]) -> tuple[str, ...]:
     Where no tag is of an entity, they stay as they are, sorted.
     """
     tags = set(labels)
-    types = sorted({m[2] for m in map(tag_spans.ENTITY.fullmatch, tags) if m})
+    types = sorted({m[2] for m in map(portable.ENTITY.fullmatch, tags) if m})
     if not types:
         return tuple(sorted(tags))
     pairs = (f"{prefix}-{type_}" for type_ in types for prefix in "BI")
-    return (tag_spans.OUTSIDE, *pairs)
+    return (portable.OUTSIDE, *pairs)
 
 
 def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
@@ -124,8 +125,8 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
             f"{path}: every word has the tag {found[0]}. Training needs others "
             "too; give another file, or name their column as `tag_column`."
         )
-    outside = [tag for tag in found if tag.upper() == tag_spans.OUTSIDE]
-    if outside and not tag_spans.are_entities(found):
+    outside = [tag for tag in found if tag.upper() == portable.OUTSIDE]
+    if outside and not portable.are_entities(found):
         logging.warning(
             "%s has the tag %s, but no B-TYPE or I-TYPE. So its tags are "
             "learnt as parts of speech, also %r; write those of entities in "
@@ -164,14 +165,14 @@ def _to_bio(path: str, found: Sequence[_Read]) -> list[_Read]:
     result, misfits = [], []
     for example, places in found:
         for tag, place in zip(example.tags or (), places, strict=False):
-            if tag != tag_spans.OUTSIDE and not tag_spans.ENTITY.fullmatch(tag):
+            if tag != portable.OUTSIDE and not portable.ENTITY.fullmatch(tag):
                 raise errors.UserError(
                     f"{place}: {tag!r} is no tag of BIO or BIOES, as others "
                     "of the file are: O, B-TYPE, I-TYPE, E-TYPE, S-TYPE. "
                     "Correct it, or choose another `tag_column`."
                 )
         if example.tags is not None:
-            tags, numbers = tag_spans.to_bio(example.tags)
+            tags, numbers = portable.to_bio(example.tags)
             misfits += [places[number] for number in numbers]
             example = dataclasses.replace(example, tags=tuple(tags))
         result.append((example, places))
@@ -396,7 +397,7 @@ def with_spans(
         The example, and how many spans do not begin and end with words, and how
         many have no word of their own.
     """
-    tags = [tag_spans.OUTSIDE] * len(example.words)
+    tags = [portable.OUTSIDE] * len(example.words)
     num_widened = num_lost = 0
     rest = iter(enumerate(example.words))
     word = next(rest, None)

@@ -1,4 +1,4 @@
-"""One linear layer on the output for each token: tags of words.
+"""The model of tags of words: one linear layer on the output for each token.
 
 Source: Devlin et al., arXiv 1810.04805, section 5.3.
 """
@@ -9,8 +9,10 @@ from typing import Any
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model.heads import classification, model_with_head
+from albert_tf.model.heads import classification, head, model_with_head
+from albert_tf.model.losses import label_objectives, objectives
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.tagging.task import TaggingTask
 
 SCOPE = "cls/tags"
 
@@ -53,3 +55,25 @@ class AlbertTokenClassifier(model_with_head.ModelWithHead):
             return {"logits": self.token_scores(x, depth)}
 
         return self.with_exits(answer, outputs, inputs, training)
+
+
+HEAD = head.Head(
+    SCOPE,
+    f"{SCOPE}/output_bias",
+    AlbertTokenClassifier,
+    reads_pooler=False,
+    labels_option="tags",
+    transformers={
+        "ForTokenClassification": ((f"{SCOPE}/", "output", "classifier"),)
+    },
+    pipelines={"ForTokenClassification": "token-classification"},
+)
+
+
+def make(task: TaggingTask, encoder: AlbertModel) -> keras.Model:
+    return AlbertTokenClassifier(encoder, len(task.labels))
+
+
+def objective(task: TaggingTask) -> objectives.Objective:
+    del task  # The same for all.
+    return label_objectives.TOKENS

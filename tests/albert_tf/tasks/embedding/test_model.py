@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.heads import embedding
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 

@@ -1,9 +1,4 @@
-"""The model of each kind of task, and what it is trained for.
-
-A task with a head of its own registers its class here, see docs/own_task.md:
-`@task_models.make_model.register` and, for another loss,
-`@task_models.objective.register`. A subclass of a known task has that task's
-model unless it registers one.
+"""The models of tasks without a slice, and what they are trained for.
 
 Source: ALBERT appendix A.4.
 """
@@ -14,14 +9,11 @@ import tf_keras as keras
 
 from albert_tf.finetuning import (
     base,
-    embedding,
-    embedding_data,
     multi_label,
     race,
     ranking,
     regression,
     tables,
-    tagging,
 )
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
@@ -29,11 +21,8 @@ from albert_tf.model.heads import (
     classification,
     multiple_choice,
     question_answering,
-    token_classification,
 )
-from albert_tf.model.heads import embedding as embedding_head
 from albert_tf.model.losses import (
-    embedding_objectives,
     label_objectives,
     objectives,
     span_objectives,
@@ -42,25 +31,20 @@ from albert_tf.model.network.encoder import AlbertModel
 
 
 @functools.singledispatch
-def make_model(task: base.Task, encoder: AlbertModel) -> keras.Model:
+def make(task: base.Task, encoder: AlbertModel) -> keras.Model:
     """Put the head of a task, with new weights, on an encoder."""
-    raise TypeError(_missing(task, "model", "make_model"))
+    raise TypeError(
+        f"The task {task.name} has no model. Override `make_model`."
+    )
 
 
 @functools.singledispatch
 def objective(task: base.Task) -> objectives.Objective:
     """Return what the model of a task is trained for."""
-    raise TypeError(_missing(task, "loss", "objective"))
+    raise TypeError(f"The task {task.name} has no loss. Override `objective`.")
 
 
-def _missing(task: base.Task, what: str, function: str) -> str:
-    return (
-        f"The task {task.name} has no {what}. Register one with "
-        f"@task_models.{function}.register."
-    )
-
-
-@make_model.register
+@make.register
 def _(task: glue.TextTask, encoder: AlbertModel) -> keras.Model:
     return classification.AlbertClassifier(encoder, len(task.labels) or 1)
 
@@ -77,7 +61,7 @@ def _(task: tables.TableTask) -> objectives.Objective:
     return label_objectives.weighted(task.class_weights)
 
 
-@make_model.register
+@make.register
 def _(task: regression.RegressionTask, encoder: AlbertModel) -> keras.Model:
     return classification.AlbertClassifier(
         encoder, 1, mean=task.mean, deviation=task.deviation
@@ -101,7 +85,7 @@ def _(task: multi_label.MultiLabelTask) -> objectives.Objective:
     return label_objectives.multi_label(task.class_weights)
 
 
-@make_model.register
+@make.register
 def _(task: race.RaceTask, encoder: AlbertModel) -> keras.Model:
     return multiple_choice.AlbertMultipleChoice(
         encoder, task.options.dropout_prob
@@ -113,22 +97,7 @@ def _(task: race.RaceTask) -> objectives.Objective:
     return label_objectives.CLASSIFICATION
 
 
-@make_model.register
-def _(task: embedding.EmbeddingTask, encoder: AlbertModel) -> keras.Model:
-    one = task.options
-    return embedding_head.AlbertEmbedder(
-        encoder, one.text_pooling or "mean", one.projection_size or 0
-    )
-
-
-@objective.register
-def _(task: embedding.EmbeddingTask) -> objectives.Objective:
-    if task.options.train_examples == embedding_data.SCORED:
-        return embedding_objectives.COSINE
-    return embedding_objectives.ranking(task.options.temperature)
-
-
-@make_model.register
+@make.register
 def _(task: squad.SquadTask, encoder: AlbertModel) -> keras.Model:
     # The pooler has no part in it and keeps its weights, as in the original.
     if not task.has_null:
@@ -146,13 +115,3 @@ def _(task: squad.SquadTask) -> objectives.Objective:
     if task.has_null:
         return span_objectives.V2
     return span_objectives.V1
-
-
-@make_model.register
-def _(task: tagging.TaggingTask, encoder: AlbertModel) -> keras.Model:
-    return token_classification.AlbertTokenClassifier(encoder, len(task.labels))
-
-
-@objective.register
-def _(task: tagging.TaggingTask) -> objectives.Objective:
-    return label_objectives.TOKENS

@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, embedding, retrieval, text_files
+from albert_tf.finetuning import base, text_files
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.embedding import retrieval
 from tests import row_files
 
 ROWS = [

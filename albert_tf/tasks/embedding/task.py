@@ -14,16 +14,11 @@ from absl import logging
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import (
-    base,
-    embedding_data,
-    packing,
-    retrieval,
-    text_files,
-)
+from albert_tf.finetuning import base, contract, packing, text_files
 from albert_tf.finetuning.glue import glue_metrics
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.model.config import TEXT_POOLINGS
+from albert_tf.tasks.embedding import data, retrieval
 from albert_tf.text import tokenization
 
 NAME = "embedding"
@@ -35,26 +30,27 @@ class EmbeddingOptions:
     """What is compared, and how vectors are made."""
 
     train_examples: str = option(
-        embedding_data.SCORED,
+        data.SCORED,
         "What the training file has. scored: text, text_pair, score; the "
         "cosine learns the score. pairs: text, text_pair; each text learns to "
         "find its own among all of the batch, and the other way round. "
         "triplets: text, positive, negative; as pairs, with the negatives "
         "among those to choose from. texts: text alone, for distill.",
-        choices=(*embedding_data.KINDS, embedding_data.TEXTS),
+        choices=(*data.KINDS, data.TEXTS),
     )
     dev_examples: str | None = option(
         None,
         "What the development and the test file have. retrieval: texts, and "
         "queries with the ids of those that answer them. Default: as "
         "--train_examples.",
-        choices=(*embedding_data.KINDS, embedding_data.RETRIEVAL),
+        choices=(*data.KINDS, data.RETRIEVAL),
     )
     text_pooling: str | None = option(
         None,
         "How the vectors of the tokens become that of the text. Default: as in "
         "the sentence-transformers folder of --init_checkpoint, else mean.",
         choices=TEXT_POOLINGS,
+        may_change=True,
     )
     projection_size: int | None = option(
         None,
@@ -62,6 +58,7 @@ class EmbeddingOptions:
         "encoder. Default: that of the run or --init_checkpoint, else 0; with "
         "distill the teacher's.",
         within=ranges.Range(0, 2**14),
+        may_change=True,
     )
     max_score: float = option(
         1.0,
@@ -76,10 +73,38 @@ class EmbeddingOptions:
     )
 
 
+@dataclasses.dataclass(frozen=True)
+@checked
+class ExportOptions:
+    """What albert_tf.export may be told about vectors of texts."""
+
+    text_pooling: str | None = option(
+        None,
+        "embedding: how the vectors of the tokens become that of the text. "
+        "Default: as in a sentence-transformers folder, else mean.",
+        choices=TEXT_POOLINGS,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorFacts(contract.Facts):
+    """How vectors are made; see `AlbertEmbedder`."""
+
+    text_pooling: str = "mean"
+    projection_size: int = 0
+
+
 class EmbeddingTask(packing.PackedTask):
     """A vector for each text. Records have `[CLS] text [SEP]` for each."""
 
+    package = __package__
+    options_class = EmbeddingOptions
+    export_options = ExportOptions
+    facts_class = VectorFacts
+    facts: VectorFacts
     name = NAME
+    pooler = "drops"
+    taught_by = "embedding"
     exit_options = ("exit_layers",)
 
     def __init__(
@@ -87,19 +112,41 @@ class EmbeddingTask(packing.PackedTask):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: EmbeddingOptions,
+        facts: VectorFacts | None = None,
     ):
-        super().__init__(tokenizer, max_seq_length)
-        self.options = options
+        facts = facts or VectorFacts(
+            text_pooling=options.text_pooling or "mean",
+            projection_size=options.projection_size or 0,
+        )
+        super().__init__(tokenizer, max_seq_length, options, facts)
         self._dev_examples = options.dev_examples or options.train_examples
-        is_scored = self._dev_examples == embedding_data.SCORED
+        is_scored = self._dev_examples == data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
         learnt = options.train_examples
-        if learnt in (embedding_data.PAIRS, embedding_data.TRIPLETS):
+        if learnt in (data.PAIRS, data.TRIPLETS):
             self.compares_by = f"train_examples={learnt}"
         kinds = options.train_examples, self._dev_examples
-        self.sequences_at_once = max(
-            len(embedding_data.INPUTS[kind]) for kind in kinds
+        self.sequences_at_once = max(len(data.INPUTS[kind]) for kind in kinds)
+
+    @classmethod
+    def find_facts(cls, options: EmbeddingOptions, known: Any) -> VectorFacts:
+        """Return what is given, else what a model of vectors says."""
+        names = "text_pooling", "projection_size"
+        given = {name: getattr(options, name) for name in names}
+        of_model = known.of_model()
+        found = {
+            name: of_model.get(name) if value is None else value
+            for name, value in given.items()
+        }
+        return VectorFacts(
+            text_pooling=found["text_pooling"] or "mean",
+            projection_size=found["projection_size"] or 0,
         )
+
+    @classmethod
+    def longest_of(cls, known: Any) -> int | None:
+        longest: int | None = known.of_model().get("max_seq_length")
+        return longest
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -112,11 +159,11 @@ class EmbeddingTask(packing.PackedTask):
 
     def read(self, path: str, split: str) -> list[TextExample]:
         items: Sequence[TextExample | text_files.BadLine]
-        if self._kind(split) == embedding_data.RETRIEVAL:
+        if self._kind(split) == data.RETRIEVAL:
             items = retrieval.read(path)
         else:
             kind, has_scores = self._kind(split), split != base.TEST
-            items = embedding_data.read(path, kind, has_scores=has_scores)
+            items = data.read(path, kind, has_scores=has_scores)
         found = list(text_files.strictly(items))
         text_files.require_some(found, path)
         if split == base.TRAIN:
@@ -135,7 +182,7 @@ class EmbeddingTask(packing.PackedTask):
     ) -> None:
         most = self.options.max_score
         is_alone = len({example.texts for example in examples}) == 1
-        if is_alone and self.options.train_examples == embedding_data.PAIRS:
+        if is_alone and self.options.train_examples == data.PAIRS:
             raise errors.UserError(
                 f"{path} has one pair only, with no other to tell it from. "
                 "Give a file with more."
@@ -150,16 +197,16 @@ class EmbeddingTask(packing.PackedTask):
                 )
 
     def read_own(self, path: str) -> list[TextExample | text_files.BadLine]:
-        return embedding_data.read(path, embedding_data.TEXTS)
+        return data.read(path, data.TEXTS)
 
     def layout(self, split: str) -> layouts.Layout:
         if split == base.PREDICT:
-            return layouts.texts_layout(self.max_seq_length)
+            return texts_layout(self.max_seq_length)
         kind = self._kind(split)
-        return layouts.texts_layout(
+        return texts_layout(
             self.max_seq_length,
-            len(embedding_data.INPUTS[kind]),
-            has_score=kind == embedding_data.SCORED,
+            len(data.INPUTS[kind]),
+            has_score=kind == data.SCORED,
         )
 
     def pieces(
@@ -188,17 +235,17 @@ class EmbeddingTask(packing.PackedTask):
             Of RETRIEVAL see `retrieval.score`.
         """
         vectors = np.asarray(outputs["embedding"], np.float64)
-        if self._dev_examples == embedding_data.RETRIEVAL:
+        if self._dev_examples == data.RETRIEVAL:
             flat = vectors.reshape(len(examples), -1)
             return retrieval.score(flat, _entries(examples))
         cosines = _cosines(vectors)
-        if self._dev_examples == embedding_data.SCORED:
+        if self._dev_examples == data.SCORED:
             expected = np.array([example.label for example in examples])
             names = "spearmanr", "pearson"
             return glue_metrics.score(names, cosines[:, 0], expected)
         places = ranks(vectors, [example.texts for example in examples])
         scores = retrieval.of_ranks(list(places[:, None]))
-        if self._dev_examples == embedding_data.TRIPLETS:
+        if self._dev_examples == data.TRIPLETS:
             scores["accuracy"] = float((cosines[:, 0] > cosines[:, 1]).mean())
         return scores
 
@@ -226,6 +273,46 @@ class EmbeddingTask(packing.PackedTask):
         vectors = [outputs["embedding"] for outputs in runs]
         joined = np.concatenate(vectors, -1) / np.sqrt(len(runs))
         return {"embedding": joined}
+
+    # An export gives one text its vector.
+
+    def asked(self, examples: Sequence[TextExample]) -> list[TextExample]:
+        return [
+            TextExample(text, (text,))
+            for example in examples
+            for text in example.texts
+        ]
+
+    def score_outputs(
+        self, outputs: base.Outputs, examples: Sequence[TextExample]
+    ) -> dict[str, float]:
+        vectors = np.asarray(outputs["embedding"])
+        shape = len(examples), -1, vectors.shape[-1]
+        return self.score({"embedding": vectors.reshape(shape)}, examples)
+
+    def texts(self, examples: Sequence[TextExample]) -> dict[str, Any]:
+        return {"text": [example.texts[0] for example in examples]}
+
+    def score_answers(
+        self, answers: contract.Answers, examples: Sequence[TextExample]
+    ) -> dict[str, float]:
+        vectors = base.joined(answers, "embedding")
+        return self.score_outputs({"embedding": vectors}, examples)
+
+
+def texts_layout(
+    max_seq_length: int, num_texts: int = 1, *, has_score: bool = False
+) -> layouts.Layout:
+    """Return the features of texts of which each is a sequence of its own.
+
+    Returns:
+        `input_ids`, `input_mask`, `segment_ids` [num_texts, S], of one text
+        [S], padded with 0; `label_ids` scalar, a number, if there is a score;
+        `is_real_example` scalar.
+    """
+    texts = (num_texts,) if num_texts > 1 else ()
+    score = (layouts.Feature("label_ids", (), "float32"),) if has_score else ()
+    return (*layouts.sequences((*texts, max_seq_length)), *score, layouts.REAL)
 
 
 def _entries(examples: Sequence[TextExample]) -> list[retrieval.Entry]:
@@ -262,3 +349,6 @@ def ranks(vectors: np.ndarray, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
             row[numbers[text]] = -np.inf
         found.append(retrieval.places(row, [numbers[right]])[0])
     return np.array(found)
+
+
+TASK = EmbeddingTask

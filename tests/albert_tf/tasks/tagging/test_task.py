@@ -5,13 +5,9 @@ import pytest
 from seqeval import metrics
 
 from albert_tf.common import errors
-from albert_tf.finetuning import (
-    base,
-    overlaps,
-    tagging,
-    tagging_data,
-    text_files,
-)
+from albert_tf.finetuning import base, overlaps, text_files
+from albert_tf.tasks.tagging import task as tagging
+from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.text import tokenization, wordpiece, words
 from tests.albert_tf.finetuning import tagged
 from tests.conftest import FIXTURES
@@ -251,6 +247,8 @@ def test_a_vocabulary_that_hides_names_is_warned_of(
     task = make(tiny_tokenizer, labels=())
     task.read(str(path), base.DEV)
     assert (task.labels, caplog.messages) == ((), [])
+    facts = task.find_facts(task.options, base.KnownFile(str(path)))
+    task = tagging.TaggingTask(tiny_tokenizer, 16, task.options, facts)
     task.read(str(path), base.TRAIN)
     assert task.labels == ("O", *LABELS[3:], *LABELS[1:3])
     assert task.settings["tags"] == list(task.labels)

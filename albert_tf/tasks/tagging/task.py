@@ -9,6 +9,7 @@ Source: Devlin et al., arXiv 1810.04805, section 5.3.
 
 import collections
 import dataclasses
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -19,16 +20,9 @@ from absl import logging
 from albert_tf.common import errors, files
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import (
-    base,
-    overlaps,
-    packing,
-    probabilities,
-    tag_spans,
-    tagging_data,
-    text_files,
-)
-from albert_tf.finetuning.tagging_data import TaggedText
+from albert_tf.finetuning import base, contract, overlaps, packing, text_files
+from albert_tf.tasks.tagging import data, portable
+from albert_tf.tasks.tagging.data import TaggedText
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
@@ -49,8 +43,9 @@ class TaggingOptions:
         "All tags, in the order of the model's outputs, with tabs between "
         "them. Default: those of --train_file; without it, of the run or of "
         "the Hugging Face folder that is continued.",
+        may_change=True,  # The facts may not.
     )
-    columns: tagging_data.ColumnOptions = tagging_data.ColumnOptions()
+    columns: data.ColumnOptions = data.ColumnOptions()
 
     def __post_init__(self) -> None:
         base.check_labels("tags", self.tags, self.labels, "tabs")
@@ -62,56 +57,37 @@ class TaggingOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
-    """A text in pieces, and windows over them.
+@checked
+class ExportOptions:
+    """What albert_tf.export needs for a checkpoint that is no run."""
 
-    Attributes:
-        ids: int32 [pieces].
-        first: int64 [words], the first piece of each word; -1 for a word that
-            has none of its own.
-        goes_on: bool [words], which of the latter are a part of the piece that
-            a word before them begins. Of others nothing is left by cleaning.
-        windows: First piece and length of each window.
-        counts: For each window, bool [length], the pieces that count there.
-    """
-
-    ids: np.ndarray
-    first: np.ndarray
-    goes_on: np.ndarray
-    windows: tuple[tuple[int, int], ...]
-    counts: Sequence[np.ndarray]
+    tags: str | None = option(
+        None,
+        "Tags of --task=tagging, with tabs between them. Default: those of a "
+        "Hugging Face folder.",
+        needs="init_checkpoint",
+    )
 
 
 def lay_out(
     example: TaggedText,
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int,
-) -> Layout:
-    """Cut a text into pieces, and lay windows over it.
-
-    Example, "(Obama", of the words "(" and "Obama":
-        pieces ["▁(", "obam", "a"], first = [0, 1], goes_on = [False, False]
-    """
-    ids, starts, ends = tokenizer.encode_with_offsets(example.text)
-    first, goes_on = tag_spans.find_pieces(example.words, starts, ends)
-    windows = overlaps.split(
-        len(ids),
-        max_seq_length - overlaps.NUM_SPECIAL,
-        overlaps.stride(max_seq_length),
+) -> portable.Layout:
+    return portable.lay_out(
+        example.text, example.words, tokenizer, max_seq_length
     )
-    counts = overlaps.max_context(windows)
-    return Layout(ids, first, goes_on, windows, counts)
 
 
 class TaggingTask(base.Task):
-    """Tags of words. An example is a text, its records are windows.
+    """Tags of words. An example is a text, its records are windows."""
 
-    Attributes:
-        labels: All tags, in the order of the model's outputs; none before the
-            training file is read that says which there are.
-    """
-
+    package = __package__
+    options_class = TaggingOptions
+    export_options = ExportOptions
     name = NAME
+    problem = "label"
+    pooler = "drops"
     outputs_are_positions = True
     exit_options = "exit_layers", "exit_heads"
 
@@ -120,20 +96,27 @@ class TaggingTask(base.Task):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: TaggingOptions,
+        facts: contract.Facts | None = None,
     ):
-        super().__init__(tokenizer, max_seq_length)
+        facts = facts or contract.Facts(options.labels)
+        super().__init__(tokenizer, max_seq_length, options, facts)
         if max_seq_length <= overlaps.NUM_SPECIAL:
             raise errors.UserError(
                 f"`max_seq_length={max_seq_length}` leaves no tokens beside "
                 f"{overlaps.NUM_SPECIAL} special ones. Use more."
             )
-        self.options = options
-        self.labels = options.labels
         self.output_widths = {"logits": max_seq_length}
+
+    @classmethod
+    def find_facts(cls, options: TaggingOptions, known: Any) -> contract.Facts:
+        def find(path: str) -> Sequence[str]:
+            return data.labels_of(data.read(path, options.columns), path)
+
+        return contract.Facts(known.labels("tags", options.labels, find))
 
     @property
     def has_entities(self) -> bool:
-        return tag_spans.are_entities(self.labels)
+        return portable.are_entities(self.labels)
 
     @property
     def key_metric(self) -> str:  # type: ignore[override]
@@ -146,17 +129,16 @@ class TaggingTask(base.Task):
         return {**super().settings, "tags": list(self.labels), **columns}
 
     def read(self, path: str, split: str) -> list[TaggedText]:
-        examples = tagging_data.read(
+        examples = data.read(
             path,
             self.options.columns,
-            tagging_data.bio_of(self.labels) if self.labels else None,
+            data.bio_of(self.labels) if self.labels else None,
             needs_tags=split != base.TEST,
         )
         if split == base.TRAIN:
-            self.labels = self.labels or tagging_data.labels_of(examples, path)
             used = {tag for example in examples for tag in example.tags or ()}
             missing = sorted(used - {*self.labels})
-            if missing:
+            if missing and self.labels:
                 raise errors.UserError(
                     f"`tags` lacks {', '.join(missing)}, which {path} has as "
                     "BIO: entities are learnt so. Name these too, or leave "
@@ -165,7 +147,7 @@ class TaggingTask(base.Task):
             counts = collections.Counter(
                 label
                 for example in examples
-                for label, _, _ in tag_spans.entities(example.tags or ())
+                for label, _, _ in portable.entities(example.tags or ())
             )
             single = sorted(k for k, count in counts.items() if count == 1)
             if single:
@@ -178,11 +160,11 @@ class TaggingTask(base.Task):
         return examples
 
     def read_own(self, path: str) -> list[TaggedText | text_files.BadLine]:
-        return tagging_data.read_own(path)
+        return data.read_own(path)
 
     def layout(self, split: str) -> layouts.Layout:
         num_labels = None if split == base.PREDICT else len(self.labels)
-        return layouts.tagging_layout(self.max_seq_length, num_labels)
+        return tagging_layout(self.max_seq_length, num_labels)
 
     def featurize(
         self, examples: Sequence[TaggedText], split: str
@@ -265,7 +247,7 @@ class TaggingTask(base.Task):
             {
                 (number, *entity)
                 for number, one in enumerate(tags)
-                for entity in tag_spans.entities(one)
+                for entity in portable.entities(one)
             }
             for tags in (expected, found)
         )
@@ -292,7 +274,7 @@ class TaggingTask(base.Task):
             yield {
                 **text_files.key_of(example.guid),
                 "text": example.text,
-                "spans": tag_spans.spans(example.text, example.words, words),
+                "spans": portable.spans(example.text, example.words, words),
             }
 
     def write_predictions(
@@ -325,18 +307,59 @@ class TaggingTask(base.Task):
 
     def _tags(
         self, outputs: base.Outputs, examples: Sequence[TaggedText]
-    ) -> Iterator[list[tag_spans.Word]]:
+    ) -> Iterator[list[portable.Word]]:
         rows = iter(outputs["logits"])
         for example in examples:
             laid = lay_out(example, self.tokenizer, self.max_seq_length)
-            found = np.zeros([len(laid.ids), len(self.labels)])
-            spans = zip(laid.windows, laid.counts, strict=True)
-            for (begin, length), counts in spans:
-                window = probabilities.softmax(next(rows)[1 : length + 1])
-                found[begin : begin + length][counts] = window[counts]
-            yield tag_spans.tags_of_words(
-                found, laid.first, laid.goes_on, self.labels
-            )
+            logits = itertools.islice(rows, len(laid.windows))
+            yield portable.decode(laid, logits, self.labels)
+
+    @property
+    def alike(self) -> dict[str, Any]:
+        return {"labels": self.labels}
+
+    def texts(self, examples: Sequence[TaggedText]) -> dict[str, Any]:
+        return {"text": [example.text for example in examples]}
+
+    def score_answers(
+        self, answers: contract.Answers, examples: Sequence[TaggedText]
+    ) -> dict[str, float]:
+        tags = []
+        names = "span_start", "span_end", "span_label"
+        rows = (
+            [one[name][row, :count] for name in names]
+            for one in answers
+            for row, count in enumerate(one["num_spans"])
+        )
+        for example, (starts, ends, found) in zip(examples, rows, strict=True):
+            spans = zip(starts, ends, map(bytes.decode, found), strict=True)
+            tagged, _ = data.with_spans(example, spans)
+            ours = tagged.tags or ()
+            if not self.has_entities:  # Tags have no prefixes.
+                ours = tuple(tag.removeprefix("B-") for tag in ours)
+            tags.append(ours)
+        return self.score_tags(tags, examples)
+
+
+def tagging_layout(
+    max_seq_length: int, num_labels: int | None
+) -> layouts.Layout:
+    """Return the features of a window over a text whose words have tags.
+
+    Returns:
+        `input_ids`, `input_mask`, `segment_ids` [S], padded with 0; unless
+        `num_labels` is None, `label_ids` [S], the number of the tag, from 1, at
+        the first piece of a word, 0 elsewhere; `is_real_example` scalar.
+    """
+    sequence = (max_seq_length,)
+    labels: layouts.Layout = ()
+    if num_labels is not None:
+        feature = layouts.Feature
+        labels = (feature("label_ids", sequence, "int64", 0, 0, num_labels),)
+    return (*layouts.sequences(sequence), *labels, layouts.REAL)
+
+
+TASK = TaggingTask
 
 
 def _warn_of_cleaning(

@@ -4,26 +4,28 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
-from albert_tf.finetuning import overlaps, tag_spans
-from albert_tf.finetuning.tag_spans import OUTSIDE
-from albert_tf.model.heads import token_classification
+from albert_tf.finetuning import overlaps
 from albert_tf.serving.services import answer_ops, service, text_windows
 from albert_tf.serving.services.service import Tensors
+from albert_tf.tasks.tagging import model, portable
+from albert_tf.tasks.tagging.portable import OUTSIDE
 from albert_tf.text import offset_ops, tokenization, word_ops
 
 
 class TagService(service.Service):
     """Finds spans in texts of any length.
 
-    A long text is divided into windows, as in `finetuning.tagging`.
+    A long text is divided into windows, as in `tasks.tagging`.
     """
 
-    model: token_classification.AlbertTokenClassifier
+    model: model.AlbertTokenClassifier
     reads_offsets = True
+    portable = portable
+    read_outputs = ("logits",)
 
     def __init__(
         self,
-        model: token_classification.AlbertTokenClassifier,
+        model: model.AlbertTokenClassifier,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         labels: Sequence[str],
@@ -31,10 +33,10 @@ class TagService(service.Service):
         """Keep what the signatures need; `labels` go with the logits."""
         super().__init__(model, tokenizer, max_seq_length)
         self.labels = tuple(labels)
-        self._has_entities = has_entities = tag_spans.are_entities(labels)
+        self._has_entities = has_entities = portable.are_entities(labels)
         labels = [*labels, OUTSIDE]  # Words without a piece have the last.
         if has_entities:
-            found = map(tag_spans.ENTITY.fullmatch, labels)
+            found = map(portable.ENTITY.fullmatch, labels)
             names = [match[2] if match else "" for match in found]
         else:
             names = ["" if label == OUTSIDE else label for label in labels]
@@ -44,7 +46,7 @@ class TagService(service.Service):
         self._type = [self._types.index(name) if name else -1 for name in names]
         self._begins, self._ended = (
             [not has_entities or label[0] in prefixes for label in labels]
-            for prefixes in (tag_spans.BEGIN, tag_spans.ENDED)
+            for prefixes in (portable.BEGIN, portable.ENDED)
         )
 
     def tokens(self, *ids: tf.Tensor) -> Tensors:
@@ -109,7 +111,7 @@ class TagService(service.Service):
         probabilities: tf.Tensor,
         goes_on: tf.Tensor,
     ) -> Tensors:
-        """Join words to spans; see `tag_spans.to_bio` and `entities`.
+        """Join words to spans; see `portable.to_bio` and `entities`.
 
         Args:
             probabilities: float32 [words, tags + 1].
@@ -168,3 +170,10 @@ class TagService(service.Service):
             "num_spans": tf.cast(sizes, tf.int32),
             **{name: value.to_tensor() for name, value in ragged.items()},
         }
+
+
+SERVICES = {
+    model.AlbertTokenClassifier: lambda task, made: TagService(
+        made, task.tokenizer, task.max_seq_length, task.labels
+    )
+}

@@ -2,15 +2,17 @@
 
 import tensorflow as tf
 
-from albert_tf.model.heads import embedding
 from albert_tf.serving.services import service
 from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.tasks.embedding import model
 
 
 class EmbeddingService(service.Service):
     """Vectors of length 1: their dot product is the cosine."""
 
-    model: embedding.AlbertEmbedder
+    model: model.AlbertEmbedder
+    read_outputs = ("embedding",)
+    app_output = "embedding"
 
     def signatures(self) -> dict[str, Signature]:
         return {
@@ -56,3 +58,10 @@ class EmbeddingService(service.Service):
         sequence = outputs["sequence_output"]
         vectors = self.model.vectors(sequence, inputs["input_mask"])
         return {"sequence_output": sequence, "embedding": vectors}
+
+
+SERVICES = {
+    model.AlbertEmbedder: lambda task, made: EmbeddingService(
+        made, task.tokenizer, task.max_seq_length
+    )
+}

@@ -1,0 +1,28 @@
+"""Where each kind of task lives: one line a task.
+
+A slice is a folder with the modules `task` (no TensorFlow), `model`, `service`
+and, only where needed, `portable` and `view`: see `finetuning.contract`. The
+layers below name slices here and load their parts when they are used.
+"""
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from types import ModuleType
+
+SLICES = {
+    "embedding": "albert_tf.tasks.embedding",
+    "tagging": "albert_tf.tasks.tagging",
+}
+
+
+def load(name: str, part: str) -> ModuleType:
+    """Return a module of a slice, such as `load("tagging", "task")`."""
+    return importlib.import_module(f"{SLICES[name]}.{part}")
+
+
+def parts(part: str) -> Iterator[ModuleType]:
+    """Load the modules of one name of all slices that have one."""
+    for name, package in SLICES.items():
+        if importlib.util.find_spec(f"{package}.{part}"):
+            yield load(name, part)

@@ -1,0 +1,1 @@
+"""The tasks, a folder each: see finetuning/contract.py."""

@@ -1,0 +1,1 @@
+"""Tasks that have no slice yet; this folder goes when they have."""

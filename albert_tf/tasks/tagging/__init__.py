@@ -1,0 +1,1 @@
+"""Tags of words: entities, and parts of speech."""
