@@ -137,14 +137,8 @@ def run(settings: ClassifierOptions) -> None:
         sources = settings.sources
         if settings.train_file and settings.table.dev_share:
             sources[tables.HELD_OUT] = settings.train_file
-    elif files_of_splits := getattr(task, "sources", None):
-        sources = files_of_splits(settings.data_dir)
     else:
-        raise errors.UserError(
-            f"--task_name={settings.task_name}: its class "
-            f"{type(task).__name__} has no method sources(data_dir), which "
-            "names the file of each split. Add it as in docs/own_task.md."
-        )
+        sources = task.sources(settings.data_dir or "")
     if settings.is_table:  # Of GLUE's files one that is missing is told.
         task.eval_splits = tuple(s for s in task.eval_splits if s in sources)
     finetune.run("run_classifier", settings, sources, task=task)

@@ -40,7 +40,6 @@ WITHOUT_TESTS = {
     **dict.fromkeys(
         (
             "albert_tf/common/slices.py",
-            "albert_tf/finetuning/contract.py",
             "albert_tf/finetuning/known.py",
             "albert_tf/model/heads/head.py",
             "albert_tf/tasks/others/model.py",

@@ -5,12 +5,12 @@ import pytest
 
 from albert_tf.common import configs
 from albert_tf.finetuning import base, batches, predictions
-from albert_tf.tasks.embedding import task as embedding
 from albert_tf.finetuning.glue import glue_data
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
-from albert_tf.tasks.embedding import model as head
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import model as head
+from albert_tf.tasks.embedding import task as embedding
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 

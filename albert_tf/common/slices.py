@@ -1,7 +1,7 @@
 """Where each kind of task lives: one line a task.
 
 A slice is a folder with the modules `task` (no TensorFlow), `model`, `service`
-and, only where needed, `portable` and `view`: see `finetuning.contract`. The
+and, only where needed, `portable` and `view`: see `finetuning.base`. The
 layers below name slices here and load their parts when they are used.
 """
 

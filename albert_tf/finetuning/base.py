@@ -1,20 +1,25 @@
-"""What most finetuning tasks answer to the questions of `contract`.
+"""What a finetuning task says; the engine does everything else.
 
-Tasks import no TensorFlow, for create_finetuning_data.
+The engine (finetune, predict, export, distill, ensemble, convert and
+create_finetuning_data) asks a `Task` these questions and never which task it
+has. A slice answers those of its task in its module `task`, which imports no
+TensorFlow; what needs TensorFlow is in the other modules of its `package`.
 """
 
+import abc
 import dataclasses
 import importlib
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.finetuning import contract, probabilities, text_files
-from albert_tf.finetuning.contract import Example, Facts, Outputs
+from albert_tf.data import layouts, lengths
+from albert_tf.finetuning import probabilities, text_files
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
@@ -23,13 +28,56 @@ TRAIN, DEV, TEST = "train", "dev", "test"
 # A user's own file: the texts of a test split, without labels.
 PREDICT = "predict"
 
+Example = Any  # A dataclass of the task's own, with a `guid`.
+Examples = Sequence[Example]
+Outputs = Mapping[str, np.ndarray]  # One row for each record.
+Answers = Sequence[Outputs]  # Of a signature of texts, for each batch.
+Scores = dict[str, float]
 Find = Callable[[str], Sequence[str]]  # The labels in a training file.
 # What happened to examples while they became features, and their names.
 Remarks = dict[str, list[str]]
 
 
-class Task(contract.Task):
-    """A task whose splits are files, and whose outputs are `logits`."""
+@dataclasses.dataclass(frozen=True)
+class Facts:
+    """What a run finds out before it starts, kept in its folder as JSON."""
+
+    labels: tuple[str, ...] = ()  # In the order of the outputs.
+
+    def to_dict(self) -> dict[str, Any]:
+        pairs = vars(self).items()
+        return {k: [*v] if isinstance(v, tuple) else v for k, v in pairs}
+
+
+class Task(abc.ABC):
+    """A task with its tokenizer, length, options and facts.
+
+    By default its splits are files, and its outputs are `logits`.
+    """
+
+    package: ClassVar[str] = ""  # Where `model` and `service` are.
+    options_class: ClassVar[type]  # What users choose, among a run's options.
+    facts_class: ClassVar[type[Facts]] = Facts
+    name: str
+    key_metric: str  # Chooses the best checkpoint; larger is better.
+    has_pairs: bool = False
+    eval_splits: tuple[str, ...] = (DEV,)  # Scored; the first has plain names.
+    test_splits: tuple[str, ...] = (TEST,)
+    data_option: str = "predict_file"  # Or data_dir: see `sources`.
+    reads_folders: bool = False  # Whether a split may be a folder.
+    outputs_are_positions: bool = False  # Of the same records.
+    output_widths: Mapping[str, int] = MappingProxyType({})  # With tokens.
+    exit_options: tuple[str, ...] = ()  # Of exit_layers and exit_heads.
+    sequences_at_once: int = 1  # Of an example.
+    compares_by: str | None = None  # Option that needs several examples.
+    shortest: int = lengths.SHORTEST  # Tokens of the shortest batches.
+    problem: str = ""  # label, labels, number, choice, or another.
+    pooler: str = "reads"  # An export also keeps or drops it.
+    taught_by: str | None = None  # Output of a SavedModel that teaches it.
+    hub_refusal: str | None = None  # Why transformers cannot compute it.
+    sequences_vary: bool = False  # Then `of_examples` pools outputs.
+    kind: str = ""  # Of tasks of one name.
+    remarks: Remarks | None = None  # None: they are logged at once.
 
     def __init__(
         self,
@@ -60,12 +108,34 @@ class Task(contract.Task):
 
     # Text to records.
 
+    def sources(self, data_dir: str) -> dict[str, str]:
+        """Return the file of each split in a folder, if the task has one."""
+        raise errors.UserError(
+            f"`task_name={self.name}`: its class {type(self).__name__} has no "
+            "method sources(data_dir), which names the file of each split. "
+            "Add it as in docs/own_task.md."
+        )
+
+    @abc.abstractmethod
+    def read(self, path: str, split: str) -> list[Example]:
+        """Read the examples of a split, strictly."""
+
     def read_own(self, path: str) -> list[Example | text_files.BadLine]:
         """Read a user's own file; a bad line becomes a `BadLine`.
 
         By default `read` reads it, as `PREDICT`.
         """
         return self.read(path, PREDICT)
+
+    @abc.abstractmethod
+    def layout(self, split: str) -> layouts.Layout:
+        """Return the features of the records of a split."""
+
+    @abc.abstractmethod
+    def featurize(
+        self, examples: Examples, split: str
+    ) -> Iterator[Mapping[str, np.ndarray]]:
+        """Yield the records of examples, in their order."""
 
     def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
         """Give records that have a number their number in the whole file.
@@ -87,14 +157,16 @@ class Task(contract.Task):
     # Outputs to results. `outputs` has one row for each record of `examples`;
     # where `of_examples` pools them, one for each example.
 
-    def of_examples(
-        self, outputs: Outputs, examples: Sequence[Example]
-    ) -> Outputs:
+    def of_examples(self, outputs: Outputs, examples: Examples) -> Outputs:
         """Pool the outputs of several records of an example."""
         return outputs
 
+    @abc.abstractmethod
+    def score(self, outputs: Outputs, examples: Examples) -> Scores:
+        """Return the scores of a split, `key_metric` among them."""
+
     def confusion(
-        self, outputs: Outputs, examples: Sequence[Example]
+        self, outputs: Outputs, examples: Examples
     ) -> confusion.Confusion | None:
         """Return how often each label is taken for which; None without."""
         return None
@@ -103,10 +175,16 @@ class Task(contract.Task):
         """Keep what new examples need from an earlier result of `score`."""
         del scores
 
+    @abc.abstractmethod
+    def answers(
+        self, outputs: Outputs, examples: Examples
+    ) -> Iterator[dict[str, Any]]:
+        """Yield what is written about each example, as JSON."""
+
     def write_predictions(
         self,
         outputs: Outputs,
-        examples: Sequence[Example],
+        examples: Examples,
         split: str,
         output_dir: str,
     ) -> None:
@@ -133,13 +211,19 @@ class Task(contract.Task):
 
     # Exports.
 
-    def asked(self, examples: Sequence[Example]) -> Sequence[Example]:
+    def asked(self, examples: Examples) -> Examples:
         return examples
 
-    def score_outputs(
-        self, outputs: Outputs, examples: Sequence[Example]
-    ) -> dict[str, float]:
+    def score_outputs(self, outputs: Outputs, examples: Examples) -> Scores:
         return self.score(self.of_examples(outputs, examples), examples)
+
+    def texts(self, examples: Examples) -> dict[str, Any]:
+        """Return the inputs of `serving_default` that ask about examples."""
+        raise NotImplementedError
+
+    def score_answers(self, answers: Answers, examples: Examples) -> Scores:
+        """Return the scores of what a signature of texts answers."""
+        raise NotImplementedError
 
     # With TensorFlow.
 
@@ -151,7 +235,10 @@ class Task(contract.Task):
         return self._part("model", "objective").objective(self)
 
     def services(self) -> Mapping[type, Any]:
-        return self._part("service", "services").SERVICES  # type: ignore
+        services: Mapping[type, Any] = self._part(
+            "service", "services"
+        ).SERVICES
+        return services
 
     def _part(self, name: str, method: str) -> Any:
         if not self.package:
@@ -177,7 +264,7 @@ class KnownFile:
         return {}
 
 
-def joined(answers: contract.Answers, name: str) -> np.ndarray:
+def joined(answers: Answers, name: str) -> np.ndarray:
     """Return one output of all batches."""
     return np.concatenate([one[name] for one in answers])
 

@@ -8,6 +8,7 @@ import dataclasses
 import gc
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
@@ -90,7 +91,7 @@ def _make_task(settings: finetuning_options.TaskOptions) -> base.Task:
     kind = registry.kind_of(values["task_name"])
     if not kind:
         return registry.make(values, tokenizer)
-    own = options.nested(settings, kind.options_class)
+    own: Any = options.nested(settings, kind.options_class)
     path = values.get("train_file")
     facts = kind.find_facts(own, known.Known(kind, settings.finetuning, path))
     return kind(tokenizer, values["max_seq_length"], own, facts)

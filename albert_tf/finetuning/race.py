@@ -16,7 +16,6 @@ from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 from albert_tf.finetuning import (
     base,
-    contract,
     packing,
     probabilities,
     race_data,
@@ -273,7 +272,7 @@ class RaceTask(base.Task):
 
     def score_answers(
         self,
-        answers: contract.Answers,
+        answers: base.Answers,
         examples: Sequence[race_data.RaceQuestion],
     ) -> dict[str, float]:
         rows = base.joined(answers, "probabilities")

@@ -87,7 +87,7 @@ def make(
     """
     name = values["task_name"].lower()
     if kind := kind_of(name):
-        own = own_options(kind.options_class, values)
+        own: Any = own_options(kind.options_class, values)
         known = {
             k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()
         }

@@ -348,7 +348,7 @@ def _facts_of(source: Source, values: Mapping[str, Any]) -> dict[str, Any]:
     kind = registry.kind_of(values["task_name"])
     if not kind:
         return {}
-    own = registry.own_options(kind.options_class, values)
+    own: Any = registry.own_options(kind.options_class, values)
     found = kind.find_facts(own, knowing.KnownCheckpoint(source.checkpoint))
     return found.to_dict()
 

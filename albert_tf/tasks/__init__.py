@@ -1,1 +1,1 @@
-"""The tasks, a folder each: see finetuning/contract.py."""
+"""The tasks, a folder each: see finetuning/base.py."""

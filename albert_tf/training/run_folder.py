@@ -62,7 +62,7 @@ class Run:
     options: dict[str, Any]
     config: AlbertConfig
     vocab_sha256: str | None = None  # None: not known, as in earlier versions.
-    # What the run of a task has found out: see `finetuning.contract.Facts`.
+    # What the run of a task has found out: see `finetuning.base.Facts`.
     facts: dict[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
@@ -182,7 +182,7 @@ def hold(
     return folder_lock.hold(folder, "output_dir", advice=f"{advice}.")
 
 
-def claim(
+def claim(  # noqa: PLR0913
     folder: str,
     program: str,
     settings: Any,
@@ -284,7 +284,7 @@ def vocabulary_files(
     }
 
 
-def check_same(
+def check_same(  # noqa: PLR0913
     folder: str,
     program: str,
     settings: Any,

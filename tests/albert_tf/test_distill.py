@@ -10,9 +10,9 @@ import pytest
 from albert_tf import distill, run_classifier, run_squad
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import finetuning_options, lesson, teacher
-from albert_tf.tasks.embedding import task as embedding
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import task as embedding
 from albert_tf.training import run_folder
 from tests import export_options, sentence_folders
 from tests.albert_tf.finetuning import small_runs

@@ -16,7 +16,6 @@ from albert_tf.model.heads import (
     pretraining,
     question_answering,
 )
-from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source
 from albert_tf.serving.services import (
@@ -25,6 +24,7 @@ from albert_tf.serving.services import (
     encoder_service,
     text_service,
 )
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
 from albert_tf.text import tokenization
 from tests import brightmart_files

@@ -19,8 +19,8 @@ from albert_tf.model.heads import (
     pretraining,
     question_answering,
 )
-from albert_tf.tasks.tagging import model as token_classification
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.tagging import model as token_classification
 from tests.albert_tf.model import passes
 from tests.conftest import FIXTURES
 from tests.parity import their_models

@@ -5,9 +5,9 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.model.checkpoints import restoring
-from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source, source_options
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services

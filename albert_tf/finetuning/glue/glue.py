@@ -13,7 +13,6 @@ from albert_tf.common import errors, files
 from albert_tf.data import layouts
 from albert_tf.finetuning import (
     base,
-    contract,
     packing,
     probabilities,
     text_files,
@@ -151,7 +150,7 @@ class TextTask(packing.PackedTask):
 
     def score_answers(
         self,
-        answers: contract.Answers,
+        answers: base.Answers,
         examples: Sequence[glue_data.TextExample],
     ) -> dict[str, float]:
         if self.is_regression:

@@ -13,7 +13,7 @@ from absl import logging
 from albert_tf.common import ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, lengths
-from albert_tf.finetuning import base, contract, text_files
+from albert_tf.finetuning import base, text_files
 from albert_tf.finetuning.squad import (
     squad_answers,
     squad_data,
@@ -250,7 +250,7 @@ class SquadTask(base.Task):
         }
 
     def score_answers(
-        self, answers: contract.Answers, examples: Sequence[squad_data.Question]
+        self, answers: base.Answers, examples: Sequence[squad_data.Question]
     ) -> dict[str, float]:
         texts = [text.decode() for text in base.joined(answers, "answer")]
         return self.score_texts(texts, examples)

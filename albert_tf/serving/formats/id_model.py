@@ -92,11 +92,11 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     Returns:
         What the file `DESCRIPTION_NAME` says: `format`, `precision`, `service`
         (its class); `decoder`, the module beside answer.py that knows the task,
-        if any, and the outputs that it reads; `functions`, by name, each with `inputs` and `outputs`
-        (dtype, and shape with null for what may vary) and `largest_difference`,
-        for each output of floating point; `max_positions` and `max_seq_length`
-        (tokens); `texts` that a sequence is made of; `labels`, in the order of
-        the logits; `special_ids`;
+        if any, and the outputs that it reads; `functions`, by name, each with
+        `inputs` and `outputs` (dtype, and shape with null for what may vary)
+        and `largest_difference`, for each output of floating point;
+        `max_positions` and `max_seq_length` (tokens); `texts` that a sequence
+        is made of; `labels`, in the order of the logits; `special_ids`;
         `vocabulary`, its file and how it is used, with `replaced_ids`, see
         `tokenization.Tokenizer.digit_comma_ids`; `options`, see
         `Service.text_options`; `sha256` of the network and the vocabulary.

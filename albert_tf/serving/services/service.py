@@ -114,7 +114,7 @@ class Service:
         "sequence_output",
         "pooled_output",
     )
-    portable: ClassVar[ModuleType | None] = None
+    portable: ModuleType | None = None
     app_output: ClassVar[str | None] = None
     reads_masks: ClassVar[bool] = False
     reads_offsets: ClassVar[bool] = False

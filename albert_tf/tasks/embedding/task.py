@@ -14,7 +14,7 @@ from absl import logging
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, contract, packing, text_files
+from albert_tf.finetuning import base, packing, text_files
 from albert_tf.finetuning.glue import glue_metrics
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.model.config import TEXT_POOLINGS
@@ -87,7 +87,7 @@ class ExportOptions:
 
 
 @dataclasses.dataclass(frozen=True)
-class VectorFacts(contract.Facts):
+class VectorFacts(base.Facts):
     """How vectors are made; see `AlbertEmbedder`."""
 
     text_pooling: str = "mean"
@@ -294,7 +294,7 @@ class EmbeddingTask(packing.PackedTask):
         return {"text": [example.texts[0] for example in examples]}
 
     def score_answers(
-        self, answers: contract.Answers, examples: Sequence[TextExample]
+        self, answers: base.Answers, examples: Sequence[TextExample]
     ) -> dict[str, float]:
         vectors = base.joined(answers, "embedding")
         return self.score_outputs({"embedding": vectors}, examples)

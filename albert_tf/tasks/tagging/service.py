@@ -7,7 +7,8 @@ import tensorflow as tf
 from albert_tf.finetuning import overlaps
 from albert_tf.serving.services import answer_ops, service, text_windows
 from albert_tf.serving.services.service import Tensors
-from albert_tf.tasks.tagging import model, portable
+from albert_tf.tasks.tagging import model as head
+from albert_tf.tasks.tagging import portable
 from albert_tf.tasks.tagging.portable import OUTSIDE
 from albert_tf.text import offset_ops, tokenization, word_ops
 
@@ -18,14 +19,14 @@ class TagService(service.Service):
     A long text is divided into windows, as in `tasks.tagging`.
     """
 
-    model: model.AlbertTokenClassifier
+    model: head.AlbertTokenClassifier
     reads_offsets = True
     portable = portable
     read_outputs = ("logits",)
 
     def __init__(
         self,
-        model: model.AlbertTokenClassifier,
+        model: head.AlbertTokenClassifier,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         labels: Sequence[str],
@@ -173,7 +174,7 @@ class TagService(service.Service):
 
 
 SERVICES = {
-    model.AlbertTokenClassifier: lambda task, made: TagService(
+    head.AlbertTokenClassifier: lambda task, made: TagService(
         made, task.tokenizer, task.max_seq_length, task.labels
     )
 }

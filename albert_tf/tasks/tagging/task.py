@@ -20,7 +20,7 @@ from absl import logging
 from albert_tf.common import errors, files
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, contract, overlaps, packing, text_files
+from albert_tf.finetuning import base, overlaps, packing, text_files
 from albert_tf.tasks.tagging import data, portable
 from albert_tf.tasks.tagging.data import TaggedText
 from albert_tf.text import tokenization
@@ -96,9 +96,9 @@ class TaggingTask(base.Task):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: TaggingOptions,
-        facts: contract.Facts | None = None,
+        facts: base.Facts | None = None,
     ):
-        facts = facts or contract.Facts(options.labels)
+        facts = facts or base.Facts(options.labels)
         super().__init__(tokenizer, max_seq_length, options, facts)
         if max_seq_length <= overlaps.NUM_SPECIAL:
             raise errors.UserError(
@@ -108,11 +108,11 @@ class TaggingTask(base.Task):
         self.output_widths = {"logits": max_seq_length}
 
     @classmethod
-    def find_facts(cls, options: TaggingOptions, known: Any) -> contract.Facts:
+    def find_facts(cls, options: TaggingOptions, known: Any) -> base.Facts:
         def find(path: str) -> Sequence[str]:
             return data.labels_of(data.read(path, options.columns), path)
 
-        return contract.Facts(known.labels("tags", options.labels, find))
+        return base.Facts(known.labels("tags", options.labels, find))
 
     @property
     def has_entities(self) -> bool:
@@ -322,7 +322,7 @@ class TaggingTask(base.Task):
         return {"text": [example.text for example in examples]}
 
     def score_answers(
-        self, answers: contract.Answers, examples: Sequence[TaggedText]
+        self, answers: base.Answers, examples: Sequence[TaggedText]
     ) -> dict[str, float]:
         tags = []
         names = "span_start", "span_end", "span_label"

@@ -6,9 +6,9 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import finetuning_options, lesson
-from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.losses import label_objectives
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import model as embedding
 from tests.conftest import tiny_config
 
 

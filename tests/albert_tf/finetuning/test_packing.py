@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning import base, packing
-from albert_tf.tasks.embedding import task as embedding
 from albert_tf.finetuning.glue import glue_data
+from albert_tf.tasks.embedding import task as embedding
 from tests.albert_tf.finetuning.glue import small_tasks
 
 

@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning import base, race, ranking, tables
-from albert_tf.tasks.embedding import task as embedding
-from albert_tf.tasks.tagging import task as tagging
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import classification, multiple_choice
@@ -15,6 +13,8 @@ from albert_tf.model.losses import (
     span_objectives,
 )
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.tagging import task as tagging
 from tests.albert_tf.finetuning.glue import small_tasks
 
 

@@ -8,9 +8,9 @@ from albert_tf.model.heads import (
     pretraining,
     question_answering,
 )
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.tagging import model as token_classification
-from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import passes
 
 MODELS = {

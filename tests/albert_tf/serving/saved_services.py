@@ -6,14 +6,14 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning import packing, race
-from albert_tf.tasks.embedding import task as embedding
-from albert_tf.tasks.tagging import task as tagging
 from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.formats import saved_model
 from albert_tf.serving.services import encoder_service
+from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.tagging import task as tagging
 from tests.conftest import LAYER_ATOL
 
 MAX_SEQ_LENGTH = 16

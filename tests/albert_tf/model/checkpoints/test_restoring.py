@@ -17,9 +17,9 @@ from albert_tf.model.heads import (
     pretraining,
     replaced_tokens,
 )
-from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
+from albert_tf.tasks.embedding import model as embedding
 from tests import tf1_checkpoints
 from tests.albert_tf.model import models, passes
 from tests.conftest import FIXTURES

@@ -7,9 +7,9 @@ import tf_keras as keras
 
 from albert_tf.model import seeds
 from albert_tf.model.heads import classification, model_with_head
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.tagging import model as token_classification
-from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.model import initial_weights, models, passes
 from tests.conftest import PARITY_ATOL, tiny_config
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from albert_tf.tasks.embedding.model import AlbertEmbedder
 from albert_tf.model.losses import distillation
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding.model import AlbertEmbedder
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL, tiny_config
 

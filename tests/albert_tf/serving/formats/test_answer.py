@@ -23,7 +23,6 @@ from albert_tf.finetuning import (
     text_files,
     windows,
 )
-from albert_tf.tasks.embedding import task as embedding
 from albert_tf.finetuning.squad import (
     squad,
     squad_answers,
@@ -44,6 +43,7 @@ from albert_tf.serving.formats import (
     saved_model,
 )
 from albert_tf.serving.services import encoder_service, text_service
+from albert_tf.tasks.embedding import task as embedding
 from albert_tf.text import (
     tokenization,
     tokenizer_check,

@@ -10,10 +10,10 @@ import tensorflow as tf
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
-from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source, source_options
 from albert_tf.serving.formats import hub_folder, sentence_folder
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL

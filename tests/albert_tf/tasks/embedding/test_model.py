@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import model as embedding
 from tests.albert_tf.model import passes
 
 MASK = np.array([[1] * 7, [1] * 4 + [0] * 3, [0] * 7], np.int32)

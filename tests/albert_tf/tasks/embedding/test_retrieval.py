@@ -5,8 +5,8 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base, text_files
-from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.embedding import retrieval
+from albert_tf.tasks.embedding import task as embedding
 from tests import row_files
 
 ROWS = [

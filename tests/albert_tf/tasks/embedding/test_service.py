@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.embedding import model as embedding
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
 from tests.albert_tf.serving import saved_services
 

@@ -6,9 +6,9 @@ from scipy import stats
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base, packing, text_files
-from albert_tf.tasks.embedding import task as embedding
-from albert_tf.tasks.embedding import retrieval
 from albert_tf.finetuning.glue import glue_data
+from albert_tf.tasks.embedding import retrieval
+from albert_tf.tasks.embedding import task as embedding
 
 TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]
 

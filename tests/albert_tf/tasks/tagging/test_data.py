@@ -6,8 +6,8 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import text_files
-from albert_tf.tasks.tagging import portable as tag_spans
 from albert_tf.tasks.tagging import data as tagging_data
+from albert_tf.tasks.tagging import portable as tag_spans
 
 COLUMNS = tagging_data.ColumnOptions(1, -1)
 # Two sentences of two words.

@@ -1,7 +1,7 @@
 """Logits of tokens: against their definition."""
 
-from albert_tf.tasks.tagging import model as token_classification
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.tagging import model as token_classification
 from tests.albert_tf.model import initial_weights, passes
 
 

@@ -4,10 +4,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning import batches
-from albert_tf.tasks.tagging import task as tagging
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.client import ask
+from albert_tf.tasks.tagging import task as tagging
 from albert_tf.text import tokenization, wordpiece
 from tests.albert_tf.finetuning import tagged
 from tests.albert_tf.serving import saved_services

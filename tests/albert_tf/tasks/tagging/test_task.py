@@ -6,8 +6,8 @@ from seqeval import metrics
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base, overlaps, text_files
-from albert_tf.tasks.tagging import task as tagging
 from albert_tf.tasks.tagging import data as tagging_data
+from albert_tf.tasks.tagging import task as tagging
 from albert_tf.text import tokenization, wordpiece, words
 from tests.albert_tf.finetuning import tagged
 from tests.conftest import FIXTURES
