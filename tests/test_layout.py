@@ -29,28 +29,6 @@ NAME_FLAGS = {
     f"albert_tf/common/{name}.py"
     for name in ("errors", "option_help", "options")
 }
-# These have no test file of their own, for the reasons given.
-WITHOUT_TESTS = {
-    "albert_tf/common/shared_options.py": "declarations; test_option_names "
-    "and test_option_ranges test them in every command",
-    **{
-        f"albert_tf/serving/formats/answer_{task}.py": "test_answer runs it"
-        for task in ("race", "squad")
-    },
-    **dict.fromkeys(
-        (
-            "albert_tf/common/slices.py",
-            "albert_tf/finetuning/known.py",
-            "albert_tf/model/heads/head.py",
-            "albert_tf/tasks/others/model.py",
-            "albert_tf/tasks/others/service.py",
-            "albert_tf/tasks/tagging/view.py",
-        ),
-        "a prototype",
-    ),
-    "albert_tf/training/systems/mlm.py": "calls; test_pretraining_recipe",
-    "albert_tf/training/systems/system.py": "an interface",
-}
 LONGEST_TEST_FILE = 700  # Lines.
 
 
@@ -170,20 +148,6 @@ def spells_keras_otherwise(name: str) -> bool:
 
 def test_keras_has_one_spelling():
     assert not list(filter(spells_keras_otherwise, TREES))
-
-
-def mirror_of(name: str) -> str:
-    folder, _, file = name.rpartition("/")
-    return f"{folder}/test_{file}"
-
-
-def test_every_file_has_tests_in_its_mirror():
-    without = {
-        name
-        for name in TREES
-        if not (ROOT / "tests" / mirror_of(name)).is_file()
-    }
-    assert without == WITHOUT_TESTS.keys()
 
 
 def test_no_test_file_is_long():
