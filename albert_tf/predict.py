@@ -51,12 +51,12 @@ from albert_tf.common import (
     options,
     outputs,
     ranges,
+    rows,
     shared_options,
     streams,
     strict_json,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import text_files
 
 STANDARD = "-"
 # Bytes at the beginning of a file that tell text from other content.
@@ -142,7 +142,7 @@ class PredictOptions:
                 f"--output_file={self.output_file}: tables are written with "
                 "tabs. Use a name such as answers.tsv."
             )
-        if self.saved_model and text_files.is_table(self.output_file):
+        if self.saved_model and rows.is_table(self.output_file):
             raise errors.UserError(
                 f"--output_file={self.output_file}: tables are written with "
                 "--run_dir only. Use a name such as answers.jsonl."
@@ -162,7 +162,7 @@ def run(settings: PredictOptions) -> None:
         is_device = pathlib.Path(path).is_char_device()  # A pipe is none.
         if not files.exists(path) or os.path.isdir(path) or is_device:
             files.require_file(path, "input_file")
-        is_parquet = path.lower().endswith(text_files.PARQUET)
+        is_parquet = path.lower().endswith(rows.PARQUET)
         is_text = not (settings.run_dir and is_parquet)
         if is_text and os.path.isfile(path):
             with files.open_binary(path) as stream:
@@ -188,7 +188,7 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     )
     items = predictor.read(path)
     if settings.strict:
-        items = list(text_files.strictly(items))
+        items = list(rows.strictly(items))
     predictor.load()
     for start in range(0, len(items), predictor.group):
         yield predictor.answers(items[start : start + predictor.group])
@@ -205,9 +205,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     source = "standard input" if path == STANDARD else path
     if settings.strict and path != STANDARD and os.path.isfile(path):
         with _input(path) as lines:  # Before the first answer.
-            for _ in text_files.strictly(
-                ask.read(lines, source, signature.inputs)
-            ):
+            for _ in rows.strictly(ask.read(lines, source, signature.inputs)):
                 pass
     # Typed lines are answered one by one.
     is_typed = path == STANDARD and sys.stdin.isatty()
@@ -215,13 +213,13 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     with _input(path) as lines:
         items = ask.read(lines, source, signature.inputs)
         if settings.strict:
-            items = text_files.strictly(items)
+            items = rows.strictly(items)
         while batch := list(itertools.islice(items, size)):
-            yield text_files.answered(batch, signature)
+            yield rows.answered(batch, signature)
 
 
 def _write(path: str, batches: Iterable[_Answers]) -> None:
-    is_table = text_files.is_table(path)
+    is_table = rows.is_table(path)
     table: _Answers = []
     count, failures = 0, []
     is_shown = path == STANDARD and sys.stdout.isatty()

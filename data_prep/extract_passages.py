@@ -27,8 +27,15 @@ from absl import logging
 if __package__ in (None, ""):  # Run as a script: find the two packages.
     sys.path[0] = str(pathlib.Path(__file__).resolve().parents[1])
 
-from albert_tf.common import errors, files, options, outputs, shared_options
-from albert_tf.finetuning import base, race_data, text_files
+from albert_tf.common import (
+    errors,
+    files,
+    options,
+    outputs,
+    rows,
+    shared_options,
+)
+from albert_tf.finetuning import base, race_data
 from data_prep.writer import decoding
 
 
@@ -82,7 +89,7 @@ def _remark(what: str, names: Sequence[str]) -> None:
 
 def read_squad(path: str) -> Iterator[list[str]]:
     """Yield the paragraphs of each article of a file."""
-    for found in text_files.read_objects(path):
+    for found in rows.read_objects(path):
         articles = _get(found.values, "data", list, found.where)
         for number, article in enumerate(articles, 1):
             place = f"{found.where}, article {number}"
@@ -96,7 +103,7 @@ def read_squad(path: str) -> Iterator[list[str]]:
 
 def read_race(path: str) -> Iterator[list[str]]:
     """Yield each passage of a file, alone in a list."""
-    for entry in text_files.read_objects(path):
+    for entry in rows.read_objects(path):
         # Each line is a paragraph here; headings have no full stop.
         text = _get(entry.values, "article", str, entry.where)
         yield [text.replace("\n", "\n\n")]

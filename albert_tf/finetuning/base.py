@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import errors, files, rows, strict_json
 from albert_tf.data import layouts, lengths
-from albert_tf.finetuning import probabilities, text_files
+from albert_tf.finetuning import probabilities
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
 
@@ -120,7 +120,7 @@ class Task(abc.ABC):
     def read(self, path: str, split: str) -> list[Example]:
         """Read the examples of a split, strictly."""
 
-    def read_own(self, path: str) -> list[Example | text_files.BadLine]:
+    def read_own(self, path: str) -> list[Example | rows.BadLine]:
         """Read a user's own file; a bad line becomes a `BadLine`.
 
         By default `read` reads it, as `PREDICT`.

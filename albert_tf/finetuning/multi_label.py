@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors
+from albert_tf.common import errors, rows
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, probabilities, tables, text_files
+from albert_tf.finetuning import base, probabilities, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.training import confusion
 
@@ -43,8 +43,8 @@ class MultiLabelTask(tables.TableTask):
             row[list(example.label or ())] = 1
         return found
 
-    def _labels(self, rows: Sequence[Any]) -> Sequence[Any]:
-        return self._numbers(rows)
+    def _labels(self, read: Sequence[Any]) -> Sequence[Any]:
+        return self._numbers(read)
 
     def _count(self, examples: Sequence[TextExample], path: str) -> None:
         super()._count(examples, path)
@@ -161,11 +161,11 @@ class MultiLabelTask(tables.TableTask):
     def answers(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> Iterator[dict[str, Any]]:
-        rows = probabilities.sigmoid(outputs["logits"])
-        is_given = rows > self._thresholds_for(rows, examples)
-        for example, row, given in zip(examples, rows, is_given, strict=True):
+        shares = probabilities.sigmoid(outputs["logits"])
+        is_given = shares > self._thresholds_for(shares, examples)
+        for example, row, given in zip(examples, shares, is_given, strict=True):
             yield {
-                **text_files.key_of(example.guid),
+                **rows.key_of(example.guid),
                 "prediction": [self.labels[n] for n in np.flatnonzero(given)],
                 "probabilities": dict(
                     zip(self.labels, row.tolist(), strict=True)

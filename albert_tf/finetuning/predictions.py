@@ -8,14 +8,9 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.common import errors, scores
+from albert_tf.common import errors, rows, scores
 from albert_tf.data import manifests
-from albert_tf.finetuning import (
-    base,
-    batches,
-    registry,
-    text_files,
-)
+from albert_tf.finetuning import base, batches, registry
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
@@ -30,7 +25,7 @@ from albert_tf.training import (
 # and only the last batch of a group is padded.
 _BATCHES = 8
 
-Item = base.Example | text_files.BadLine
+Item = base.Example | rows.BadLine
 
 
 Call = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
@@ -95,9 +90,9 @@ class RunPredictor:
 
     def read(self, path: str) -> list[Item]:
         items = self.task.read_own(path)
-        text_files.require_some(items, path)
-        if all(isinstance(item, text_files.BadLine) for item in items):
-            next(text_files.strictly(items))
+        rows.require_some(items, path)
+        if all(isinstance(item, rows.BadLine) for item in items):
+            next(rows.strictly(items))
         return items
 
     def load(self, precision: str | None = None) -> keras.Model:
@@ -118,7 +113,7 @@ class RunPredictor:
         return model
 
     def answers(self, items: Sequence[Item]) -> list[dict[str, Any]]:
-        return text_files.answered(
+        return rows.answered(
             items, lambda some: self.task.answers(self._outputs(some), some)
         )
 

@@ -11,16 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors, files, ranges
+from albert_tf.common import errors, files, ranges, rows
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import (
-    base,
-    packing,
-    probabilities,
-    race_data,
-    text_files,
-)
+from albert_tf.finetuning import base, packing, probabilities, race_data
 from albert_tf.text import tokenization
 
 NAME = "race"
@@ -119,7 +113,7 @@ class RaceTask(base.Task):
 
     def read_own(
         self, path: str
-    ) -> list[race_data.RaceQuestion | text_files.BadLine]:
+    ) -> list[race_data.RaceQuestion | rows.BadLine]:
         return self._reader().read_own(path)
 
     def _reader(self) -> race_data.Reader:
@@ -240,13 +234,13 @@ class RaceTask(base.Task):
     def answers(
         self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]
     ) -> Iterator[dict[str, Any]]:
-        rows = probabilities.softmax(outputs["logits"])
-        for example, row in zip(examples, rows, strict=True):
+        shares = probabilities.softmax(outputs["logits"])
+        for example, row in zip(examples, shares, strict=True):
             columns = zip(
                 race_data.LETTERS, example.options, row.tolist(), strict=False
             )
             yield {
-                **text_files.key_of(example.guid),
+                **rows.key_of(example.guid),
                 "prediction": race_data.LETTERS[row.argmax()],
                 "probabilities": {k: p for k, text, p in columns if text},
             }

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from albert_tf.common import errors, files, strict_json
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, files, rows, strict_json
 
 LEVELS = ("middle", "high")
 BLANK = "_"
@@ -28,7 +27,7 @@ class RaceQuestion:
 
     Attributes:
         guid: The article's id and the number of the question, from 0: such as
-            `high19088.txt-0`; see `text_files.key_of`.
+            `high19088.txt-0`; see `rows.key_of`.
         level: `middle` or `high`; empty if it is not known.
         question: The question, or a sentence with a gap, `_`.
         options: An empty one stands for none, as in an exported model.
@@ -75,7 +74,7 @@ class Reader:
         no_articles: list[str] = []
         no_questions: list[str] = []
         for level, file in paths:
-            articles = list(text_files.read_objects(file))
+            articles = list(rows.read_objects(file))
             if not articles:
                 no_articles.append(file)
             for entry in articles:
@@ -89,28 +88,28 @@ class Reader:
             raise _no_questions(path)
         return self._of_levels(examples, path)
 
-    def read_own(self, path: str) -> list[RaceQuestion | text_files.BadLine]:
+    def read_own(self, path: str) -> list[RaceQuestion | rows.BadLine]:
         """Read a user's articles, with or without answers.
 
         The questions of an article that cannot be used are one bad line.
         """
         no_questions: list[str] = []
 
-        def make(entry: text_files.Entry) -> list[RaceQuestion]:
+        def make(entry: rows.Row) -> list[RaceQuestion]:
             found = list(self._parse(entry, "", needs_answers=False))
             if not found:
                 no_questions.append(entry.where)
             if isinstance(entry.guid, str):
                 return found
-            key = text_files.key_of(entry.guid)
+            key = rows.key_of(entry.guid)
             places = [{**key, "question": n} for n in range(len(found))]
             return [
-                dataclasses.replace(question, guid=text_files.Place(place))
+                dataclasses.replace(question, guid=rows.Place(place))
                 for question, place in zip(found, places, strict=True)
             ]
 
         inputs = ["article", "questions", "options"]
-        found = list(text_files.read_own(path, inputs, make))
+        found = list(rows.read_own(path, inputs, make))
         self.remark("articles have no questions.", no_questions)
         if not found:
             raise _no_questions(path)
@@ -165,17 +164,17 @@ class Reader:
             yield from ((level, path) for path in found)
 
     def _parse(
-        self, entry: text_files.Entry, level: str, *, needs_answers: bool
+        self, entry: rows.Row, level: str, *, needs_answers: bool
     ) -> Iterator[RaceQuestion]:
         article = entry.values
         name = str(article.get("id", os.path.basename(entry.where)))
         where = f"{entry.where} (id {name})"
-        text = text_files.get(article, "article", str, where)
-        questions = text_files.get(article, "questions", list, where)
-        options = text_files.get(article, "options", list, where)
+        text = rows.get(article, "article", str, where)
+        questions = rows.get(article, "questions", list, where)
+        options = rows.get(article, "options", list, where)
         answers = None
         if needs_answers or "answers" in article:
-            answers = text_files.get(article, "answers", list, where)
+            answers = rows.get(article, "answers", list, where)
         if not text.strip():
             raise errors.UserError(
                 f"{where}: the article is empty, so its questions cannot be "

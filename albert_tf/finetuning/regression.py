@@ -24,8 +24,8 @@ class RegressionTask(tables.TableTask):
         super().__init__(*args)
         self.mean, self.deviation = self.options.scale
 
-    def _labels(self, rows: Sequence[Any]) -> Sequence[Any]:
-        return [row.labels[0] for row in rows]
+    def _labels(self, read: Sequence[Any]) -> Sequence[Any]:
+        return [row.labels[0] for row in read]
 
     def _count(self, examples: Sequence[TextExample], path: str) -> None:
         # As records have them.

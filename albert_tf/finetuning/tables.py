@@ -13,15 +13,9 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, ranges
+from albert_tf.common import errors, files, ranges, rows
 from albert_tf.common.options import checked, option, refuse_foreign
-from albert_tf.finetuning import (
-    base,
-    held_out,
-    probabilities,
-    text_files,
-    windows,
-)
+from albert_tf.finetuning import base, held_out, probabilities, windows
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.text import tokenization
@@ -51,7 +45,7 @@ DEV_SHARE = 0.1
 _TEXTS = "text", "text_pair"
 _COMMA = ","
 _SHOWN = 20  # Labels in a message.
-_Read = list[TextExample | text_files.BadLine]
+_Read = list[TextExample | rows.BadLine]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -277,7 +271,7 @@ class _Row:
     """A row of a file; `labels` are as written, none where not needed."""
 
     where: str
-    guid: Any  # See `text_files.key_of`.
+    guid: Any  # See `rows.key_of`.
     texts: tuple[str, ...]
     labels: tuple[Any, ...]
 
@@ -417,17 +411,17 @@ class TableTask(glue.TextTask):
         return tuple((self._total / len(counts) / counts).tolist())
 
     def read(self, path: str, split: str) -> list[TextExample]:
-        """Read a file strictly; see `text_files.read_own`.
+        """Read a file strictly; see `rows.read_own`.
 
         Where `dev_share` is not 0, TRAIN is what is not HELD_OUT.
         """
         is_known = split in (base.TRAIN, base.DEV, HELD_OUT)
-        rows = _rows(path, self.options, needs_label=is_known)
-        text_files.require_some(rows, path)
-        labels = self._labels(rows) if is_known else [None] * len(rows)
+        read = _rows(path, self.options, needs_label=is_known)
+        rows.require_some(read, path)
+        labels = self._labels(read) if is_known else [None] * len(read)
         examples = [
             TextExample(row.guid, row.texts, label)
-            for row, label in zip(rows, labels, strict=True)
+            for row, label in zip(read, labels, strict=True)
         ]
         share = self.options.dev_share
         if not (share and split == base.TRAIN):  # HELD_OUT comes.
@@ -451,7 +445,7 @@ class TableTask(glue.TextTask):
                 "%s: %d of %d examples are learnt.",
                 path,
                 len(examples),
-                len(rows),
+                len(read),
             )
         elif split == base.DEV:
             known = set(map(self._key, examples)) & self._learnt
@@ -476,13 +470,13 @@ class TableTask(glue.TextTask):
         """Return what examples have in common that stay together."""
         return example.texts
 
-    def _labels(self, rows: Sequence[_Row]) -> Sequence[Any]:
-        return [numbers[0] for numbers in self._numbers(rows)]
+    def _labels(self, read: Sequence[_Row]) -> Sequence[Any]:
+        return [numbers[0] for numbers in self._numbers(read)]
 
-    def _numbers(self, rows: Sequence[_Row]) -> list[tuple[int, ...]]:
+    def _numbers(self, read: Sequence[_Row]) -> list[tuple[int, ...]]:
         number_of = {label: i for i, label in enumerate(self.labels)}
         wrong: dict[str, str] = {}  # Each with its first place.
-        for row in rows:
+        for row in read:
             for label in set(row.labels) - number_of.keys():
                 wrong.setdefault(label, row.where)
         if wrong:
@@ -493,10 +487,9 @@ class TableTask(glue.TextTask):
             raise errors.UserError(
                 f"{where}: the label {label!r} is not one of {known}{more}. "
                 "Correct the row; or list all labels as `labels`, with tabs "
-                "between them if one has a comma."
-                + text_files.and_others(places)
+                "between them if one has a comma." + rows.and_others(places)
             )
-        return [tuple(sorted({number_of[x] for x in r.labels})) for r in rows]
+        return [tuple(sorted({number_of[x] for x in r.labels})) for r in read]
 
     def _count(self, examples: Sequence[TextExample], path: str) -> None:
         found = [n for example in examples for n in numbers_of(example)]
@@ -552,13 +545,13 @@ def numbers_of(example: TextExample) -> tuple[int, ...]:
 def _own(
     path: str, options: TableOptions, wanted: Sequence[str], *, header: bool
 ) -> _Read:
-    def parse(entry: text_files.Entry) -> list[TextExample]:
+    def parse(entry: rows.Row) -> list[TextExample]:
         guid = entry.values.get(options.id_column or "id", entry.guid)
         return [TextExample(guid, _texts(entry, wanted))]
 
     # New texts are read by commands that have no `--noheader`.
     is_named = None if header else False
-    return list(text_files.read_own(path, wanted, parse, header=is_named))
+    return list(rows.read_own(path, wanted, parse, header=is_named))
 
 
 def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
@@ -593,7 +586,7 @@ def _parsed(
     if options.is_number:
         parse_labels = functools.partial(_number, bool(options.query_column))
 
-    def parse(entry: text_files.Entry) -> list[_Row]:
+    def parse(entry: rows.Row) -> list[_Row]:
         entry.require(wanted)
         values, where = entry.values, entry.where
         texts = _texts(entry, options.inputs)
@@ -602,7 +595,7 @@ def _parsed(
                 f"{where}: the column {options.query_column!r} is empty. Texts "
                 "are ranked for a query. Write it, or remove the row."
             )
-        guid = text_files.Place(entry.key)
+        guid = rows.Place(entry.key)
         if id_ in wanted:
             guid = values[id_]
         labels: tuple[Any, ...] = ()
@@ -610,17 +603,17 @@ def _parsed(
             labels = parse_labels(values[label], label, where)
         return [_Row(where, guid, texts, labels)]
 
-    found = text_files.read_own(path, wanted, parse, header=options.header)
-    rows = list(text_files.strictly(found))
-    if rows and not any(text.strip() for row in rows for text in row.texts):
+    items = rows.read_own(path, wanted, parse, header=options.header)
+    read = list(rows.strictly(items))
+    if read and not any(text.strip() for row in read for text in row.texts):
         raise errors.UserError(
             f"`text_columns={options.text_columns}` is empty in all "
-            f"{len(rows)} rows of {path}. Name others."
+            f"{len(read)} rows of {path}. Name others."
         )
-    return rows
+    return read
 
 
-def _texts(entry: text_files.Entry, names: Sequence[str]) -> tuple[str, ...]:
+def _texts(entry: rows.Row, names: Sequence[str]) -> tuple[str, ...]:
     # An empty cell of Parquet, or null.
     values = {k: "" if v is None else v for k, v in entry.values.items()}
     remedy = "Put it into quotation marks, or name another column."
@@ -643,7 +636,7 @@ def _number(
 ) -> tuple[float, ...]:
     """Return a number that records can hold."""
     is_number = not isinstance(written, bool)
-    number = text_files.number(written) if is_number else math.nan
+    number = rows.number(written) if is_number else math.nan
     if not abs(number) <= _LARGEST:
         raise errors.UserError(
             f"{where}: the column {name!r} holds {written!r}, which is no "

@@ -345,10 +345,9 @@ def test_standard_input_to_standard_output_without_the_network(echo):
     messages = done.stderr.splitlines()
     assert any("1 of 42 answers are errors" in m for m in messages)
     layers = {name.split(".")[1] for name in messages[-1].split()}
-    assert layers == {"common", "finetuning", "predict", "serving"}
+    assert layers == {"common", "predict", "serving"}
     assert "albert_tf.serving.client.ask" in messages[-1]
-    assert "albert_tf.finetuning.text_files" in messages[-1]
-    assert "albert_tf.finetuning.base" not in messages[-1]
+    assert "albert_tf.common.rows" in messages[-1]
 
 
 # The folders of finetuned runs.

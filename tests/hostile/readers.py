@@ -10,9 +10,9 @@ import shutil
 from collections.abc import Callable
 from typing import NamedTuple
 
-from albert_tf.common import files, scores
+from albert_tf.common import files, rows, scores
 from albert_tf.data import arrangements, examples, record_check, tfrecord
-from albert_tf.finetuning import base, features, race, saved_outputs, text_files
+from albert_tf.finetuning import base, features, race, saved_outputs
 from albert_tf.finetuning.glue import glue, glue_tasks
 from albert_tf.finetuning.squad import squad_data
 from albert_tf.model.checkpoints import (
@@ -101,7 +101,7 @@ def task(name: str) -> base.Task:
 
 
 def own_pairs(path: str) -> object:
-    return list(text_files.strictly(task("rte").read_own(path)))
+    return list(rows.strictly(task("rte").read_own(path)))
 
 
 def vectors(kind: str) -> Callable[[str], object]:
@@ -122,7 +122,7 @@ def race_task() -> race.RaceTask:
 
 
 def race_file(path: str) -> object:
-    return list(text_files.strictly(race_task().read_own(path)))
+    return list(rows.strictly(race_task().read_own(path)))
 
 
 def race_folder(folder: str) -> object:

@@ -9,14 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors, files, rows
 from albert_tf.data import layouts
-from albert_tf.finetuning import (
-    base,
-    packing,
-    probabilities,
-    text_files,
-)
+from albert_tf.finetuning import base, packing, probabilities
 from albert_tf.finetuning.glue import glue_data, glue_metrics, glue_tasks
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
@@ -110,13 +105,13 @@ class TextTask(packing.PackedTask):
         logits = outputs["logits"]
         if self.is_regression:
             for example, number in zip(examples, logits[:, 0], strict=True):
-                key = text_files.key_of(example.guid)
+                key = rows.key_of(example.guid)
                 yield {**key, "prediction": float(number)}
             return
-        rows = probabilities.softmax(logits)
-        for example, row in zip(examples, rows, strict=True):
+        shares = probabilities.softmax(logits)
+        for example, row in zip(examples, shares, strict=True):
             yield {
-                **text_files.key_of(example.guid),
+                **rows.key_of(example.guid),
                 "prediction": self.labels[row.argmax()],
                 "probabilities": dict(
                     zip(self.labels, row.tolist(), strict=True)
@@ -225,12 +220,10 @@ class GlueTask(TextTask):
         keep their case.
         """
         examples = list(glue_data.read(self._spec, self.name, path, split))
-        text_files.require_some(examples, path)
+        rows.require_some(examples, path)
         return examples
 
-    def read_own(
-        self, path: str
-    ) -> list[glue_data.TextExample | text_files.BadLine]:
+    def read_own(self, path: str) -> list[glue_data.TextExample | rows.BadLine]:
         """Read a user's texts: TSV with a header, or JSON objects.
 
         Their names are `text`, `text_pair` where the task has pairs, and, if
@@ -238,10 +231,10 @@ class GlueTask(TextTask):
         """
         names = ("text", "text_pair")[: 1 + self.has_pairs]
 
-        def make(entry: text_files.Entry) -> list[glue_data.TextExample]:
+        def make(entry: rows.Row) -> list[glue_data.TextExample]:
             return [glue_data.TextExample(entry.guid, entry.texts(names))]
 
-        return list(text_files.read_own(path, names, make))
+        return list(rows.read_own(path, names, make))
 
     def write_predictions(
         self,

@@ -10,8 +10,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, files
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, files, rows
 from albert_tf.finetuning.glue import glue_tasks
 
 # Columns of labels, in lower case, in files that may be taken for unlabelled.
@@ -29,7 +28,7 @@ class TextExample:
             several labels their indices; None where it is not known.
     """
 
-    guid: Any  # See `text_files.key_of`.
+    guid: Any  # See `rows.key_of`.
     texts: tuple[str, ...]
     label: Any = None
 
@@ -50,8 +49,7 @@ def read(
             "the folder that holds it."
         )
     short = []
-    rows = text_files.read_rows(path)
-    for number, (where, fields) in enumerate(rows, 1):
+    for number, (where, fields) in enumerate(rows.read_rows(path), 1):
         if number <= columns.header:
             _check_header(spec, fields, columns, where)
             if columns.columns:
@@ -90,7 +88,7 @@ def _check_header(
     if columns.label is None:
         is_value = value.isdecimal()  # An index.
     elif spec.is_regression:
-        is_value = not math.isnan(text_files.number(value))
+        is_value = not math.isnan(rows.number(value))
     else:
         is_value = value in spec.labels
     if is_value:
@@ -146,7 +144,7 @@ def _compare_headers(
             continue
         if not files.exists(there):
             continue
-        where, names = next(text_files.read_rows(there), ("", []))
+        where, names = next(rows.read_rows(there), ("", []))
         _check_count(names, other, where or there)
         for role in columns.roles.keys() & other.roles.keys():
             pair = fields[columns.roles[role]], names[other.roles[role]]
@@ -178,7 +176,7 @@ def _parse(
     if columns.label is None:
         guid = fields[columns.id_column]
     elif spec.is_regression:
-        label = text_files.number(written)
+        label = rows.number(written)
         lowest, highest = spec.bounds
         if not lowest <= label <= highest:
             raise errors.UserError(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import ranges
+from albert_tf.common import ranges, rows
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts, lengths
-from albert_tf.finetuning import base, text_files
+from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import (
     squad_answers,
     squad_data,
@@ -157,9 +157,7 @@ class SquadTask(base.Task):
             logging.info("%s: scored by %s (`answer_units`)", path, units)
         return questions
 
-    def read_own(
-        self, path: str
-    ) -> list[squad_data.Question | text_files.BadLine]:
+    def read_own(self, path: str) -> list[squad_data.Question | rows.BadLine]:
         return squad_data.read_own(path)
 
     def layout(self, split: str) -> layouts.Layout:

@@ -18,8 +18,8 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, files, strict_json
-from albert_tf.finetuning import base, text_files
+from albert_tf.common import errors, files, rows, strict_json
+from albert_tf.finetuning import base
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Question:
     """One question about a paragraph; its neighbours share the paragraph.
 
     Attributes:
-        guid: See `text_files.key_of`; COVID-QA has whole numbers.
+        guid: See `rows.key_of`; COVID-QA has whole numbers.
         context: The paragraph, the same string for all of its questions.
         answers: The annotators' answers, best first; empty for a question
             without an answer; None where the file does not say.
@@ -196,32 +196,32 @@ def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
         )
 
 
-def read_own(path: str) -> list[Question | text_files.BadLine]:
+def read_own(path: str) -> list[Question | rows.BadLine]:
     """Read a user's questions, without the answers that a file may have.
 
-    The file has SQuAD's layout, or it is one of `text_files.own_entries` with
+    The file has SQuAD's layout, or it is one of `rows.own_entries` with
     `question`, `context` and, if wanted, `id`. A file in SQuAD's layout is read
     strictly; elsewhere a question that cannot be used, or has an id of an
     earlier one, is a bad line.
     """
     seen: set[str] = set()
 
-    def make(entry: text_files.Entry) -> list[Question]:
+    def make(entry: rows.Row) -> list[Question]:
         values, where = entry.values, entry.where
         if "data" in values and 1 in entry.key.values():
             return [
                 dataclasses.replace(one, answers=None, is_impossible=False)
                 for one in parse(values, path)
             ]
-        context = text_files.get(values, "context", str, where)
+        context = rows.get(values, "context", str, where)
         if not context.strip():
             raise errors.UserError(
                 f"{where}: the context is empty, so the question cannot be "
                 "answered. Write the text, or remove the question."
             )
-        text = text_files.get(values, "question", str, where)
+        text = rows.get(values, "question", str, where)
         if "id" in values:
-            text_files.get(values, "id", (str, int), where)
+            rows.get(values, "id", (str, int), where)
         question = Question(entry.guid, text, context, None)
         if question.id in seen:
             raise errors.UserError(
@@ -231,7 +231,7 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
         seen.add(question.id)
         return [question]
 
-    questions = list(text_files.read_own(path, ["question", "context"], make))
+    questions = list(rows.read_own(path, ["question", "context"], make))
     if not questions:
         raise _no_questions(path)
     return questions
@@ -239,14 +239,14 @@ def read_own(path: str) -> list[Question | text_files.BadLine]:
 
 def parse(content: Any, path: str) -> list[Question]:
     questions: list[Question] = []
-    articles = text_files.get(content, "data", list, path)
+    articles = rows.get(content, "data", list, path)
     for article_number, article in enumerate(articles, 1):
         where = f"{path}, article {article_number}"
-        paragraphs = text_files.get(article, "paragraphs", list, where)
+        paragraphs = rows.get(article, "paragraphs", list, where)
         for number, paragraph in enumerate(paragraphs, 1):
             place = f"{where}, paragraph {number}"
-            entries = text_files.get(paragraph, "qas", list, place)
-            context = text_files.get(paragraph, "context", str, place)
+            entries = rows.get(paragraph, "qas", list, place)
+            context = rows.get(paragraph, "context", str, place)
             if not context.strip():
                 ids = [e.get("id") for e in entries if isinstance(e, dict)]
                 raise errors.UserError(
@@ -272,18 +272,18 @@ def parse(content: Any, path: str) -> list[Question]:
 
 
 def _question(entry: Any, context: str, where: str) -> Question:
-    guid = text_files.get(entry, "id", (str, int), where)
+    guid = rows.get(entry, "id", (str, int), where)
     where = f"{where} (id {guid})"
-    text = text_files.get(entry, "question", str, where)
+    text = rows.get(entry, "question", str, where)
     is_impossible = False
     if "is_impossible" in entry:
-        is_impossible = text_files.get(entry, "is_impossible", bool, where)
+        is_impossible = rows.get(entry, "is_impossible", bool, where)
     if "answers" not in entry:
         return Question(guid, text, context, None, is_impossible)
     answers = []
-    for written in text_files.get(entry, "answers", list, where):
-        given = text_files.get(written, "text", str, where)
-        start = text_files.get(written, "answer_start", int, where)
+    for written in rows.get(entry, "answers", list, where):
+        given = rows.get(written, "text", str, where)
+        start = rows.get(written, "answer_start", int, where)
         start += len(given) - len(given.lstrip())
         answers.append(place_answer(context, given.strip(), start))
     if is_impossible and answers:

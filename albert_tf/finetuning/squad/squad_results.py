@@ -8,8 +8,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from albert_tf.common import files, strict_json
-from albert_tf.finetuning import text_files
+from albert_tf.common import files, rows, strict_json
 from albert_tf.finetuning.squad import squad_answers, squad_data, squad_metrics
 
 
@@ -104,7 +103,7 @@ class Results:
         for question in self.questions:
             id_ = question.id
             answer: dict[str, Any] = {
-                **text_files.key_of(question.guid),
+                **rows.key_of(question.guid),
                 "prediction": texts[id_],
                 "n_best": [one._asdict() for one in self.n_best[id_]],
             }

@@ -17,8 +17,7 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
 
-from albert_tf.common import errors, files, strict_json
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, files, rows, strict_json
 
 # The inputs of a signature, by name: 1 text, or a list of this length.
 Inputs = Mapping[str, int]
@@ -203,19 +202,19 @@ def plain(value: Any) -> Any:
 
 def read(
     lines: Iterable[bytes], name: str, inputs: Inputs
-) -> Iterator[Request | text_files.BadLine]:
-    """Yield the request of each entry; see `text_files.own_entries`.
+) -> Iterator[Request | rows.BadLine]:
+    """Yield the request of each entry; see `rows.own_entries`.
 
     One that is no request becomes a `BadLine`.
     """
-    entries = text_files.own_entries(lines, name, list(inputs))
-    found = text_files.parsed(entries, functools.partial(_request, inputs))
+    entries = rows.own_entries(lines, name, list(inputs))
+    found = rows.parsed(entries, functools.partial(_request, inputs))
     first = list(itertools.islice(found, 1))
-    text_files.require_some(first, name)
+    rows.require_some(first, name)
     yield from itertools.chain(first, found)
 
 
-def _request(inputs: Inputs, entry: text_files.Entry) -> list[Request]:
+def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
     entry.require(inputs, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
@@ -233,7 +232,7 @@ def _request(inputs: Inputs, entry: text_files.Entry) -> list[Request]:
         texts[name] = [
             _text(item, f"{what}, number {i}") for i, item in enumerate(given)
         ] + [""] * (count - len(given))
-    return [Request(text_files.key_of(entry.guid), texts)]
+    return [Request(rows.key_of(entry.guid), texts)]
 
 
 def _text(value: Any, what: str) -> str:

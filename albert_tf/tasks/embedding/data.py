@@ -2,8 +2,7 @@
 
 import math
 
-from albert_tf.common import errors
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, rows
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
@@ -22,17 +21,17 @@ INPUTS = {
 
 def read(
     path: str, kind: str, *, has_scores: bool = True
-) -> list[TextExample | text_files.BadLine]:
-    """Read a table or JSON objects, see `text_files.own_entries`."""
+) -> list[TextExample | rows.BadLine]:
+    """Read a table or JSON objects, see `rows.own_entries`."""
     texts = INPUTS[kind]
     inputs = [*texts, *["score"] * (kind == SCORED and has_scores)]
 
-    def parse(entry: text_files.Entry) -> list[TextExample]:
+    def parse(entry: rows.Row) -> list[TextExample]:
         entry.require(inputs)
         score = None
         if "score" in inputs:
             written = entry.values["score"]
-            score = text_files.number(written)
+            score = rows.number(written)
             if not math.isfinite(score) or isinstance(written, bool):
                 raise errors.UserError(
                     f"{entry.where}: the score {written!r} is no finite "
@@ -40,4 +39,4 @@ def read(
                 )
         return [TextExample(entry.guid, entry.texts(texts), score)]
 
-    return list(text_files.read_own(path, inputs, parse))
+    return list(rows.read_own(path, inputs, parse))

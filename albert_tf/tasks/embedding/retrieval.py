@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, rows
 from albert_tf.finetuning.glue.glue_data import TextExample
 
 RECALLS = (1, 10)
@@ -25,7 +24,7 @@ class Entry(TextExample):
     """A text that is searched, or a query.
 
     Attributes:
-        guid: Of a text its id. Of a query see `text_files.key_of`.
+        guid: Of a text its id. Of a query see `rows.key_of`.
         texts: One.
         relevant: The ids of what a query should find; of a text none.
     """
@@ -35,7 +34,7 @@ class Entry(TextExample):
 
 def read(path: str) -> list[Entry]:
 
-    def parse(entry: text_files.Entry) -> list[Entry]:
+    def parse(entry: rows.Row) -> list[Entry]:
         values, where = entry.values, entry.where
         is_query = "query" in values
         entry.require(("query", "relevant") if is_query else ("id", "text"))
@@ -51,8 +50,8 @@ def read(path: str) -> list[Entry]:
         ids = tuple(dict.fromkeys(_checked_id(id_, where) for id_ in relevant))
         return [Entry(entry.guid, texts, relevant=ids)]
 
-    items = text_files.read_own(path, ["query", "relevant"], parse)
-    found = list(text_files.strictly(items))
+    items = rows.read_own(path, ["query", "relevant"], parse)
+    found = list(rows.strictly(items))
     _check(found, path)
     return found
 
@@ -129,7 +128,7 @@ def answers(
     for entry, row in _cosines(vectors, entries):
         nearest = np.argsort(-row, kind="stable")[:_MOST_ANSWERS]
         found = [ids[number] for number in nearest]
-        yield {**text_files.key_of(entry.guid), "prediction": found}
+        yield {**rows.key_of(entry.guid), "prediction": found}
 
 
 def _ids(entries: Sequence[Entry]) -> list[Any]:

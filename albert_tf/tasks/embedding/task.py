@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, ranges
+from albert_tf.common import errors, ranges, rows
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, packing, text_files
+from albert_tf.finetuning import base, packing
 from albert_tf.finetuning.glue import glue_metrics
 from albert_tf.finetuning.glue.glue_data import TextExample
 from albert_tf.model.config import TEXT_POOLINGS
@@ -158,14 +158,14 @@ class EmbeddingTask(packing.PackedTask):
         return self._dev_examples
 
     def read(self, path: str, split: str) -> list[TextExample]:
-        items: Sequence[TextExample | text_files.BadLine]
+        items: Sequence[TextExample | rows.BadLine]
         if self._kind(split) == data.RETRIEVAL:
             items = retrieval.read(path)
         else:
             kind, has_scores = self._kind(split), split != base.TEST
             items = data.read(path, kind, has_scores=has_scores)
-        found = list(text_files.strictly(items))
-        text_files.require_some(found, path)
+        found = list(rows.strictly(items))
+        rows.require_some(found, path)
         if split == base.TRAIN:
             self._check_training(path, found)
         elif split == base.DEV and len({e.label for e in found} - {None}) == 1:
@@ -196,7 +196,7 @@ class EmbeddingTask(packing.PackedTask):
                     "same."
                 )
 
-    def read_own(self, path: str) -> list[TextExample | text_files.BadLine]:
+    def read_own(self, path: str) -> list[TextExample | rows.BadLine]:
         return data.read(path, data.TEXTS)
 
     def layout(self, split: str) -> layouts.Layout:
@@ -262,7 +262,7 @@ class EmbeddingTask(packing.PackedTask):
             yield from retrieval.answers(flat, entries)
             return
         for example, found in zip(examples, vectors, strict=True):
-            key = text_files.key_of(example.guid)
+            key = rows.key_of(example.guid)
             if found.ndim == 1:
                 yield {**key, "embedding": found.tolist()}
             else:

@@ -14,9 +14,8 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, ranges, strict_json
+from albert_tf.common import errors, ranges, rows, strict_json
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import text_files
 from albert_tf.tasks.tagging import portable
 from albert_tf.text import words
 
@@ -51,7 +50,7 @@ class TaggedText:
         tags: None where they are not known.
     """
 
-    guid: Any  # See `text_files.key_of`.
+    guid: Any  # See `rows.key_of`.
     text: str
     words: tuple[tuple[int, int], ...]
     tags: tuple[str, ...] | None = None
@@ -86,9 +85,7 @@ def read(
     else:
         found = list(_columns(path, columns, needs_tags=needs_tags))
     # Without words there is nothing to learn or to score.
-    text_files.require_some(
-        [e for e, _ in found if e.words or not needs_tags], path
-    )
+    rows.require_some([e for e, _ in found if e.words or not needs_tags], path)
     if portable.are_entities(
         labels or {t for e, _ in found for t in e.tags or ()}
     ):
@@ -138,20 +135,20 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
     return found
 
 
-def read_own(path: str) -> list[TaggedText | text_files.BadLine]:
+def read_own(path: str) -> list[TaggedText | rows.BadLine]:
     """Read texts, each a `text`, or its `words`."""
 
-    def parse(entry: text_files.Entry) -> list[TaggedText]:
+    def parse(entry: rows.Row) -> list[TaggedText]:
         values = {**entry.values, "tags": None, "spans": None}
         return [_object(dataclasses.replace(entry, values=values))[0]]
 
-    return list(text_files.read_own(path, ["text"], parse))
+    return list(rows.read_own(path, ["text"], parse))
 
 
 def _is_json(path: str) -> bool:
     if path.lower().endswith(_JSON_ENDINGS):
         return True
-    for _, fields in text_files.read_rows(path):
+    for _, fields in rows.read_rows(path):
         line = "\t".join(fields).strip()
         if line:
             try:
@@ -195,8 +192,8 @@ def _columns(
 ) -> Iterator[_Read]:
     """Yield the sentences of a file of columns; an empty line ends one."""
     first: _Row | None = None
-    for rows in _blocks(path):
-        for row in rows:
+    for block in _blocks(path):
+        for row in block:
             first = first or row
             if len(row[1]) != len(first[1]):
                 raise errors.UserError(
@@ -205,10 +202,10 @@ def _columns(
                     "same, separated by tabs or by spaces."
                 )
         assert first
-        width, place = len(first[1]), f"{path}, line {rows[0][0]}"
+        width, place = len(first[1]), f"{path}, line {block[0][0]}"
         word = _column("word_column", columns.word_column, width, place)
-        if word > 0 and _are_numbered(rows):
-            rows = [row for row in rows if row[1][0].isdecimal()]
+        if word > 0 and _are_numbered(block):
+            block = [row for row in block if row[1][0].isdecimal()]
         has_tags = needs_tags or width > 1
         tag = word
         if has_tags:
@@ -219,10 +216,10 @@ def _columns(
                 f"words, too: {place} has {width} columns. Name that of the "
                 "tags."
             )
-        places = [f"{path}, line {line}" for line, _ in rows]
-        written = [row[word] for _, row in rows]
-        tags = tuple(row[tag] for _, row in rows) if has_tags else None
-        guid = text_files.Place({"line": rows[0][0]})
+        places = [f"{path}, line {line}" for line, _ in block]
+        written = [row[word] for _, row in block]
+        tags = tuple(row[tag] for _, row in block) if has_tags else None
+        guid = rows.Place({"line": block[0][0]})
         yield _of_words(guid, written, tags, places), places
 
 
@@ -251,7 +248,7 @@ def _blocks(path: str) -> Iterator[list[_Row]]:
     Comments and marks of documents are left out. A comment stands before the
     words, and has not their number of columns.
     """
-    lines = enumerate((fields for _, fields in text_files.read_rows(path)), 1)
+    lines = enumerate((fields for _, fields in rows.read_rows(path)), 1)
     for is_empty, group in itertools.groupby(
         lines, lambda line: not "\t".join(line[1]).strip(" ")
     ):
@@ -261,13 +258,13 @@ def _blocks(path: str) -> Iterator[list[_Row]]:
         for number, (line, fields) in enumerate(block):
             if len(fields) == 1:
                 block[number] = line, [f for f in fields[0].split(" ") if f]
-        rows = [
+        words = [
             (number, fields)
             for number, fields in _without_comments(block)
             if not fields[0].startswith(_DOCUMENT)
         ]
-        if rows:
-            yield rows
+        if words:
+            yield words
 
 
 def _without_comments(block: Iterable[_Row]) -> list[_Row]:
@@ -312,7 +309,7 @@ def _of_words(
 def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
     widened: list[str] = []
     lost: list[str] = []
-    for number, entry in enumerate(text_files.read_objects(path), 1):
+    for number, entry in enumerate(rows.read_objects(path), 1):
         entry = dataclasses.replace(entry, key={"object": number})
         has_words = "words" in entry.values
         if not has_words and "text" not in entry.values:
@@ -347,7 +344,7 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
         )
 
 
-def _object(entry: text_files.Entry) -> tuple[TaggedText, tuple[int, int]]:
+def _object(entry: rows.Row) -> tuple[TaggedText, tuple[int, int]]:
     """Return an example, and two numbers of spans; see `with_spans`."""
     guid, values, where = entry.guid, entry.values, entry.where
     if "words" in values:

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors, files, rows
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, overlaps, packing, text_files
+from albert_tf.finetuning import base, overlaps, packing
 from albert_tf.tasks.tagging import data, portable
 from albert_tf.tasks.tagging.data import TaggedText
 from albert_tf.text import tokenization
@@ -159,7 +159,7 @@ class TaggingTask(base.Task):
             _warn_of_cleaning(self.tokenizer, examples, path)
         return examples
 
-    def read_own(self, path: str) -> list[TaggedText | text_files.BadLine]:
+    def read_own(self, path: str) -> list[TaggedText | rows.BadLine]:
         return data.read_own(path)
 
     def layout(self, split: str) -> layouts.Layout:
@@ -272,7 +272,7 @@ class TaggingTask(base.Task):
         tags = self._tags(outputs, examples)
         for example, words in zip(examples, tags, strict=True):
             yield {
-                **text_files.key_of(example.guid),
+                **rows.key_of(example.guid),
                 "text": example.text,
                 "spans": portable.spans(example.text, example.words, words),
             }

@@ -5,12 +5,12 @@ import types
 import numpy as np
 import pytest
 
-from albert_tf.common import errors, scores
-from albert_tf.finetuning import batches, predictions, registry, text_files
+from albert_tf.common import errors, rows, scores
+from albert_tf.finetuning import batches, predictions, registry
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 
-BAD = text_files.BadLine({"line": 2}, "line 2: no text.")
+BAD = rows.BadLine({"line": 2}, "line 2: no text.")
 
 
 class Task:
@@ -41,6 +41,7 @@ def make(monkeypatch):
     def predictor(*items, has_task=True):
         source = types.SimpleNamespace(
             options={"task_name": "plain"} if has_task else {},
+            facts=None,
             folder="r",
             vocabulary=tokenization.VocabularyOptions(),
             program="run_pretraining",

@@ -5,8 +5,8 @@ import re
 
 import pytest
 
-from albert_tf.common import errors
-from albert_tf.finetuning import race_data, text_files
+from albert_tf.common import errors, rows
+from albert_tf.finetuning import race_data
 from tests.albert_tf.finetuning.race_articles import (
     ARTICLE,
     FIVE,
@@ -147,7 +147,7 @@ def test_answers_have_the_ids_of_their_articles_as_given(tmp_path):
     del articles[-1]["id"]
     folder = write(tmp_path, "all.txt", *articles)
     found = make().read_own(f"{folder}/all.txt")
-    keys = [text_files.key_of(question.guid) for question in found]
+    keys = [rows.key_of(question.guid) for question in found]
     assert keys[::2] == [
         {"id": "a-0"},
         {"id": 7, "question": 0},

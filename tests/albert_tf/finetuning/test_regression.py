@@ -73,13 +73,13 @@ def test_mean_and_deviation_are_those_of_what_is_learnt(tmp_path):
 def test_a_file_is_parsed_once(tmp_path, monkeypatch):
     path = write(tmp_path, 1, 2, 3, 4)
     task = task_of(dev_share=0.25)
-    read, calls = tables.text_files.read_own, []
+    read, calls = tables.rows.read_own, []
 
     def counted(*args, **kwargs):
         calls.append(args)
         return read(*args, **kwargs)
 
-    monkeypatch.setattr(tables.text_files, "read_own", counted)
+    monkeypatch.setattr(tables.rows, "read_own", counted)
     scaled = task.scaled(path)
     again = regression.RegressionTask(Markers(), 16, scaled)
     again.read(path, base.TRAIN)

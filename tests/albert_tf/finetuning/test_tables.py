@@ -7,15 +7,9 @@ import pytest
 from sklearn import metrics
 from sklearn.utils import class_weight
 
-from albert_tf.common import errors
+from albert_tf.common import errors, rows
 from albert_tf.common import options as options_of
-from albert_tf.finetuning import (
-    base,
-    packing,
-    probabilities,
-    tables,
-    text_files,
-)
+from albert_tf.finetuning import base, packing, probabilities, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
 from tests import row_files
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
@@ -258,7 +252,7 @@ def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
     usual.write_text('{"id": 7, "text": "a", "text_pair": "b"}\n{"text": 1}\n')
     good, bad = task.read_own(str(usual))
     assert (good.guid, good.texts) == (7, ("a", "b"))
-    assert isinstance(bad, text_files.BadLine)
+    assert isinstance(bad, rows.BadLine)
     neither = tmp_path / "neither.csv"
     neither.write_text("headline,text\na,b\n")
     with pytest.raises(errors.UserError, match="has no 'title'; .*'headline'"):

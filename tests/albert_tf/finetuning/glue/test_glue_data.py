@@ -256,7 +256,7 @@ def test_missing_file_names_the_option_and_the_path(tmp_path):
 
 
 def test_own_texts(tmp_path):
-    """In other kinds of files: test_text_files.py."""
+    """In other kinds of files: test_rows.py."""
     path = tmp_path / "own.tsv"
     path.write_text("text_pair\tid\ttext\nIt is wet.\ta\tIt rains.\n")
     (read,) = small_tasks.make("rte").read_own(str(path))

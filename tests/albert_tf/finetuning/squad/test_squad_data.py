@@ -3,8 +3,7 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, rows
 from albert_tf.finetuning.squad import squad_data
 from tests import row_files
 from tests.albert_tf.finetuning.squad import question_files
@@ -239,16 +238,16 @@ def test_file_is_json_with_or_without_a_byte_order_mark(tmp_path):
 
 
 def test_own_questions_as_json_lines(tmp_path):
-    rows = [
+    objects = [
         {"question": "What?", "context": CONTEXT},
         {"id": 7, "question": "Who?", "context": CONTEXT, "other": 1},
         {"id": "1", "question": "How?", "context": CONTEXT},
     ]
-    path = row_files.write(tmp_path / "f.jsonl", rows)
+    path = row_files.write(tmp_path / "f.jsonl", objects)
     found = squad_data.read_own(path)
     assert [question.text for question in found] == ["What?", "Who?", "How?"]
     assert {question.context for question in found} == {CONTEXT}
-    keys = [text_files.key_of(question.guid) for question in found]
+    keys = [rows.key_of(question.guid) for question in found]
     assert keys == [{"line": 1}, {"id": 7}, {"id": "1"}]
     assert len({question.id for question in found}) == 3
 
@@ -288,7 +287,7 @@ def test_own_questions_of_another_layout(name, content, message, tmp_path):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(errors.UserError, match=message):
-        list(text_files.strictly(squad_data.read_own(str(path))))
+        list(rows.strictly(squad_data.read_own(str(path))))
 
 
 def test_second_question_of_an_id_is_a_bad_line(tmp_path):

@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors, scores
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, rows, scores
 from albert_tf.serving.client import ask
 from albert_tf.serving.formats import id_model
 from albert_tf.training import run_folder
@@ -22,7 +21,7 @@ def read(content, inputs=LINES, name="in.jsonl"):
     if isinstance(content, str):
         content = content.encode()
     items = ask.read(io.BytesIO(content), name, inputs)
-    return list(text_files.strictly(items))
+    return list(rows.strictly(items))
 
 
 def entry(**values):
@@ -149,7 +148,7 @@ def answer(signature, lines, batch_size=32):
     items = list(ask.read(content, "in.jsonl", signature.inputs))
     starts = range(0, len(items), batch_size)
     batches = [items[start : start + batch_size] for start in starts]
-    return [one for b in batches for one in text_files.answered(b, signature)]
+    return [one for b in batches for one in rows.answered(b, signature)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 32])

@@ -4,15 +4,14 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, rows
 from albert_tf.tasks.embedding import data as embedding_data
 
 
 def read(path, kind, content, **how):
     path.write_text(content)
     items = embedding_data.read(str(path), kind, **how)
-    assert all(item.guid == "x" for item in text_files.strictly(items))
+    assert all(item.guid == "x" for item in rows.strictly(items))
     assert len(items[0].texts) == len(embedding_data.INPUTS[kind])
     return [(item.texts, item.label) for item in items]
 

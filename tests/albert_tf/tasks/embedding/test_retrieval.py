@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
-from albert_tf.finetuning import base, text_files
+from albert_tf.common import errors, rows
+from albert_tf.finetuning import base
 from albert_tf.tasks.embedding import retrieval
 from albert_tf.tasks.embedding import task as embedding
 from tests import row_files
@@ -30,7 +30,7 @@ def test_texts_and_queries_in_any_order(tmp_path):
         (),
         ("b",),
     ]
-    assert found[1].guid == text_files.Place({"line": 2})
+    assert found[1].guid == rows.Place({"line": 2})
     assert [entry.guid for entry in found if not entry.relevant] == [
         "a",
         7,

@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, rows
 from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.tasks.tagging import portable as tag_spans
 
@@ -162,7 +161,7 @@ def test_own_texts_may_have_words(tmp_path):
     first, second, bad = tagging_data.read_own(str(path))
     assert first.texts == ["It", "rains", "."]
     assert (second.guid, second.texts) == (7, ["a.b"])
-    assert isinstance(bad, text_files.BadLine)
+    assert isinstance(bad, rows.BadLine)
 
 
 def test_test_files_need_no_tags(tmp_path):

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from seqeval import metrics
 
-from albert_tf.common import errors
-from albert_tf.finetuning import base, overlaps, text_files
+from albert_tf.common import errors, rows
+from albert_tf.finetuning import base, overlaps
 from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.tasks.tagging import task as tagging
 from albert_tf.text import tokenization, wordpiece, words
@@ -34,7 +34,7 @@ def make(tokenizer, length=16, labels=LABELS):
 
 def of_text(text, tags=None):
     pairs = zip(*(x.tolist() for x in words.ranges(text)), strict=True)
-    guid = text_files.Place({"line": 1})
+    guid = rows.Place({"line": 1})
     return tagging_data.TaggedText(guid, text, tuple(pairs), tags)
 
 

@@ -119,7 +119,7 @@ def key_of(id_: Any) -> dict[str, Any]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Entry:
+class Row:
     """A row or a JSON object of a user's file.
 
     Attributes:
@@ -157,7 +157,7 @@ class Entry:
 
 
 # What an entry gives.
-Parse = Callable[[Entry], Iterable[T]]
+Parse = Callable[[Row], Iterable[T]]
 # `PATH, line N`, key and bytes of a line.
 _Line = tuple[str, dict[str, Any], bytes]
 
@@ -174,12 +174,12 @@ def read_own(
     Where it raises a `UserError`, the line is bad. A file whose name ends in
     .parquet is a table of Parquet.
     """
-    entries: Iterable[Entry | BadLine]
+    entries: Iterable[Row | BadLine]
     if path.lower().endswith(PARQUET):
         names, rows = read_parquet(_read(path), path)
         require_names(names, inputs, path, "It must have the columns")
         entries = (
-            Entry(f"{path}, row {number}", {"row": number}, values)
+            Row(f"{path}, row {number}", {"row": number}, values)
             for number, values in enumerate(rows, 1)
         )
     else:
@@ -188,7 +188,7 @@ def read_own(
 
 
 def parsed(
-    entries: Iterable[Entry | BadLine], parse: Parse[T]
+    entries: Iterable[Row | BadLine], parse: Parse[T]
 ) -> Iterator[T | BadLine]:
     """Yield what `parse` makes of entries; see `read_own`."""
     for entry in entries:
@@ -248,7 +248,7 @@ def own_entries(
     inputs: Sequence[str],
     *,
     header: bool | None = None,
-) -> Iterator[Entry | BadLine]:
+) -> Iterator[Row | BadLine]:
     """Yield the entries of a user's file; its name and first line say its kind.
 
     It is a table if the name ends in .tsv or .csv, in any case, or if tabs
@@ -352,7 +352,7 @@ def _csv_entries(
     inputs: Sequence[str],
     *,
     header: bool | None,
-) -> Iterator[Entry | BadLine]:
+) -> Iterator[Row | BadLine]:
     """Yield the entries of a table with commas, or what else divides columns.
 
     A field in quotation marks may hold line breaks; `line` is then the first of
@@ -392,7 +392,7 @@ def _csv_entries(
                 continue
             names = names or _numbers(fields, inputs, where)
             values = _by_names(fields, names, where, separator)
-            yield Entry(where, key, values)
+            yield Row(where, key, values)
         except errors.UserError as error:
             if not names:
                 raise
@@ -454,7 +454,7 @@ def _columns(
     return None
 
 
-def read_objects(path: str) -> Iterator[Entry]:
+def read_objects(path: str) -> Iterator[Row]:
     """Yield each JSON object, strictly.
 
     The file holds one object a line (empty lines are allowed), a list of
@@ -502,9 +502,9 @@ def _numbered(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
 
 def _entry(
     where: str, key: dict[str, Any], parse: Callable[[], dict[str, Any]]
-) -> Entry | BadLine:
+) -> Row | BadLine:
     try:
-        return Entry(where, key, parse())
+        return Row(where, key, parse())
     except errors.UserError as error:
         return BadLine(key, str(error))
 
@@ -515,7 +515,7 @@ def _objects(
     *,
     is_whole: bool = False,
     has_texts: bool = False,
-) -> Iterator[Entry | BadLine]:
+) -> Iterator[Row | BadLine]:
     """Yield the JSON objects of lines, or of all lines together.
 
     Args:

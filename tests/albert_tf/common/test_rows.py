@@ -6,10 +6,11 @@ import lzma
 import math
 import zipfile
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 
-from albert_tf.common import errors
-from albert_tf.finetuning import text_files
+from albert_tf.common import errors, rows
 
 
 @pytest.fixture
@@ -32,7 +33,7 @@ def parse(entry):
 
 
 def own(path):
-    return list(text_files.read_own(path, ["n"], parse))
+    return list(rows.read_own(path, ["n"], parse))
 
 
 CSV = """\ufeffid,text,n\r
@@ -46,7 +47,7 @@ d,5" pipes,1
 
 @pytest.mark.parametrize("name", ["own.csv", "reviews.CSV"])
 def test_commas_quotes_and_line_breaks(file, name):
-    found = list(text_files.own_entries(io.BytesIO(CSV), name, ["text", "n"]))
+    found = list(rows.own_entries(io.BytesIO(CSV), name, ["text", "n"]))
     assert [entry.key["line"] for entry in found] == [2, 5, 6]
     assert found[1].where == f"{name}, line 5"
     values = [tuple(entry.values.values()) for entry in found]
@@ -71,7 +72,7 @@ def test_a_bad_row_of_csv_keeps_its_place(file, row, message):
     bad, good = own(file(b"id,n\n" + row + b"\nb,1\n", "own.csv"))
     assert (bad.key, good[1]) == ({"line": 2}, "1")
     with pytest.raises(errors.UserError, match=f"own.csv, line 2.* ?{message}"):
-        list(text_files.strictly([bad]))
+        list(rows.strictly([bad]))
 
 
 def test_a_quote_that_is_never_closed_is_named(file):
@@ -100,8 +101,8 @@ def test_first_row_of_csv_must_be_good(file, content, message):
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize("header", [True, False])
 def test_what_divides_columns_is_found(file, separator, header):
-    rows = [["id", "n"]] * header + [["a,;;|b", "1"], ["c\nd", "2"]]
-    lines = (separator.join(f'"{cell}"' for cell in row) for row in rows)
+    cells = [["id", "n"]] * header + [["a,;;|b", "1"], ["c\nd", "2"]]
+    lines = (separator.join(f'"{cell}"' for cell in row) for row in cells)
     path = file("\n".join(lines).encode(), "own.csv")
     number = "n" if header else "2"
 
@@ -109,7 +110,7 @@ def test_what_divides_columns_is_found(file, separator, header):
         values = entry.values
         return [(entry.key["line"], *values.values(), values[number])]
 
-    found = list(text_files.read_own(path, [number], take, header=header))
+    found = list(rows.read_own(path, [number], take, header=header))
     assert found == [
         (1 + header, "a,;;|b", "1", "1"),
         (2 + header, "c\nd", "2", "2"),
@@ -170,7 +171,7 @@ def test_a_bad_line_keeps_its_place(file, line, key, message):
     assert bad.key == key
     assert bad.answer == {**key, "error": bad.message}
     with pytest.raises(errors.UserError, match=f"own.json, {message}"):
-        list(text_files.strictly([first, bad, last]))
+        list(rows.strictly([first, bad, last]))
 
 
 def test_bad_object_of_a_list_has_its_number(file):
@@ -233,8 +234,8 @@ def test_other_tables_are_refused(file, name, content):
 def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
     lines = io.BytesIO(content)
     try:
-        found = list(text_files.own_entries(lines, "own", ["text"]))
-        texts = [e.values["text"] for e in text_files.strictly(found)]
+        found = list(rows.own_entries(lines, "own", ["text"]))
+        texts = [e.values["text"] for e in rows.strictly(found)]
     except errors.UserError:
         texts = None
     assert texts == expected
@@ -250,9 +251,9 @@ def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
     ],
 )
 def test_all_inputs_must_be_named(line, message):
-    found = text_files.own_entries([line], "own", ["text", "text_pair"])
+    found = rows.own_entries([line], "own", ["text", "text_pair"])
     with pytest.raises(errors.UserError, match=message):
-        list(text_files.strictly(found))
+        list(rows.strictly(found))
 
 
 def test_empty_lines_are_counted(file, caplog):
@@ -279,7 +280,7 @@ def test_a_table_that_may_be_cut_short_is_told(file, caplog, name, content):
     own(file(content, name))
     assert told in caplog.text
     caplog.clear()
-    list(text_files.own_entries(io.BytesIO(content), name, ["n"]))
+    list(rows.own_entries(io.BytesIO(content), name, ["n"]))
     assert told in caplog.text
 
 
@@ -289,16 +290,16 @@ def test_lines_are_read_as_they_are_needed():
         yield b"a\n"
         pytest.fail("two lines were needed")
 
-    found = text_files.own_entries(lines(), "own", ["text"])
+    found = rows.own_entries(lines(), "own", ["text"])
     assert next(found).key == {"line": 1}
     assert next(found).values == {"text": "a"}
 
 
 @pytest.mark.parametrize("id_", [7, "7", None, [1], {"line": 2}, True])
 def test_ids_stay_what_they_are_and_none_is_made(id_):
-    place = text_files.Place({"line": 2})
-    assert text_files.key_of(id_) == {"id": id_}
-    assert text_files.key_of(place) == {"line": 2}
+    place = rows.Place({"line": 2})
+    assert rows.key_of(id_) == {"id": id_}
+    assert rows.key_of(place) == {"line": 2}
     assert str(place) == "line 2"
 
 
@@ -331,22 +332,22 @@ def test_first_row_must_be_good(file, content, message):
 
 def test_five_other_places_are_shown():
     shown = " The same holds for {} more: a, b, c, d, e{}."
-    assert text_files.and_others([]) == ""
-    assert text_files.and_others([*"abcde"]) == shown.format(5, "")
-    assert text_files.and_others([*"abcdef"]) == shown.format(6, ", ...")
+    assert rows.and_others([]) == ""
+    assert rows.and_others([*"abcde"]) == shown.format(5, "")
+    assert rows.and_others([*"abcdef"]) == shown.format(6, ", ...")
 
 
 @pytest.mark.parametrize("odd", ["1_0", "\u0663", "x", None, [1], 10**400])
 def test_what_is_no_number(odd):
-    assert math.isnan(text_files.number(odd))
-    assert text_files.number(" 1e3") == 1000
+    assert math.isnan(rows.number(odd))
+    assert rows.number(" 1e3") == 1000
 
 
 def test_an_entry_knows_its_id_and_its_texts():
-    entry = text_files.Entry("HERE", {"line": 2}, {"text": "a", "n": 1})
+    entry = rows.Row("HERE", {"line": 2}, {"text": "a", "n": 1})
     assert entry.texts(["text"]) == ("a",)
-    assert text_files.key_of(entry.guid) == {"line": 2}
-    assert text_files.Entry("HERE", {"line": 2}, {"id": 7}).guid == 7
+    assert rows.key_of(entry.guid) == {"line": 2}
+    assert rows.Row("HERE", {"line": 2}, {"id": 7}).guid == 7
     for ask, message in (
         (lambda: entry.texts(["text", "n"]), "HERE: 'n' is 1, which is no te"),
         (lambda: entry.texts(["m"]), "HERE has no 'm'; .*'n'. It needs m"),
@@ -370,28 +371,28 @@ def test_an_entry_knows_its_id_and_its_texts():
 )
 def test_wrong_values_of_json_are_named(entry, kind, message):
     with pytest.raises(errors.UserError, match=message):
-        text_files.get(entry, "a", kind, "HERE")
-    assert text_files.get({"a": True}, "a", bool, "HERE") is True
-    assert text_files.get({"a": 3}, "a", (str, int), "HERE") == 3
+        rows.get(entry, "a", kind, "HERE")
+    assert rows.get({"a": True}, "a", bool, "HERE") is True
+    assert rows.get({"a": 3}, "a", (str, int), "HERE") == 3
 
 
 def test_names_and_fields_make_a_row():
-    row = text_files.row(b"1\t\t x \r\n", ["a", "b", "c"], "HERE")
+    row = rows.row(b"1\t\t x \r\n", ["a", "b", "c"], "HERE")
     assert row == {"a": "1", "b": "", "c": " x "}
     for count in (1, 3):
         with pytest.raises(errors.UserError, match=f"HERE: {count} columns"):
-            text_files.row(b"\t".join([b"x"] * count), ["a", "b"], "HERE")
+            rows.row(b"\t".join([b"x"] * count), ["a", "b"], "HERE")
 
 
 def test_only_line_feeds_end_lines_and_quotes_mean_nothing(file):
     path = file('\ufeff"a\u2028b\u0085c\vd\r\n\n\x1ce\tf"\t\n\n'.encode())
-    assert list(text_files.read_rows(path)) == [
+    assert list(rows.read_rows(path)) == [
         (f"{path}, line 1", ['"a\u2028b\u0085c\vd']),
         (f"{path}, line 2", [""]),
         (f"{path}, line 3", ["\x1ce", 'f"', ""]),
         (f"{path}, line 4", [""]),
     ]
-    assert list(text_files.read_rows(file(b"", "empty"))) == []
+    assert list(rows.read_rows(file(b"", "empty"))) == []
 
 
 @pytest.mark.parametrize(
@@ -404,7 +405,7 @@ def test_only_line_feeds_end_lines_and_quotes_mean_nothing(file):
 )
 def test_official_objects_name_their_places(file, content, places):
     path = file(content)
-    found = [(e.where, e.values) for e in text_files.read_objects(path)]
+    found = [(e.where, e.values) for e in rows.read_objects(path)]
     assert found == [
         (path + place, {"a": number}) for number, place in enumerate(places, 1)
     ]
@@ -420,7 +421,7 @@ def test_official_objects_name_their_places(file, content, places):
 )
 def test_official_objects_are_read_strictly(file, content, message):
     with pytest.raises(errors.UserError, match=message):
-        list(text_files.read_objects(file(content)))
+        list(rows.read_objects(file(content)))
 
 
 def test_missing_file_is_named(tmp_path):
@@ -428,4 +429,33 @@ def test_missing_file_is_named(tmp_path):
         with pytest.raises(errors.UserError, match=f"{path} cannot be read: "):
             own(str(path))
         with pytest.raises(errors.UserError, match="the current folder is"):
-            list(text_files.read_rows(str(path)))
+            list(rows.read_rows(str(path)))
+
+
+def parquet(**columns):
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), stream)
+    return stream.getvalue()
+
+
+def test_rows_and_columns_of_parquet():
+    names, read = rows.read_parquet(
+        parquet(text=["a", None], n=[1, 2]), "t.parquet"
+    )
+    assert names == ["text", "n"]
+    assert list(read) == [{"text": "a", "n": 1}, {"text": None, "n": 2}]
+
+
+def test_a_damaged_file_of_parquet_is_named():
+    content = parquet(text=["word " * 100] * 100)
+    for damaged in (b"", b"PAR1", content[:-9], content[:200] + content[300:]):
+        with pytest.raises(errors.UserError, match="t.parquet is no whole"):
+            names, read = rows.read_parquet(damaged, "t.parquet")
+            assert list(read) == [{names[0]: "word " * 100}] * 100
+
+
+def test_a_missing_column_of_parquet_is_named(file):
+    path = file(parquet(text=["a"], n=[1]), "t.parquet")
+    entries = rows.read_own(path, ["text", "label"], lambda *_: [])
+    with pytest.raises(errors.UserError, match="no 'label'; .*'text', 'n'"):
+        list(entries)
