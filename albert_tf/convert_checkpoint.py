@@ -467,7 +467,7 @@ def _write_prefix(
     described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
     if not files.exists(described):  # See `_convert`.
         files.write_text(described, config.to_json())
-    partial = files.partial(prefix + ".index")
+    partial = prefix + ".index" + files.PARTIAL
     shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
     try:
         os.mkdir(partial)
@@ -496,7 +496,7 @@ def _write_bfloat16(
     }
     # The vocabulary of the model that was replaced is not that of the new one.
     old = run_folder.vocabulary_paths(folder) if is_replaced else []
-    files.replace_together(contents, old)
+    files.write_together(contents, old)
 
 
 def _refuse_task(task: base.Task | None, settings: ConvertOptions) -> None:

@@ -8,14 +8,14 @@ them.
 import contextlib
 import difflib
 import errno
+import fcntl
 import glob
 import hashlib
 import os
 import pathlib
-import platform
 import re
+import secrets
 import shutil
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
@@ -34,6 +34,8 @@ PARTIAL = ".albert_tf.partial"
 # Names of a folder that a wrong one is compared with; they take 0.1 s at most.
 _MOST_COMPARED = 1000
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# Errors of file systems that have no locks.
+_NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 def is_remote(path: str) -> bool:
@@ -369,9 +371,103 @@ def require_room(folder: str, needed: int, option: str) -> None:
         )
 
 
-def partial(path: str) -> str:
-    """Return the name that a local file has until it is complete."""
-    return os.path.realpath(path) + PARTIAL
+class Unfinished:
+    """A file that is written under a name of its own, beside its place.
+
+    Two processes that write one file do not disturb each other: the one that
+    completes it last wins. Each has locked its partial file. What is not locked
+    was left by a killed process, and is removed.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        through_link: bool = True,
+        unfinished_work: bool = False,
+    ):
+        """Open a local file; for the arguments see `replace_atomically`."""
+        is_replaced = os.path.islink(path) and not through_link
+        if is_special(path) and not is_replaced:
+            raise OSError(errno.EEXIST, "Not a regular file", path)
+        self._target = path if is_replaced else os.path.realpath(path)
+        self._is_synced = not unfinished_work
+        while True:
+            self._name = f"{self._target}.{secrets.token_hex(4)}{PARTIAL}"
+            self.stream = open(self._name, "xb")
+            with contextlib.suppress(BlockingIOError):  # It is being removed.
+                try_lock(self.stream.fileno())
+                if is_at(self.stream.fileno(), self._name):
+                    break
+            self.stream.close()
+        if self._is_synced:
+            leftovers(self._target, remove=True)
+
+    def complete(self) -> None:
+        """Give the file its name, synced to the disk."""
+        self.stream.flush()
+        if self._is_synced:
+            os.fsync(self.stream.fileno())
+        os.replace(self._name, self._target)
+        self.stream.close()
+
+    def remove(self) -> None:
+        with contextlib.suppress(FileNotFoundError):  # It is complete.
+            os.remove(self._name)
+        with contextlib.suppress(OSError):  # The disk may be full.
+            self.stream.close()
+
+
+def leftovers(path: str, *, remove: bool = False) -> list[str]:
+    """Return the partial files of a path that killed processes have left.
+
+    Where the file system has no locks, nobody knows which those are, and none
+    is returned.
+    """
+    folder, name = os.path.split(path)
+    own_name = re.compile(
+        rf"{re.escape(name)}(\.[0-9a-f]{{8}})?{re.escape(PARTIAL)}"
+    )
+    left = []
+    for partial in filter(own_name.fullmatch, list_folder(folder or ".")):
+        partial = os.path.join(folder, partial)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            if not os.path.islink(partial):  # This program makes no links.
+                descriptor = os.open(partial, os.O_RDONLY | os.O_NONBLOCK)
+                stack.callback(os.close, descriptor)
+                if not try_lock(descriptor):
+                    continue
+            left.append(partial)
+            if remove:
+                os.remove(partial)  # Not that of a folder.
+    return left
+
+
+def try_lock(descriptor: int) -> bool:
+    """Lock an open file against other processes, until it is closed.
+
+    Returns:
+        Whether the file system has locks.
+
+    Raises:
+        BlockingIOError: Another process holds it.
+    """
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+        return False
+    return True
+
+
+def is_at(descriptor: int, path: str) -> bool:
+    """Tell whether an open file is still the one at its path."""
+    try:
+        present = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return os.path.samestat(os.fstat(descriptor), present)
 
 
 @contextlib.contextmanager
@@ -383,9 +479,9 @@ def replace_atomically(
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
-    The bytes go to `partial(PATH)`, are synced to the disk and renamed. After
-    an error inside the `with` block the partial file is removed, and an
-    earlier file at `path` is unchanged.
+    The bytes go to a file of another name, see `Unfinished`, are synced to the
+    disk and renamed. After an error inside the `with` block that file is
+    removed, and an earlier file at `path` is unchanged.
 
     Args:
         through_link: Whether a symbolic link is followed, so that its target is
@@ -394,42 +490,34 @@ def replace_atomically(
             with a link to any other file of the user.
         unfinished_work: True for files that a checksum elsewhere protects. They
             are not synced, which takes milliseconds: after a power failure they
-            may be empty. A cluster may write them twice at once, with the same
-            content: the partial file has a name of its own,
-            `PATH.HOST.PROCESS.THREAD.partial`.
+            may be empty.
     """
     if is_remote(path):  # Object stores show an object only when it is closed.
         with _gfile().GFile(path, "wb") as stream:
             yield stream
         return
-    is_replaced = os.path.islink(path) and not through_link
-    if is_special(path) and not is_replaced:
-        raise OSError(errno.EEXIST, "Not a regular file", path)
-    target = path if is_replaced else os.path.realpath(path)
-    unfinished = target + PARTIAL
-    if unfinished_work:
-        own = f"{os.getpid()}.{threading.get_native_id()}"
-        unfinished = f"{target}.{platform.node()}.{own}.partial"
-    if os.path.islink(unfinished):  # Not of this program: it makes no links.
-        os.remove(unfinished)
-    try:
-        with name_full_disk(path), open(unfinished, "wb") as stream:
-            yield stream
-            stream.flush()
-            if not unfinished_work:
-                os.fsync(stream.fileno())
-        os.replace(unfinished, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(unfinished)
-        raise
+    with name_full_disk(path):
+        file = Unfinished(
+            path, through_link=through_link, unfinished_work=unfinished_work
+        )
+        try:
+            yield file.stream
+            file.complete()
+        except BaseException:
+            file.remove()
+            raise
 
 
-def write_together(contents: Mapping[str, bytes]) -> None:
+def write_together(
+    contents: Mapping[str, bytes], old: Iterable[str] = ()
+) -> None:
     """Write several files, each of which is complete before one appears.
 
-    The first appears last. So after a kill the others belong to a
-    `partial` file, see `outputs.claim`. Links are replaced.
+    The first appears last. So after a kill the others belong to its partial
+    file, see `outputs.claim`. Links are replaced.
+
+    Args:
+        old: Paths of an earlier result. What is not written is removed then.
     """
     with contextlib.ExitStack() as stack:
         for path, content in contents.items():
@@ -438,15 +526,6 @@ def write_together(contents: Mapping[str, bytes]) -> None:
             )
             stream.write(content)
             stream.flush()
-
-
-def replace_together(contents: Mapping[str, bytes], old: Iterable[str]) -> None:
-    """`write_together`, and then remove what is left of an earlier result.
-
-    Args:
-        old: Paths of its files; those that do not exist or are written stay.
-    """
-    write_together(contents)
     for path in old:
         if path not in contents and exists(path):
             remove(path)

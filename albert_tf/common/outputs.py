@@ -42,8 +42,9 @@ def claim(
 ) -> None:
     """Refuse to write where something of the user's would be lost.
 
-    A `files.partial` beside one of the paths shows that an earlier start of the
-    command was killed after this check; then the others are its own.
+    A partial file of one of the paths, see `files.leftovers`, shows that an
+    earlier start of the command was killed after this check; then the others
+    are its own.
 
     Args:
         settings: The options. What they name is an input or an output. With
@@ -58,7 +59,7 @@ def claim(
     unfinished = {
         path
         for path in paths
-        if not files.is_remote(path) and os.path.lexists(files.partial(path))
+        if not files.is_remote(path) and files.leftovers(os.path.realpath(path))
     }
     refuse_inputs(settings, option, paths)
     folders = {
@@ -148,7 +149,7 @@ def _require_name(path: str, named: str) -> None:
             "Choose another name."
         )
     try:
-        os.lstat(files.partial(path))
+        os.lstat(f"{os.path.realpath(path)}.{'0' * 8}{files.PARTIAL}")
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise errors.UserError(

@@ -1,6 +1,5 @@
 """Write records to several files, each of which appears when complete."""
 
-import contextlib
 import gzip
 import hashlib
 import os
@@ -18,9 +17,8 @@ class _OpenShard:
     """A shard that is being written, under a temporary name."""
 
     def __init__(self, path: str) -> None:
-        self._path = path
         try:
-            self._file = open(files.partial(path), "wb")
+            self._file = files.Unfinished(path)
         except OSError as error:
             raise errors.UserError(
                 f"--output_file={path} cannot be written: {error}. Choose a "
@@ -39,29 +37,23 @@ class _OpenShard:
 
     def write(self, content: bytes) -> None:
         """Write bytes as they are stored."""
-        self._file.write(content)
+        self._file.stream.write(content)
         self._sha256.update(content)
         self._checksum = self._checksum.of_more(content)
 
     def flush(self) -> None:
         """Flush the file; gzip asks for it."""
-        self._file.flush()
+        self._file.stream.flush()
 
     def complete(self) -> tuple[checksums.Checksum, str]:
         """Rename it to its final name; return its checksum and SHA-256."""
         if self._packer is not None:
             self._packer.close()
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        os.replace(files.partial(self._path), self._path)
+        self._file.complete()
         return self._checksum, self._sha256.hexdigest()
 
     def remove(self) -> None:
-        with contextlib.suppress(OSError):  # The disk may be full.
-            self._file.close()
-        with contextlib.suppress(FileNotFoundError):  # It has its final name.
-            os.remove(files.partial(self._path))
+        self._file.remove()
 
 
 class ShardWriter:

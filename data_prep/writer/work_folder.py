@@ -21,6 +21,8 @@ from data_prep.writer import checksums
 _LOCK, _JOB = "lock", "job"
 # The job is stored twice, because without it all work would be lost.
 _JOB_COPIES = _JOB, "job-copy"
+# What a run has written before its job.
+_STARTED = re.compile(rf"{_LOCK}|{_JOB}\.json(.*{re.escape(files.PARTIAL)})?")
 # Program and format of the folder.
 _OWNER = "albert_tf create_pretraining_data, 3"
 
@@ -197,9 +199,7 @@ def _refuse_other_folder(path: str) -> None:
         names = set(os.listdir(path))
         job = WorkFolder(path).job() or {}
         # A run that has just started has no job yet.
-        if job.get("owner") == _OWNER or names <= {
-            *(_LOCK, f"{_JOB}.json", f"{_JOB}.json{files.PARTIAL}")
-        }:
+        if job.get("owner") == _OWNER or all(map(_STARTED.fullmatch, names)):
             return
     shown = ", ".join(sorted(names)[:3])
     raise errors.UserError(

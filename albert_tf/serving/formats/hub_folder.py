@@ -133,7 +133,7 @@ def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
         files.make_folder(os.path.join(folder, inner), "to")
     models = huggingface.CONFIG_NAME, sentence_modules.MODULES_NAME
     is_replaced = any(files.exists(os.path.join(folder, n)) for n in models)
-    files.replace_together(
+    files.write_together(
         {os.path.join(folder, n): content for n, content in contents.items()},
         paths(folder) if is_replaced else [],
     )

@@ -1,16 +1,18 @@
 """Finding files by pattern and replacing them whole."""
 
-import concurrent.futures
+import contextlib
 import errno
 import hashlib
 import os
 import shutil
-import threading
+import subprocess
+import sys
 import types
 
 import pytest
 
 from albert_tf.common import errors, files
+from tests.conftest import ROOT
 
 
 def touch(folder, *names):
@@ -215,22 +217,92 @@ def test_a_link_in_a_folder_of_ours_is_replaced_itself(tmp_path, name):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "other"]
 
 
-def test_a_file_may_be_written_twice_at_once(tmp_path):
-    """By threads, here of one process; each waits until both have begun."""
-    both = threading.Barrier(2)
+# Writes half a file, says so, and goes on when it is told to.
+WRITER = """
+import sys
+from albert_tf.common import files
+path, is_unfinished_work, content = sys.argv[1:]
+with files.replace_atomically(
+    path, unfinished_work=is_unfinished_work == "True"
+) as stream:
+    stream.write(content.encode())
+    stream.flush()
+    print("half", flush=True)
+    sys.stdin.readline()
+    stream.write(content.encode())
+"""
 
-    def write():
-        with files.replace_atomically(
-            str(tmp_path / "file"), unfinished_work=True
-        ) as stream:
-            stream.write(b"same")
-            both.wait(60)
 
-    with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        for done in [pool.submit(write) for _ in range(2)]:
-            done.result()
-    assert (tmp_path / "file").read_bytes() == b"same"
+@pytest.fixture
+def start_writer():
+    """Starts processes that write a file; ends those that are left."""
+    with contextlib.ExitStack() as stack:
+
+        def start(path, content, *, unfinished_work=False):
+            command = [sys.executable, "-c", WRITER, str(path)]
+            process = stack.enter_context(
+                subprocess.Popen(
+                    [*command, str(unfinished_work), content],
+                    cwd=ROOT,
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                )
+            )
+            stack.callback(process.kill)
+            assert process.stdout.readline() == b"half\n"
+            return process
+
+        yield start
+
+
+@pytest.mark.parametrize("unfinished_work", [False, True])
+def test_two_processes_that_write_a_file_do_not_mix(
+    start_writer, tmp_path, unfinished_work
+):
+    """The file is always one of the two, whole; the last one stays."""
+    path = tmp_path / "file"
+    first, second = (
+        start_writer(path, content, unfinished_work=unfinished_work)
+        for content in ("first", "2")
+    )
+    assert not path.exists() and len(list(tmp_path.iterdir())) == 2
+    for process, content in ((second, "22"), (first, "firstfirst")):
+        process.communicate(b"\n")
+        assert process.returncode == 0
+        assert path.read_text() == content
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_what_a_killed_process_has_left_is_removed_alone(
+    start_writer, tmp_path
+):
+    path = tmp_path / "a*"  # No pattern.
+    killed = start_writer(path, "killed")
+    killed.kill()
+    killed.wait()
+    alive = start_writer(path, "alive")
+    others = "ab", "a*.partial", f"a*.x{files.PARTIAL}", f"a*b{files.PARTIAL}"
+    touch(tmp_path, *others, f"a*{files.PARTIAL}")  # Of an earlier version.
+    (tmp_path / f"a*.01234567{files.PARTIAL}").mkdir()
+    own = {path.name for path in tmp_path.iterdir()} - {*others}
+    assert {*map(os.path.basename, files.leftovers(str(path)))} < own
+    files.write_text(str(path), "new")
+    left = {path.name for path in tmp_path.iterdir()} - {*others, "a*"}
+    assert own > left and len(left) == 2  # A folder, and that of `alive`.
+    alive.communicate(b"\n")
+    assert path.read_text() == "alivealive"
+
+
+def test_without_locks_nothing_is_taken_for_left(tmp_path, monkeypatch):
+    def flock(descriptor, how):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files.fcntl, "flock", flock)
+    partial = f"file{files.PARTIAL}"
+    touch(tmp_path, partial)
+    files.write_text(str(tmp_path / "file"), "new")
+    assert sorted(os.listdir(tmp_path)) == ["file", partial]
+    assert files.leftovers(str(tmp_path / "file")) == []
 
 
 def test_a_full_disk_is_named_with_the_file(tmp_path):

@@ -126,13 +126,20 @@ def test_what_exists_needs_overwrite(path):
 
 def test_a_killed_command_begins_again(folder):
     written = ["new", "a"]  # The second one is there.
-    with files.replace_atomically("new"):
+    partial = folder / f"new.0123abcd{files.PARTIAL}"
+    partial.touch()
+    outputs.claim(Settings("new"), "output_file", written)
+    outputs.claim(Settings("new"), "output_file", reversed(written))
+    (folder / "new").write_text("another's, since then")
+    with pytest.raises(errors.UserError, match="new` exists"):
         outputs.claim(Settings("new"), "output_file", written)
-        outputs.claim(Settings("new"), "output_file", reversed(written))
-        (folder / "new").write_text("another's, since then")
-        with pytest.raises(errors.UserError, match="new` exists"):
-            outputs.claim(Settings("new"), "output_file", written)
-        (folder / "new").unlink()
+    (folder / "new").unlink()
+    partial.unlink()
+    with (
+        files.replace_atomically("new"),  # Of a process that lives.
+        pytest.raises(errors.UserError, match="a exists"),
+    ):
+        outputs.claim(Settings("new"), "output_file", written)
     (folder / "new").unlink()
     (folder / "new.partial").write_text("what a browser left")
     with pytest.raises(errors.UserError, match="a exists"):
@@ -162,7 +169,7 @@ def test_what_is_no_name_of_a_file(path, message):
 
 def test_new_names_are_free(folder):
     before = sorted(folder.rglob("*"))
-    for path in ("new", "dangling", "run/new", "nowhere/x", "a" * 230):
+    for path in ("new", "dangling", "run/new", "nowhere/x", "a" * 220):
         settings = Settings(path, "a,run/*", "v.model", "m")
         outputs.claim(settings, "output_file", [path, path + ".json"])
     assert sorted(folder.rglob("*")) == before
@@ -191,5 +198,9 @@ def test_files_that_are_written_together(folder):
         files.write_together(contents)
     # Before the first one appears, all are complete; "n1" appears last.
     assert [re.sub(".*/", "", new) for new, _ in seen] == ["n3", "n2", "n1"]
-    assert seen[0][1] == {f"n{i}{files.PARTIAL}": 1 for i in (1, 2, 3)}
+    partials = sorted(seen[0][1].items())
+    for number, (name, size) in enumerate(partials, 1):
+        assert size == 1 and name.startswith(f"n{number}.")
+        assert name.endswith(files.PARTIAL)
+    assert len(partials) == 3
     assert {n: (folder / n).read_bytes() for n in contents} == contents
