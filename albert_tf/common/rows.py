@@ -5,7 +5,6 @@ cannot be used becomes a `BadLine`, so that the other lines get their answers;
 `strictly` stops at the first one.
 """
 
-import contextlib
 import csv
 import dataclasses
 import functools
@@ -25,11 +24,10 @@ from typing import Any, TypeVar
 
 from absl import logging
 
-from albert_tf.common import errors, files, packages, strict_json
+from albert_tf.common import arrow_tables, errors, files, strict_json
 
 T = TypeVar("T")
-PARQUET = ".parquet"  # Ends names of such tables.
-_ROWS_AT_ONCE = 1024  # Of Parquet.
+PARQUET = arrow_tables.ENDINGS["parquet"]
 # Of a field of CSV; Python's own limit is 131,072.
 csv.field_size_limit(2**27)
 # What may divide the columns of a table, and its name.
@@ -156,10 +154,13 @@ class Row:
         return tuple(self.values[name] for name in names)
 
 
-# What an entry gives.
+# What a row gives.
 Parse = Callable[[Row], Iterable[T]]
-# `PATH, line N`, key and bytes of a line.
+# File and line for messages, key, and bytes.
 _Line = tuple[str, dict[str, Any], bytes]
+# The same of a row; its fields or values are made, or refused, by a call.
+_Fields = tuple[str, dict[str, Any], Callable[[], list[str]]]
+_Values = tuple[str, dict[str, Any], Callable[[], dict[str, Any]]]
 
 
 def read_own(
@@ -169,128 +170,148 @@ def read_own(
     *,
     header: bool | None = None,
 ) -> Iterator[T | BadLine]:
-    """Yield what `parse` makes of each entry of a file; see `own_entries`.
+    """Yield what `parse` makes of each row of a file; see `read`.
 
-    Where it raises a `UserError`, the line is bad. A file whose name ends in
-    .parquet is a table of Parquet.
+    A file whose name ends in .parquet is a table of Parquet.
     """
-    entries: Iterable[Row | BadLine]
     if path.lower().endswith(PARQUET):
-        names, rows = read_parquet(_read(path), path)
-        require_names(names, inputs, path, "It must have the columns")
-        entries = (
-            Row(f"{path}, row {number}", {"row": number}, values)
-            for number, values in enumerate(rows, 1)
-        )
+        yield from _parsed(_parquet_values(path, inputs), parse)
     else:
-        entries = own_entries(_split(path), path, inputs, header=header)
-    yield from parsed(entries, parse)
+        yield from read(_split(path), path, inputs, parse, header=header)
 
 
-def parsed(
-    entries: Iterable[Row | BadLine], parse: Parse[T]
+def read(
+    lines: Iterable[bytes],
+    name: str,
+    inputs: Sequence[str],
+    parse: Parse[T],
+    *,
+    header: bool | None = None,
 ) -> Iterator[T | BadLine]:
-    """Yield what `parse` makes of entries; see `read_own`."""
-    for entry in entries:
-        if isinstance(entry, BadLine):
-            yield entry
-            continue
-        try:
-            made = list(parse(entry))
-        except errors.UserError as error:
-            key = {**key_of(entry.guid), **entry.key}
-            yield BadLine(key, str(error))
+    """Yield what `parse` makes of each row; its `UserError` makes a bad line.
+
+    The name of the file and its first line say its kind. It is a table if the
+    name ends in .tsv or .csv, in any case, or if tabs divide the first line
+    into fields that name all inputs; this line names the columns. Tables of
+    other kinds are refused. Other files are JSON: one object a line, a list of
+    objects, or one object. Where `text` is the only input, lines that do not
+    begin as an object are texts. Empty lines are counted and left out.
+
+    Args:
+        lines: As many are read as are needed.
+        name: For messages.
+        inputs: Names that each row must have.
+        header: Whether the first row of a table names its columns. If not, the
+            names are their numbers, from 1. None: it does, and the command has
+            no option for this.
+    """
+    values: Iterable[_Values] = ()
+    is_csv = name.lower().endswith(".csv")
+    hint = "Without a header, give `header=False`. " if header else ""
+    demand = f"{hint}The first row must name"
+    if is_csv or is_table(name):
+        lines = _warning_if_cut(lines, name)
+    if is_csv:
+        demand += ", separated by commas,"
+        separator, fields = _csv_fields(lines, name, inputs, header=header)
+        values = _by_names(fields, inputs, separator, demand, header=header)
+    elif filled := _with_first(_filled(lines, name)):
+        first, filled_lines = filled
+        if header is False or _is_tsv(name, first, inputs):
+            tsv = (
+                (where, key, functools.partial(_tsv_fields, line, where))
+                for where, key, line in filled_lines
+            )
+            values = _by_names(tsv, inputs, "\t", demand, header=header)
         else:
-            yield from made
+            has_texts = list(inputs) == ["text"]
+            values = _objects(first, filled_lines, name, has_texts=has_texts)
+    yield from _parsed(values, parse)
 
 
-def read_parquet(
-    content: bytes, path: str
-) -> tuple[list[str], Iterator[dict[str, Any]]]:
-    pyarrow = packages.require(
-        "pyarrow",
-        "pyarrow.parquet",
-        install="pip install pyarrow",
-        argument=path,
-    )
+def read_objects(path: str) -> Iterator[Row]:
+    """Yield each JSON object, strictly.
 
-    @contextlib.contextmanager
-    def naming_damage() -> Iterator[None]:
-        try:
-            yield
-        except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-            reason = (str(error).splitlines() or [repr(error)])[0]
-            raise errors.UserError(
-                f"{path} is no whole Parquet file: {reason}. Copy or write it "
-                "again."
-            ) from None
+    The file holds one object a line (empty lines are allowed), a list of
+    objects, or one object over several lines.
+    """
+    lines = _numbered(_split(path), path)
+    filled = _with_first(line for line in lines if line[2].strip())
+    if filled:
+        objects = _objects(*filled, path, is_whole=True)
+        yield from strictly(_parsed(objects, lambda row: [row]))
 
-    def rows() -> Iterator[dict[str, Any]]:
-        with naming_damage():
-            for batch in table.iter_batches(_ROWS_AT_ONCE):
-                # pyarrow reads beyond the memory of a damaged array.
-                batch.validate(full=True)
-                yield from batch.to_pylist()
 
-    with naming_damage():
-        table = pyarrow.parquet.ParquetFile(io.BytesIO(content))
-        names = list(table.schema_arrow.names)
-    return names, rows()
+def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
+    """Yield `PATH, line N` and fields of each line; quotes mean nothing.
+
+    Only line feeds (after a carriage return or not) end a line: texts may hold
+    other separators.
+    """
+    lines = _warning_if_cut(_split(path), path)
+    for where, _, line in _numbered(lines, path):
+        yield where, _tsv_fields(line, where)
 
 
 def is_table(name: str) -> bool:
     return name.lower().endswith(".tsv")
 
 
-def own_entries(
-    lines: Iterable[bytes],
-    name: str,
-    inputs: Sequence[str],
-    *,
-    header: bool | None = None,
-) -> Iterator[Row | BadLine]:
-    """Yield the entries of a user's file; its name and first line say its kind.
+def _parsed(
+    values: Iterable[_Values], parse: Parse[T]
+) -> Iterator[T | BadLine]:
+    for where, key, make in values:
+        try:
+            row = Row(where, key, make())
+            key = {**key_of(row.guid), **key}
+            parsed = list(parse(row))
+        except errors.UserError as error:
+            yield BadLine(key, str(error))
+        else:
+            yield from parsed
 
-    It is a table if the name ends in .tsv or .csv, in any case, or if tabs
-    divide the first line into fields that name all inputs; this line names the
-    columns. Tables of other kinds are refused. Other files are JSON: one object
-    a line, a list of objects, or one object. Where `text` is the only input,
-    lines that do not begin as an object are texts. Empty lines are counted and
-    left out.
 
-    Args:
-        lines: As many are read as are needed.
-        name: For messages.
-        inputs: Names that each entry must have.
-        header: Whether the first row of a table names its columns. If not, the
-            names are their numbers, from 1. None: it does, and the command has
-            no option for this.
-    """
-    if name.lower().endswith(".csv"):
-        rows = _rows(lines, name)
-        yield from _csv_entries(rows, name, inputs, header=header)
-        return
-    if is_table(name):
-        lines = _rows(lines, name)
-    filled = _filled(lines, name)
-    first = next(filled, None)
-    if first is None:
-        return
-    where, _, line = first
-    if header is not False:
-        names = _columns(name, line, inputs, _demand(header), where)
-    else:
-        names = _numbers(decode(line, where).split("\t"), inputs, where)
-        filled = itertools.chain([first], filled)
-    if names:
-        for where, key, line in filled:
-            yield _entry(where, key, functools.partial(row, line, names, where))
-        return
-    yield from _objects(
-        itertools.chain([first], filled),
-        name,
-        has_texts=list(inputs) == ["text"],
-    )
+# Lines.
+
+
+def _read(path: str) -> bytes:
+    try:
+        content = files.read_bytes(path)
+    except OSError as error:
+        raise errors.UserError(
+            f"{path} cannot be read: {error.strerror}. Check the path (the "
+            f"current folder is {os.getcwd()})."
+        ) from None
+    if content.startswith(_PACKED):
+        raise errors.UserError(
+            f"{path} is packed, or a workbook. Unpack it, or save the table as "
+            "CSV."
+        )
+    return content
+
+
+def _split(path: str) -> list[bytes]:
+    return io.BytesIO(_read(path)).readlines()
+
+
+def _warning_if_cut(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield lines of a table; say so if the last one may be cut short."""
+    line = b"\n"
+    for line in lines:
+        yield line
+    if not line.endswith(b"\n"):
+        logging.warning(
+            "%s: the last line has no end. If the file was cut short, rows "
+            "are missing, and the last one may be incomplete.",
+            name,
+        )
+
+
+def _numbered(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
+    for number, line in enumerate(lines, 1):
+        if number == 1:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        yield f"{name}, line {number}", {"line": number}, line
 
 
 def _filled(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
@@ -315,19 +336,117 @@ def _warn_of_empty(name: str, lines: Sequence[int], empty_text: str) -> None:
         )
 
 
-def _numbers(
-    fields: Sequence[str], inputs: Sequence[str], where: str
-) -> list[str]:
-    names = [str(number) for number in range(1, len(fields) + 1)]
-    demand = "Without a header, columns are their numbers from 1. It needs"
-    require_names(names, inputs, where, demand)
-    return names
+def _with_first(lines: Iterator[_Line]) -> tuple[_Line, Iterator[_Line]] | None:
+    """Return the first line, and all; None if there is none."""
+    for first in lines:
+        return first, itertools.chain([first], lines)
+    return None
 
 
-def _demand(header: bool | None) -> str:
-    """Return what begins the remedy where the first row is no header."""
-    hint = "Without a header, give `header=False`. " if header else ""
-    return f"{hint}The first row must name"
+# Tables.
+
+
+def _parquet_values(path: str, inputs: Sequence[str]) -> Iterator[_Values]:
+    with arrow_tables.opened(
+        io.BytesIO(_read(path)),
+        "parquet",
+        path,
+        lambda reason: (
+            f"{path} is no whole Parquet file: {reason}. Copy or "
+            "write it again."
+        ),
+    ) as (_, schema, batches):
+        require_names(schema.names, inputs, path, "It must have the columns")
+        numbers = itertools.count(1)
+        for batch in batches(None):
+            batch.validate(full=True)
+            for values, number in zip(batch.to_pylist(), numbers, strict=False):
+                where = f"{path}, row {number}"
+                yield where, {"row": number}, functools.partial(dict, values)
+
+
+def _is_tsv(name: str, first: _Line, inputs: Sequence[str]) -> bool:
+    """Tell whether the first line begins a table; refuse one of other kinds."""
+    where, _, line = first
+    text = line.decode(errors="replace").rstrip("\r\n")
+    fields = text.split("\t")
+    if is_table(name) or {*inputs} <= {*fields}:
+        return True
+    # Such as `id,text` or `"id";"text"`.
+    is_other = _OTHER_HEADER.fullmatch(text) and {*inputs} <= {
+        *re.findall(r"\w+", text)
+    }
+    has_tabs = len(fields) > 1 and not _LIKE_JSON.match(text)
+    if is_other or has_tabs:
+        raise errors.UserError(
+            f"{where}: this looks like a table that cannot be read. Separate "
+            "its columns by tabs (by commas where the file's name ends in "
+            ".csv), and name them in the first row, among them "
+            f"{', '.join(inputs)}; or write one JSON object a line."
+        )
+    return False
+
+
+def _tsv_fields(line: bytes, where: str) -> list[str]:
+    return decode(line, where).split("\t")
+
+
+def _csv_fields(
+    lines: Iterable[bytes],
+    name: str,
+    inputs: Sequence[str],
+    *,
+    header: bool | None,
+) -> tuple[str, Iterator[_Fields]]:
+    """Return what divides the columns, and the rows that are not empty.
+
+    A field in quotation marks may hold line breaks; `line` is then the first of
+    its row.
+    """
+    texts: Iterator[str] = (
+        # A byte that is not UTF-8 spoils its row only.
+        line.decode(errors="surrogateescape").removesuffix("\n") + "\n"
+        for *_, line in _numbered(lines, name)
+    )
+    first = next(texts, "")
+    decode(first.encode(errors="surrogateescape"), f"{name}, line 1")
+    excel = _EXCEL.fullmatch(first)
+    if excel:
+        separator = excel[1]
+    else:
+        separator = _separator(first, inputs, header=header)
+        texts = itertools.chain([first] if first else [], texts)
+    reader = csv.reader(texts, strict=True, delimiter=separator)
+    return separator, _csv_rows(reader, name, bool(excel))
+
+
+def _csv_rows(reader: Any, name: str, num_left_out: int) -> Iterator[_Fields]:
+    empty = []
+    fields: list[str] | csv.Error | None = []
+    while fields is not None:
+        line = reader.line_num + 1 + num_left_out
+        where = f"{name}, line {line}"
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            fields = error
+        if fields:
+            make = functools.partial(_checked_fields, fields, where)
+            yield where, {"line": line}, make
+        elif fields is not None:
+            empty.append(line)
+    _warn_of_empty(name, empty, '""')
+
+
+def _checked_fields(fields: list[str] | csv.Error, where: str) -> list[str]:
+    if isinstance(fields, csv.Error):
+        raise errors.UserError(
+            f"{where}: this row is not CSV ({fields}). Put a field that holds "
+            'commas, line breaks or " into quotation marks, and write " in it '
+            "twice."
+        )
+    decode("".join(fields).encode(errors="surrogateescape"), where)
+    return fields
 
 
 def _separator(
@@ -346,73 +465,46 @@ def _separator(
     return max(_SEPARATORS, key=columns)
 
 
-def _csv_entries(
-    lines: Iterable[bytes],
-    name: str,
+def _by_names(
+    rows: Iterable[_Fields],
     inputs: Sequence[str],
+    separator: str,
+    demand: str,
     *,
     header: bool | None,
-) -> Iterator[Row | BadLine]:
-    """Yield the entries of a table with commas, or what else divides columns.
-
-    A field in quotation marks may hold line breaks; `line` is then the first of
-    its row.
-    """
-    texts = (
-        # A byte that is not UTF-8 spoils its row only, see `_csv_row`.
-        line.decode(errors="surrogateescape").removesuffix("\n") + "\n"
-        for *_, line in _numbered(lines, name)
-    )
-    first = list(itertools.islice(texts, 1))
-    decode("".join(first).encode(errors="surrogateescape"), f"{name}, line 1")
-    excel = _EXCEL.fullmatch("".join(first))
-    if excel:
-        separator, first = excel[1], []
-    else:
-        separator = _separator("".join(first), inputs, header=header)
-    reader = csv.reader(
-        itertools.chain(first, texts), strict=True, delimiter=separator
-    )
+) -> Iterator[_Values]:
+    """Yield rows by the names of the columns; `demand` begins a remedy."""
     names: list[str] = []
-    empty = []
-    while True:
-        key = {"line": reader.line_num + 1 + bool(excel)}
-        where = f"{name}, line {key['line']}"
-        try:
-            fields = _csv_row(reader, where)
-            if fields is None:
-                break
-            if not fields:
-                empty.append(key["line"])
-                continue
-            if not names and header is not False:
-                demand = f"{_demand(header)}, separated by commas,"
-                require_names(fields, inputs, where, demand)
-                names = _checked_names(fields, where)
-                continue
-            names = names or _numbers(fields, inputs, where)
-            values = _by_names(fields, names, where, separator)
-            yield Row(where, key, values)
-        except errors.UserError as error:
-            if not names:
-                raise
-            yield BadLine(key, str(error))
-    _warn_of_empty(name, empty, '""')
+    for where, key, fields in rows:
+        if names:
+            pass
+        elif header is False:
+            names = [str(number) for number in range(1, len(fields()) + 1)]
+            numbers = "Without a header, columns are their numbers from 1."
+            require_names(names, inputs, where, f"{numbers} It needs")
+        else:
+            names = fields()
+            require_names(names, inputs, where, demand)
+            _refuse_doubles(names, where)
+            continue
+        make = functools.partial(_named, fields, names, where, separator)
+        yield where, key, make
 
 
-def _csv_row(reader: Iterator[list[str]], where: str) -> list[str] | None:
-    """Return the fields of the next row, [] if it is empty; None at the end."""
-    try:
-        fields = next(reader, None)
-    except csv.Error as error:
+def _named(
+    make: Callable[[], list[str]],
+    names: Sequence[str],
+    where: str,
+    separator: str,
+) -> dict[str, str]:
+    fields = make()
+    if len(fields) != len(names):
         raise errors.UserError(
-            f"{where}: this row is not CSV ({error}). Put a field that holds "
-            'commas, line breaks or " into quotation marks, and write " in it '
-            "twice."
-        ) from None
-    if fields is not None:
-        decode("".join(fields).encode(errors="surrogateescape"), where)
-    return fields
+            f"{where}: {len(fields)} columns, but the first row names "
+            f"{len(names)}. Columns are separated by one "
+            f"{_SEPARATORS[separator]} each."
+        )
+    return dict(zip(names, fields, strict=True))
 
 
 def require_names(
@@ -428,104 +520,32 @@ def require_names(
         )
 
 
-def _columns(
-    name: str, line: bytes, inputs: Sequence[str], demand: str, where: str
-) -> list[str] | None:
-    """Return the columns that the first line names, if it begins a table."""
-    wanted = set(inputs)
-    text = line.decode(errors="replace").rstrip("\r\n")
-    fields = text.split("\t")
-    if is_table(name) or wanted <= set(fields):
-        names = _checked_names(decode(line, where).split("\t"), where)
-        require_names(names, inputs, where, demand)
-        return names
-    # Such as `id,text` or `"id";"text"`.
-    is_other = _OTHER_HEADER.fullmatch(text) and wanted <= set(
-        re.findall(r"\w+", text)
-    )
-    has_tabs = len(fields) > 1 and not _LIKE_JSON.match(text)
-    if is_other or has_tabs:
+def _refuse_doubles(names: Sequence[str], where: str) -> None:
+    twice = [name for name in names if names.count(name) > 1]
+    if twice:
         raise errors.UserError(
-            f"{where}: this looks like a table that cannot be read. Separate "
-            "its columns by tabs (by commas where the file's name ends in "
-            ".csv), and name them in the first row, among them "
-            f"{', '.join(inputs)}; or write one JSON object a line."
-        )
-    return None
-
-
-def read_objects(path: str) -> Iterator[Row]:
-    """Yield each JSON object, strictly.
-
-    The file holds one object a line (empty lines are allowed), a list of
-    objects, or one object over several lines.
-    """
-    lines = _numbered(_split(path), path)
-    filled = (line for line in lines if line[2].strip())
-    found = _objects(filled, path, is_whole=True)
-    yield from strictly(found)
-
-
-def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
-    """Yield `PATH, line N` and fields of each line; quotes mean nothing.
-
-    Only line feeds (after a carriage return or not) end a line: texts may hold
-    other separators.
-    """
-    for where, _, line in _numbered(_rows(_split(path), path), path):
-        yield where, decode(line, where).split("\t")
-
-
-def _split(path: str) -> list[bytes]:
-    return io.BytesIO(_read(path)).readlines()
-
-
-def _rows(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield lines of a table; say so if the last one may be cut short."""
-    line = b"\n"
-    for line in lines:
-        yield line
-    if not line.endswith(b"\n"):
-        logging.warning(
-            "%s: the last line has no end. If the file was cut short, rows "
-            "are missing, and the last one may be incomplete.",
-            name,
+            f"{where}: the column {twice[0]!r} is there {len(twice)} times. "
+            "Each needs a name of its own: rename or remove the others."
         )
 
 
-def _numbered(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
-    for number, line in enumerate(lines, 1):
-        if number == 1:
-            line = line.removeprefix(_BYTE_ORDER_MARK)
-        yield f"{name}, line {number}", {"line": number}, line
-
-
-def _entry(
-    where: str, key: dict[str, Any], parse: Callable[[], dict[str, Any]]
-) -> Row | BadLine:
-    try:
-        return Row(where, key, parse())
-    except errors.UserError as error:
-        return BadLine(key, str(error))
+# JSON.
 
 
 def _objects(
+    first: _Line,
     lines: Iterator[_Line],
     name: str,
     *,
     is_whole: bool = False,
     has_texts: bool = False,
-) -> Iterator[Row | BadLine]:
+) -> Iterator[_Values]:
     """Yield the JSON objects of lines, or of all lines together.
 
     Args:
         is_whole: Whether to read all lines before the first object.
         has_texts: Whether lines may be texts.
     """
-    first = next(lines, None)
-    if first is None:
-        return
-    lines = itertools.chain([first], lines)
     if is_whole or _goes_on(first[2], has_texts):
         several = list(lines)
         lines = iter(several)
@@ -537,12 +557,12 @@ def _objects(
             is_list = isinstance(whole, list)
             for number, value in enumerate(whole if is_list else [whole], 1):
                 where = f"{name}, object {number}" if is_list else name
-                parse = functools.partial(_check_object, where, value)
-                yield _entry(where, {"object": number}, parse)
+                make = functools.partial(_check_object, where, value)
+                yield where, {"object": number}, make
             return
     for where, key, line in lines:
-        parse = functools.partial(_object, where, line, has_texts=has_texts)
-        yield _entry(where, key, parse)
+        make = functools.partial(_object, where, line, has_texts=has_texts)
+        yield where, key, make
 
 
 def _goes_on(line: bytes, has_texts: bool) -> bool:
@@ -633,45 +653,3 @@ def number(written: Any) -> float:
         return math.nan if is_odd else float(written)
     except (TypeError, ValueError, OverflowError):
         return math.nan
-
-
-def _checked_names(names: list[str], where: str) -> list[str]:
-    twice = [name for name in names if names.count(name) > 1]
-    if twice:
-        raise errors.UserError(
-            f"{where}: the column {twice[0]!r} is there {len(twice)} times. "
-            "Each needs a name of its own: rename or remove the others."
-        )
-    return names
-
-
-def row(line: bytes, names: Sequence[str], where: str) -> dict[str, str]:
-    return _by_names(decode(line, where).split("\t"), names, where, "\t")
-
-
-def _by_names(
-    fields: Sequence[str], names: Sequence[str], where: str, separator: str
-) -> dict[str, str]:
-    if len(fields) != len(names):
-        raise errors.UserError(
-            f"{where}: {len(fields)} columns, but the first row names "
-            f"{len(names)}. Columns are separated by one "
-            f"{_SEPARATORS[separator]} each."
-        )
-    return dict(zip(names, fields, strict=True))
-
-
-def _read(path: str) -> bytes:
-    try:
-        content = files.read_bytes(path)
-    except OSError as error:
-        raise errors.UserError(
-            f"{path} cannot be read: {error.strerror}. Check the path (the "
-            f"current folder is {os.getcwd()})."
-        ) from None
-    if content.startswith(_PACKED):
-        raise errors.UserError(
-            f"{path} is packed, or a workbook. Unpack it, or save the table as "
-            "CSV."
-        )
-    return content

@@ -29,7 +29,7 @@ from typing import IO, Any
 
 from backports import zstd
 
-from albert_tf.common import errors, files, streams
+from albert_tf.common import arrow_tables, errors, files, streams
 from albert_tf.common.options import checked, option, refuse_foreign
 from data_prep.writer import articles, sentences, tables, text_lines
 
@@ -56,8 +56,8 @@ _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gx]z|zip|7z|bz2)$")
 # Options that are for some formats only.
 _FORMATS = {
     "json_field": ("jsonl",),
-    "text_column": tuple(tables.ENDINGS),
-    "split_sentences": ("jsonl", *tables.ENDINGS),
+    "text_column": tuple(arrow_tables.ENDINGS),
+    "split_sentences": ("jsonl", *arrow_tables.ENDINGS),
 }
 
 
@@ -77,7 +77,7 @@ class CorpusOptions:
         "`datasets` writes them, each row a document; they need pyarrow. "
         "dialogues: as lines, but a line is a turn: Q (query) or R (response), "
         "a tab, the text; for --records=passages.",
-        choices=("lines", "jsonl", *tables.ENDINGS, "dialogues"),
+        choices=("lines", "jsonl", *arrow_tables.ENDINGS, "dialogues"),
     )
     json_field: str = option("text", "The field of JSON objects with the text.")
     text_column: str = option(
@@ -119,7 +119,7 @@ class CorpusOptions:
     @property
     def is_table(self) -> bool:
         """Whether files are read by pyarrow."""
-        return self.input_format in tables.ENDINGS
+        return self.input_format in arrow_tables.ENDINGS
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +171,7 @@ def find_files(options: CorpusOptions) -> list[str]:
 
 def _check_format(path: str, options: CorpusOptions) -> None:
     """Make sure that tables are read as tables, and have the column of text."""
-    for kind, ending in tables.ENDINGS.items():
+    for kind, ending in arrow_tables.ENDINGS.items():
         if path.endswith(ending) and not options.is_table:
             raise errors.UserError(
                 f"--input_file={path} is a table by its name, but "

@@ -5,20 +5,11 @@ and the records have the same bytes.
 """
 
 import contextlib
-import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import IO, Any
 
-from albert_tf.common import errors, packages
-
-# Formats, and how file names of them end.
-ENDINGS = {"parquet": ".parquet", "arrow": ".arrow"}
-
-# Rows that are turned into JSON at once, and bytes read from the disk at once.
-# Batches of Arrow files have the size in memory with which they were written.
-_ROWS_AT_ONCE = 64
-_BUFFER_BYTES = 2**20
+from albert_tf.common import arrow_tables, errors
 
 # pyarrow's types of text, and the corresponding types of bytes.
 _BYTES = {
@@ -28,53 +19,24 @@ _BYTES = {
 }
 
 
-class _WholeFile(io.RawIOBase):
-    """A file with the methods pyarrow needs, which remote files lack."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
-        stream.seek(0, io.SEEK_END)
-        self._size = int(stream.tell())
-        stream.seek(0)
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0) -> int:
-        self._stream.seek(offset, whence)
-        return self.tell()
-
-    def tell(self) -> int:
-        return int(self._stream.tell())
-
-    def read(self, size: int = -1) -> bytes:
-        # A damaged file may ask for any number of bytes.
-        left = max(0, self._size - self.tell())
-        return bytes(self._stream.read(min(size, left) if size >= 0 else left))
-
-
 def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
     """Make sure that a file has a column of text; only its schema is read."""
     with _opened(stream, path, kind) as (pyarrow, schema, _):
-        names = list(schema.names)
-        times = names.count(column)
+        problem = ""
+        times = schema.names.count(column)
         if times != 1:
+            problem = f"names {times} columns of {path}; one is needed"
+        else:
+            type_ = schema.field(column).type
+            if pyarrow.types.is_dictionary(type_):
+                type_ = type_.value_type
+            if str(type_) not in _BYTES:
+                problem = f"of {path} holds {type_}, not text"
+        if problem:
             raise errors.UserError(
-                f"`text_column={column}` names {times} columns of {path}; one "
-                f"is needed. The columns are: {', '.join(names[:20])}. Name "
-                "the one that holds the text."
-            )
-        found = schema.field(column).type
-        if pyarrow.types.is_dictionary(found):
-            found = found.value_type
-        if str(found) not in _BYTES:
-            raise errors.UserError(
-                f"`text_column={column}` of {path} holds {found}, not text. "
-                f"The columns are: {', '.join(names[:20])}. Name the one that "
-                "holds the text."
+                f"`text_column={column}` {problem}. The columns are: "
+                f"{', '.join(schema.names[:20])}. Name the one that holds the "
+                "text."
             )
 
 
@@ -88,24 +50,21 @@ def json_lines(
         b'{"body": "one"}\n{"body": null}\n'
     """
     with _opened(stream, path, kind) as (pyarrow, _, batches):
-        for batch in batches(column):
+        for batch in batches([column]):
             texts = _as_bytes(pyarrow, batch.column(column))
-            for first in range(0, len(texts), _ROWS_AT_ONCE):
-                rows = texts.slice(first, _ROWS_AT_ONCE).to_pylist()
+            for first in range(0, len(texts), arrow_tables.ROWS_AT_ONCE):
+                rows = texts.slice(first, arrow_tables.ROWS_AT_ONCE).to_pylist()
                 yield b"".join(_json_line(column, row) for row in rows)
 
 
 def _as_bytes(pyarrow: Any, texts: Any) -> Any:
-    """Return an array of bytes, because text may not be UTF-8.
-
-    It is validated, because pyarrow reads beyond the memory of a damaged array.
-    """
+    """Return a valid array of bytes, because text may not be UTF-8."""
     if pyarrow.types.is_dictionary(texts.type):
         texts.validate(full=True)
         texts = texts.dictionary_decode()
-    found = texts.cast(getattr(pyarrow, _BYTES[str(texts.type)])())
-    found.validate(full=True)
-    return found
+    stored = texts.cast(getattr(pyarrow, _BYTES[str(texts.type)])())
+    stored.validate(full=True)
+    return stored
 
 
 def _json_line(column: str, text: bytes | None) -> bytes:
@@ -114,50 +73,16 @@ def _json_line(column: str, text: bytes | None) -> bytes:
     return line.encode("utf-8", "surrogateescape")
 
 
-def _open(
-    pyarrow: Any, kind: str, stream: io.RawIOBase
-) -> tuple[Any, Callable[[str], Iterator[Any]]]:
-    """Return the schema of a file, and what reads a column in batches."""
-    if kind == "parquet":
-        # Page by page: pre_buffer would read whole row groups.
-        file = pyarrow.parquet.ParquetFile(
-            stream, buffer_size=_BUFFER_BYTES, pre_buffer=False
-        )
-        return file.schema_arrow, lambda column: file.iter_batches(
-            _ROWS_AT_ONCE, columns=[column], use_threads=False
-        )
-    start = stream.read(6)
-    stream.seek(0)
-    if start != b"ARROW1":  # `datasets` writes streams.
-        reader = pyarrow.ipc.open_stream(stream)
-        return reader.schema, lambda column: iter(reader)
-    reader = pyarrow.ipc.open_file(stream)
-    numbers = range(reader.num_record_batches)
-    return reader.schema, lambda column: map(reader.get_batch, numbers)
-
-
-@contextlib.contextmanager
 def _opened(
     stream: IO[bytes], path: str, kind: str
-) -> Iterator[tuple[Any, Any, Callable[[str], Iterator[Any]]]]:
-    """Yield pyarrow and what `_open` returns.
-
-    What pyarrow raises for a damaged file becomes a `UserError`.
-    """
-    pyarrow = packages.require(
-        "pyarrow",
-        "pyarrow.parquet",
-        install="pip install pyarrow",
-        argument=f"input_format={kind}",
+) -> contextlib.AbstractContextManager[tuple[Any, Any, arrow_tables.Batches]]:
+    return arrow_tables.opened(
+        stream,
+        kind,
+        f"input_format={kind}",
+        lambda reason: (
+            f"`input_file={path}` cannot be read with "
+            f"`input_format={kind}`: {reason}. It must be a whole file of that "
+            "format. Copy or write it again."
+        ),
     )
-    try:
-        yield pyarrow, *_open(pyarrow, kind, _WholeFile(stream))
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        if getattr(error, "errno", None):  # An error of the disk.
-            raise
-        reason = str(error).splitlines()[0] if str(error) else repr(error)
-        raise errors.UserError(
-            f"`input_file={path}` cannot be read with `input_format={kind}`: "
-            f"{reason}. It must be a whole file of that format. Copy or write "
-            "it again."
-        ) from error

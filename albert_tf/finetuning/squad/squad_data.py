@@ -199,7 +199,7 @@ def _check_labels(questions: Sequence[Question], path: str, split: str) -> None:
 def read_own(path: str) -> list[Question | rows.BadLine]:
     """Read a user's questions, without the answers that a file may have.
 
-    The file has SQuAD's layout, or it is one of `rows.own_entries` with
+    The file has SQuAD's layout, or it is one of `rows.read` with
     `question`, `context` and, if wanted, `id`. A file in SQuAD's layout is read
     strictly; elsewhere a question that cannot be used, or has an id of an
     earlier one, is a bad line.

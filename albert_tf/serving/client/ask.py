@@ -203,15 +203,15 @@ def plain(value: Any) -> Any:
 def read(
     lines: Iterable[bytes], name: str, inputs: Inputs
 ) -> Iterator[Request | rows.BadLine]:
-    """Yield the request of each entry; see `rows.own_entries`.
+    """Yield the request of each entry; see `rows.read`.
 
     One that is no request becomes a `BadLine`.
     """
-    entries = rows.own_entries(lines, name, list(inputs))
-    found = rows.parsed(entries, functools.partial(_request, inputs))
-    first = list(itertools.islice(found, 1))
+    parse = functools.partial(_request, inputs)
+    requests = rows.read(lines, name, list(inputs), parse)
+    first = list(itertools.islice(requests, 1))
     rows.require_some(first, name)
-    yield from itertools.chain(first, found)
+    yield from itertools.chain(first, requests)
 
 
 def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:

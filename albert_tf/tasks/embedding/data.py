@@ -22,7 +22,7 @@ INPUTS = {
 def read(
     path: str, kind: str, *, has_scores: bool = True
 ) -> list[TextExample | rows.BadLine]:
-    """Read a table or JSON objects, see `rows.own_entries`."""
+    """Read a table or JSON objects, see `rows.read`."""
     texts = INPUTS[kind]
     inputs = [*texts, *["score"] * (kind == SCORED and has_scores)]
 

@@ -32,6 +32,10 @@ def parse(entry):
     return [(place, number)] * int(number)
 
 
+def itself(row):
+    return [row]
+
+
 def own(path):
     return list(rows.read_own(path, ["n"], parse))
 
@@ -47,7 +51,7 @@ d,5" pipes,1
 
 @pytest.mark.parametrize("name", ["own.csv", "reviews.CSV"])
 def test_commas_quotes_and_line_breaks(file, name):
-    found = list(rows.own_entries(io.BytesIO(CSV), name, ["text", "n"]))
+    found = list(rows.read(io.BytesIO(CSV), name, ["text", "n"], itself))
     assert [entry.key["line"] for entry in found] == [2, 5, 6]
     assert found[1].where == f"{name}, line 5"
     values = [tuple(entry.values.values()) for entry in found]
@@ -234,7 +238,7 @@ def test_other_tables_are_refused(file, name, content):
 def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
     lines = io.BytesIO(content)
     try:
-        found = list(rows.own_entries(lines, "own", ["text"]))
+        found = list(rows.read(lines, "own", ["text"], itself))
         texts = [e.values["text"] for e in rows.strictly(found)]
     except errors.UserError:
         texts = None
@@ -251,7 +255,7 @@ def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
     ],
 )
 def test_all_inputs_must_be_named(line, message):
-    found = rows.own_entries([line], "own", ["text", "text_pair"])
+    found = rows.read([line], "own", ["text", "text_pair"], itself)
     with pytest.raises(errors.UserError, match=message):
         list(rows.strictly(found))
 
@@ -280,7 +284,7 @@ def test_a_table_that_may_be_cut_short_is_told(file, caplog, name, content):
     own(file(content, name))
     assert told in caplog.text
     caplog.clear()
-    list(rows.own_entries(io.BytesIO(content), name, ["n"]))
+    list(rows.read(io.BytesIO(content), name, ["n"], itself))
     assert told in caplog.text
 
 
@@ -290,7 +294,7 @@ def test_lines_are_read_as_they_are_needed():
         yield b"a\n"
         pytest.fail("two lines were needed")
 
-    found = rows.own_entries(lines(), "own", ["text"])
+    found = rows.read(lines(), "own", ["text"], itself)
     assert next(found).key == {"line": 1}
     assert next(found).values == {"text": "a"}
 
@@ -376,12 +380,12 @@ def test_wrong_values_of_json_are_named(entry, kind, message):
     assert rows.get({"a": 3}, "a", (str, int), "HERE") == 3
 
 
-def test_names_and_fields_make_a_row():
-    row = rows.row(b"1\t\t x \r\n", ["a", "b", "c"], "HERE")
-    assert row == {"a": "1", "b": "", "c": " x "}
-    for count in (1, 3):
-        with pytest.raises(errors.UserError, match=f"HERE: {count} columns"):
-            rows.row(b"\t".join([b"x"] * count), ["a", "b"], "HERE")
+def test_names_and_fields_make_a_row(file):
+    lines = [b"a\tb\tc\n", b"1\t\t x \r\n", b"x\n", b"x\tx\tx\tx\n"]
+    row, *bad = rows.read(lines, "own", ["a", "b", "c"], itself)
+    assert row.values == {"a": "1", "b": "", "c": " x "}
+    for count, line, item in ((1, 3, bad[0]), (4, 4, bad[1])):
+        assert item.message.startswith(f"own, line {line}: {count} columns, b")
 
 
 def test_only_line_feeds_end_lines_and_quotes_mean_nothing(file):
@@ -438,24 +442,25 @@ def parquet(**columns):
     return stream.getvalue()
 
 
-def test_rows_and_columns_of_parquet():
-    names, read = rows.read_parquet(
-        parquet(text=["a", None], n=[1, 2]), "t.parquet"
-    )
-    assert names == ["text", "n"]
-    assert list(read) == [{"text": "a", "n": 1}, {"text": None, "n": 2}]
+def test_rows_and_columns_of_parquet(file):
+    content = parquet(text=["a", None] * 50, n=range(100))
+    path = file(content, "t.Parquet")
+    found = list(rows.read_own(path, ["n"], itself))
+    assert [row.values["n"] for row in found] == [*range(100)]
+    assert [row.values["text"] for row in found[:2]] == ["a", None]
+    assert found[70].where == f"{path}, row 71"
+    assert found[70].key == {"row": 71}
 
 
-def test_a_damaged_file_of_parquet_is_named():
+def test_a_damaged_file_of_parquet_is_named(file):
     content = parquet(text=["word " * 100] * 100)
     for damaged in (b"", b"PAR1", content[:-9], content[:200] + content[300:]):
+        path = file(damaged, "t.parquet")
         with pytest.raises(errors.UserError, match="t.parquet is no whole"):
-            names, read = rows.read_parquet(damaged, "t.parquet")
-            assert list(read) == [{names[0]: "word " * 100}] * 100
+            list(rows.read_own(path, ["text"], itself))
 
 
 def test_a_missing_column_of_parquet_is_named(file):
     path = file(parquet(text=["a"], n=[1]), "t.parquet")
-    entries = rows.read_own(path, ["text", "label"], lambda *_: [])
     with pytest.raises(errors.UserError, match="no 'label'; .*'text', 'n'"):
-        list(entries)
+        list(rows.read_own(path, ["text", "label"], itself))

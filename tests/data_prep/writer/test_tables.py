@@ -8,7 +8,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from albert_tf.common import errors
+from albert_tf.common import arrow_tables, errors
 from data_prep.writer import corpus, decoding, tables
 from tests.conftest import changed
 from tests.data_prep import writing
@@ -62,7 +62,7 @@ def stored(kind_and_writer, folder, table=TABLE):
 def test_rows_become_json_lines(
     kind_and_writer, tmp_path, monkeypatch, at_once
 ):
-    monkeypatch.setattr(tables, "_ROWS_AT_ONCE", at_once)
+    monkeypatch.setattr(arrow_tables, "ROWS_AT_ONCE", at_once)
     path, kind = stored(kind_and_writer, tmp_path)
     parts = lines_of(path, kind)
     found = b"".join(parts).decode().split("\n")
