@@ -9,6 +9,7 @@ import pytest
 from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import (
+    base,
     finetune,
     known_labels,
     registry,
@@ -85,7 +86,7 @@ def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
 def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
     class Own(glue.GlueTask):
         name = "own"
-        sources = None
+        sources = base.Task.sources
 
     monkeypatch.setitem(
         registry.MAKERS, "own", lambda _, tokenizer: Own("rte", tokenizer, 48)
