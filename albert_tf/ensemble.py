@@ -23,6 +23,7 @@ from albert_tf.common import (
     files,
     folder_lock,
     options,
+    outputs,
     scores,
     strict_json,
 )
@@ -208,43 +209,30 @@ def _check_alike(
                 f"shapes ({shape} instead of {shapes[0]}). Predict the same "
                 "file with all runs."
             )
-        lines = _other_meaning(first.facts, one.facts, split)
-        if lines:
-            raise errors.UserError(
-                f"{path} means something else than {first_path}:\n"
-                + "\n".join(lines)
-                + "\nName runs with the same labels in the same order, and for "
-                f"{tables.HELD_OUT} with the same part held out."
-            )
-        lines = features.differences(first.facts, one.facts)
-        if task.outputs_are_positions and lines:
-            raise errors.UserError(
-                f"{path} is about other windows than {first_path}:\n"
-                + "\n".join(lines)
-                + "\nName runs with the same vocabulary and windows."
+        meanings = (_meaning(x.facts["options"], split) for x in (first, one))
+        outputs.require_same(
+            f"{path} means something else than {first_path}",
+            outputs.changes(*meanings),
+            "Name runs with the same labels in the same order, and for "
+            f"{tables.HELD_OUT} with the same part held out.",
+        )
+        if task.outputs_are_positions:
+            outputs.require_same(
+                f"{path} is about other windows than {first_path}",
+                features.differences(first.facts, one.facts),
+                "Name runs with the same vocabulary and windows.",
             )
 
 
-def _other_meaning(
-    facts: Mapping[str, Any], others: Mapping[str, Any], split: str
-) -> list[str]:
-    """Return a line for each option by which rows or columns differ."""
-    there, here = (_with_label(x["options"]) for x in (facts, others))
-    names = ["labels", "kind", "label"]
+def _meaning(options: Mapping[str, Any], split: str) -> dict[str, Any]:
+    """Return the options that rows and columns of outputs follow from."""
+    columns = options.get("columns")
+    names = ["labels", "kind"]
     if split == tables.HELD_OUT:  # The same texts stay together.
         names += ["dev_share", "columns"]
-    return [
-        f"  {name}: {there.get(name)!r} there, {here.get(name)!r} here"
-        for name in names
-        if there.get(name) != here.get(name)
-    ]
-
-
-def _with_label(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Add `label`, the column; texts of other columns may have the same."""
-    columns = options.get("columns")
+    # The column; texts of other columns may have the same labels.
     label = columns[-1] if isinstance(columns, list) else None
-    return {**options, "label": label}
+    return {**{n: options.get(n) for n in names}, "label": label}
 
 
 def _moved(

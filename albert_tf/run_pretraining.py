@@ -10,7 +10,6 @@ Started again with the same options, it goes on from the last checkpoint of
 
 import contextlib
 import dataclasses
-import functools
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -311,7 +310,7 @@ def run(settings: PretrainingOptions) -> None:
         _hold(settings) if is_chief else contextlib.nullcontext(),
         distribution.Workers(strategy).ending_together(),
     ):
-        described = (
+        start = run_folder.Start(
             settings.output_dir,
             "run_pretraining",
             settings,
@@ -319,13 +318,14 @@ def run(settings: PretrainingOptions) -> None:
             pretraining_data.with_settings(settings.vocabulary, data.manifests),
             known,
         )
-        check = functools.partial(run_folder.check_same, *described)
         if is_chief and not settings.follow_checkpoints:
-            run_folder.claim(*described)
+            start.claim()
         else:
-            check()
+            start.check_same()
         data.warn_of_full_rows()
-        _train_and_evaluate(settings, config, strategy, data, words, check)
+        _train_and_evaluate(
+            settings, config, strategy, data, words, start.check_same
+        )
 
 
 def _read_words(

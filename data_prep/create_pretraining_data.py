@@ -37,6 +37,7 @@ from albert_tf.common import (
     errors,
     files,
     options,
+    outputs,
     parallel,
     preemption,
     progress,
@@ -131,12 +132,12 @@ def _take_up(
     )
     is_useful = work.has_finished() and work.read(_REFUSED) is None
     is_useful = is_useful and not was_piped
-    if changes and is_useful and not wanted.overwrite:
-        raise errors.UserError(
-            f"--output_file: {work.path} holds unfinished work of another job: "
-            f"{'; '.join(changes)}. Repeat those options to go on with it, "
-            "remove the folder or add --overwrite to begin anew, or choose "
-            "another --output_file."
+    if is_useful and not wanted.overwrite:
+        outputs.require_same(
+            f"`output_file`: {work.path} holds unfinished work of another job",
+            changes,
+            "Repeat those options to go on with it, remove the folder or add "
+            "`overwrite` to begin anew, or choose another `output_file`.",
         )
     if not (wanted.overwrite or (same_outputs and not changes)):
         same_job.refuse_other_options(found.outputs, wanted, vocab_sha256)
@@ -467,12 +468,12 @@ def _unit_facts(
 def write_records(
     job: Job, text: TokenizedText, stored: StoredInstances
 ) -> record_manifest.Written:
-    outputs = job.found.outputs
+    paths = job.found.outputs
     assembler, parts = _plan_parts(job, stored)
     total = sum(part.num_records for part in parts)
-    writer = shards.ShardWriter(outputs, total, job.work)
+    writer = shards.ShardWriter(paths, total, job.work)
     if writer.first_record == 0:
-        manifests.remove(outputs)
+        manifests.remove(paths)
     todo = [
         part
         for part in parts
@@ -489,7 +490,7 @@ def write_records(
             shown.update(part.first_record + part.num_records)
     counts, digests = writer.totals()
     return record_manifest.Written(
-        outputs, digests, counts, text.inputs, stored.counts
+        paths, digests, counts, text.inputs, stored.counts
     )
 
 

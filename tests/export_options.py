@@ -50,7 +50,7 @@ def make_run(folder, config, vocabulary, task_name, **values):
         values["task_name"] = task_name
     settings = albert_options.from_dict(kind, values)
     known = settings.finetuning.vocabulary
-    run_folder.claim(str(folder), program, settings, config, known)
+    run_folder.Start(str(folder), program, settings, config, known).claim()
     task = registry.make(
         run_folder.read(str(folder)).options,
         tokenization.Tokenizer(vocabulary),
@@ -70,9 +70,9 @@ def make_pretrained(folder, config, vocabulary, max_seq_length):
         max_seq_length=max_seq_length,
         vocabulary=tokenization.VocabularyOptions(vocabulary),
     )
-    run_folder.claim(
+    run_folder.Start(
         str(folder), "run_pretraining", settings, config, settings.vocabulary
-    )
+    ).claim()
     model = pretraining.AlbertPretrainer(AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
 

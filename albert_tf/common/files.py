@@ -435,7 +435,7 @@ def leftovers(path: str, *, remove: bool = False) -> list[str]:
             if not os.path.islink(partial):  # This program makes no links.
                 descriptor = os.open(partial, os.O_RDONLY | os.O_NONBLOCK)
                 stack.callback(os.close, descriptor)
-                if not try_lock(descriptor):
+                if try_lock(descriptor):
                     continue
             left.append(partial)
             if remove:
@@ -443,11 +443,11 @@ def leftovers(path: str, *, remove: bool = False) -> list[str]:
     return left
 
 
-def try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int) -> OSError | None:
     """Lock an open file against other processes, until it is closed.
 
     Returns:
-        Whether the file system has locks.
+        The error of a file system that has no locks.
 
     Raises:
         BlockingIOError: Another process holds it.
@@ -457,8 +457,8 @@ def try_lock(descriptor: int) -> bool:
     except OSError as error:
         if error.errno not in _NO_LOCKS:
             raise
-        return False
-    return True
+        return error
+    return None
 
 
 def is_at(descriptor: int, path: str) -> bool:

@@ -8,13 +8,12 @@ are not locked, nor are file systems without locks, which cause a warning.
 import contextlib
 import datetime
 import errno
-import fcntl
 import os
 import pathlib
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from absl import logging
 
@@ -28,8 +27,6 @@ PATIENCE = 5.0
 _SECONDS_BETWEEN_TRIES = 0.05
 # Errors where a file cannot be created.
 _NO_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
-# Errors of file systems that have no locks.
-_NO_LOCKS = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 @contextlib.contextmanager
@@ -41,7 +38,7 @@ def hold(
     advice: str = "Choose a place that you may write to.",
     remedy: str = "Wait for it, end it, or choose another place.",
     lock: str | None = None,
-) -> Iterator[None]:
+) -> Iterator[int | None]:
     """Keep every other process from writing to a folder.
 
     A missing folder is created, and removed at the end if it is still empty.
@@ -52,31 +49,26 @@ def hold(
         advice: For messages: what to do if the folder is not writable.
         remedy: For messages: what to do if another process holds it.
         lock: The lock file, by default `NAME` in the folder.
+
+    Yields:
+        The open lock file; None for a remote folder.
     """
     if files.is_remote(folder):
-        yield
+        yield None
         return
     path = lock or os.path.join(folder, NAME)
-    place = os.path.dirname(path)
-    missing, above = [], os.path.abspath(place)  # The deepest first.
+    missing, above = [], os.path.dirname(os.path.abspath(path))
     while not os.path.lexists(above):
-        missing.append(above)
+        missing.append(above)  # The deepest first.
         above = os.path.dirname(above)
-
-    def refuse(holder: str) -> errors.UserError:
-        return errors.UserError(
-            f"`{option}={folder}` is in use by {holder}. A second program that "
-            f"writes there would damage its work. {remedy}"
-        )
-
     try:
         try:
-            descriptor = acquire(
-                path,
-                refuse,
-                prepare=lambda: files.make_folder(place, option),
-                patience=patience,
-            )
+            descriptor = _wait(path, option, patience)
+        except BlockingIOError as error:
+            raise errors.UserError(
+                f"`{option}={folder}` is in use by {error.strerror}. A second "
+                "program that writes there would damage its work. " + remedy
+            ) from None
         except OSError as error:
             if error.errno not in _NO_PLACE:
                 raise
@@ -85,9 +77,9 @@ def hold(
                 f"{advice}"
             ) from error
         try:
-            yield
+            yield descriptor
         finally:
-            if _is_in_place(descriptor, path):
+            if files.is_at(descriptor, path):
                 os.remove(path)
             os.close(descriptor)
     finally:
@@ -96,40 +88,52 @@ def hold(
                 os.rmdir(empty)
 
 
-def acquire(
-    path: str,
-    refuse: Callable[[str], errors.UserError],
-    *,
-    prepare: Callable[[], None] = lambda: None,
-    patience: float | None = None,
-) -> int:
-    """Return an open file that no other process has locked.
-
-    Closing it releases the lock.
-
-    Args:
-        refuse: Returns the error, given a description of the holder.
-        prepare: Called before each try; creates the folder.
-        patience: See `hold`.
-    """
+def _wait(path: str, option: str, patience: float | None) -> int:
+    """Return an open file that no other process has locked."""
     deadline = time.monotonic() + (PATIENCE if patience is None else patience)
     while True:
         is_last = time.monotonic() >= deadline
-        prepare()
-        with contextlib.ExitStack() as stack:
-            try:
-                descriptor = _open(path)
-                stack.callback(os.close, descriptor)
-                if _lock(descriptor, path):
-                    stack.pop_all()
-                    return descriptor
-            except FileNotFoundError:  # Its folder has just been removed.
-                if is_last:
-                    raise
-            except BlockingIOError:
-                if is_last:
-                    raise refuse(_holder(descriptor)) from None
+        files.make_folder(os.path.dirname(path), option)
+        try:
+            descriptor = _acquire(path)
+            if descriptor is not None:
+                return descriptor
+        except (BlockingIOError, FileNotFoundError):
+            if is_last:  # Its folder may have been removed before.
+                raise
         time.sleep(_SECONDS_BETWEEN_TRIES)
+
+
+def _acquire(path: str) -> int | None:
+    """Open and lock a file; None if its holder has just removed it.
+
+    Raises:
+        BlockingIOError: Another process holds it; `strerror` describes that.
+        OSError: The disk is full; the file is removed.
+    """
+    with contextlib.ExitStack() as stack:
+        descriptor = _open(path)
+        stack.callback(os.close, descriptor)
+        try:
+            error = files.try_lock(descriptor)
+        except BlockingIOError as held:
+            content = os.pread(descriptor, 1000, 0).decode(errors="replace")
+            holder = "another process"  # Its name is just being written.
+            if content.startswith(_MARK):
+                holder = content.removeprefix(_MARK)
+            raise BlockingIOError(held.errno, holder) from None
+        if error:
+            logging.warning(
+                "%s: the file system has no locks (%s). Make sure that no "
+                "other process writes to the same place.",
+                path,
+                error.strerror,
+            )
+        if not files.is_at(descriptor, path):
+            return None
+        _write_holder(descriptor, path)
+        stack.pop_all()
+    return descriptor
 
 
 def _open(path: str) -> int:
@@ -139,29 +143,7 @@ def _open(path: str) -> int:
     return os.open(path, flags, 0o666)
 
 
-def _lock(descriptor: int, path: str) -> bool:
-    """Lock a file and write the holder into it.
-
-    Returns:
-        Whether the file is still in its place.
-
-    Raises:
-        BlockingIOError: Another process holds it.
-        OSError: The disk is full; the file is removed.
-    """
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        logging.warning(
-            "%s: the file system has no locks (%s). Make sure that no other "
-            "process writes to the same place.",
-            path,
-            error.strerror,
-        )
-    if not _is_in_place(descriptor, path):
-        return False
+def _write_holder(descriptor: int, path: str) -> None:
     raw = os.pread(descriptor, 1000, 0)
     content = raw.decode(errors="replace")
     # After a power failure a file may hold zeros.
@@ -183,19 +165,3 @@ def _lock(descriptor: int, path: str) -> bool:
     except OSError:
         os.remove(path)
         raise
-    return True
-
-
-def _holder(descriptor: int) -> str:
-    content = os.pread(descriptor, 1000, 0).decode(errors="replace")
-    is_known = content.startswith(_MARK)  # Else it is just being written.
-    return content.removeprefix(_MARK) if is_known else "another process"
-
-
-def _is_in_place(descriptor: int, path: str) -> bool:
-    """Tell whether an open lock file is still the one at its path."""
-    try:
-        found = os.stat(path, follow_symlinks=False)
-    except FileNotFoundError:  # Its holder has removed it.
-        return False
-    return os.path.samestat(os.fstat(descriptor), found)

@@ -375,7 +375,7 @@ def differences(
         now = current[leaf.name]
         is_fixed = not leaf.metadata["may_change"]
         if is_fixed and before not in (now, dataclasses.MISSING):
-            lines.append(f"  --{leaf.name} was {before!r}, is now {now!r}")
+            lines.append(f"--{leaf.name} was {before!r}, is now {now!r}")
     return lines
 
 

@@ -12,7 +12,7 @@ import importlib.util
 import os
 import pathlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors, files, options
@@ -86,6 +86,22 @@ def claim(
             raise errors.UserError(
                 f"{named} exists. Give another name, or {way}."
             )
+
+
+def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """Return a line for each value of `now` that was another one before."""
+    return [
+        f"{name} was {before.get(name)!r}, is now {value!r}"
+        for name, value in sorted(now.items())
+        if before.get(name) != value
+    ]
+
+
+def require_same(problem: str, lines: Sequence[str], advice: str) -> None:
+    """Refuse to go on with earlier work if there are `changes`."""
+    if lines:
+        listed = "\n  ".join([f"{problem}:", *lines])
+        raise errors.UserError(f"{listed}\n{advice}")
 
 
 def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 from absl import logging
 
-from albert_tf.common import errors, files, parallel, progress, strict_json
+from albert_tf.common import (
+    errors,
+    files,
+    outputs,
+    parallel,
+    progress,
+    strict_json,
+)
 from albert_tf.data import examples as messages_of
 from albert_tf.data import layouts, tfrecord
 from albert_tf.finetuning import base
@@ -71,12 +78,9 @@ def differences(
     facts: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> list[str]:
     """Return a line for each part of `wanted` that `facts` say otherwise."""
-    there, here = _with_options(facts), _with_options(wanted)
-    return [
-        f"  {name}: {there.get(name)!r} there, {value!r} here"
-        for name, value in here.items()
-        if name != "options" and there.get(name) != value
-    ]
+    wanted = _with_options(wanted)
+    wanted.pop("options", None)
+    return outputs.changes(_with_options(facts), wanted)
 
 
 def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -304,14 +308,12 @@ def opened(
     wanted = describe(task, content or "", split)
     if content is None:
         wanted.pop(CONTENT)
-    lines = differences(facts, wanted)
-    if lines:
-        raise errors.UserError(
-            f"`{option}={path}` was not made for this run:\n"
-            + "\n".join(lines)
-            + "\nMake it again with data_prep.create_finetuning_data and the "
-            f"options of this run, or leave `{option}` out."
-        )
+    outputs.require_same(
+        f"`{option}={path}` was not made for this run",
+        differences(facts, wanted),
+        "Make it again with data_prep.create_finetuning_data and the options "
+        f"of this run, or leave `{option}` out.",
+    )
     return FeatureFile(path, facts[_RECORDS])
 
 

@@ -40,18 +40,23 @@ def run_once(
     strategy: tf.distribute.Strategy,
 ) -> scores.Run:
     shared, is_chief = settings.finetuning, distribution.is_chief(strategy)
-    config, folder = shared.read_config(), shared.output_dir
-    run = (folder, program, settings, config, shared.vocabulary)
+    start = run_folder.Start(
+        shared.output_dir,
+        program,
+        settings,
+        shared.read_config(),
+        shared.vocabulary,
+        facts=data.task.facts.to_dict(),
+    )
     if is_chief:
-        run_folder.require_free(folder, settings, shared.vocabulary)
-    facts = data.task.facts.to_dict()
-    run_folder.check_same(*run, facts=facts)
+        start.require_free()
+    start.check_same()
     # Errors in their files come before the folder becomes the run's.
     data.make_features(shared)
     if shared.do_train:
-        run_folder.check_same_data(folder, data.training_key)
+        run_folder.check_same_data(shared.output_dir, data.training_key)
     if is_chief:
-        run_folder.claim(*run, facts=facts)
+        start.claim()
     with distribution.Workers(strategy).ending_together():
         return _TaskRun(shared, data, strategy).run()
 

@@ -169,7 +169,7 @@ def vocabulary_paths(folder: str) -> list[str]:
 
 def hold(
     folder: str, *, is_wanted: bool
-) -> contextlib.AbstractContextManager[None]:
+) -> contextlib.AbstractContextManager[Any]:
     """Lock the folder of a run, if wanted: one of several workers does."""
     if not is_wanted:
         return contextlib.nullcontext()
@@ -182,62 +182,144 @@ def hold(
     return folder_lock.hold(folder, "output_dir", advice=f"{advice}.")
 
 
-def claim(  # noqa: PLR0913
-    folder: str,
-    program: str,
-    settings: Any,
-    config: AlbertConfig,
-    vocabulary: tokenization.VocabularyOptions,
-    of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
-    facts: Mapping[str, Any] = MappingProxyType({}),
-) -> None:
-    """Write the options of a run into its folder, unless it is another's.
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """A start of a run in a folder, which may hold an earlier start's work.
 
-    Options declared with `may_change` may differ from those of an earlier
-    start; the newest values are kept. The vocabulary's file is copied, if one
-    is named. Nothing of another run, or of an unknown one, is overwritten.
+    Attributes:
+        settings: The options. Those declared with `may_change` may differ from
+            those of an earlier start; the newest values are kept.
+        of_records: What they know of their vocabulary, see
+            `manifests.check_vocabularies`.
+        facts: See `Run`.
     """
-    vocabulary = vocabulary.resolved()
-    require_free(folder, settings, vocabulary)
-    content: dict[str, Any] = {
-        "program": program,
-        "options": check_same(
-            folder, program, settings, config, vocabulary, of_records, facts
-        ),
-        **({"facts": dict(facts)} if facts else {}),
-    }
-    files.make_folder(folder, "output_dir")
-    told = {**vocabulary_of(vocabulary), **of_records}
-    if is_trained(folder):
-        told["earlier"] = known_vocabularies(folder)
-    for sha256 in itertools.chain(*told.values()):
-        content.setdefault("vocab_sha256", sha256)
-    text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
-    files.write_together(
-        {
-            os.path.join(folder, OPTIONS_NAME): text.encode(),
-            os.path.join(folder, CONFIG_NAME): config.to_json().encode(),
-            **vocabulary_files(vocabulary, folder),
-        }
+
+    folder: str
+    program: str
+    settings: Any
+    config: AlbertConfig
+    vocabulary: tokenization.VocabularyOptions
+    of_records: Mapping[str, Collection[str]] = dataclasses.field(
+        default_factory=dict
     )
+    facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
+    def claim(self) -> None:
+        """Write the options of the run into its folder, unless it is another's.
 
-def require_free(
-    folder: str, settings: Any, vocabulary: tokenization.VocabularyOptions
-) -> None:
-    """Refuse a folder of no run with files that a run would replace."""
-    known = is_run(folder)
-    names = [] if known else [OPTIONS_NAME, CONFIG_NAME]
-    others = [os.path.join(folder, name) for name in names]
-    same = set(itertools.chain(*vocabulary_of(vocabulary).values()))
-    if not known and tf.io.gfile.isdir(folder):  # Not what is beside it.
-        others += [
-            path
-            for path in vocabularies(folder).values()
-            if files.sha256(path) not in same
-        ]
-    is_own = known or is_trained(folder)  # See `check_same`.
-    refuse_foreign(folder, settings, others, is_own=is_own)
+        The vocabulary's file is copied, if one is named. Nothing of another
+        run, or of an unknown one, is overwritten.
+        """
+        self.require_free()
+        folder, vocabulary = self.folder, self.vocabulary.resolved()
+        content: dict[str, Any] = {
+            "program": self.program,
+            "options": self.check_same(),
+            **({"facts": dict(self.facts)} if self.facts else {}),
+        }
+        files.make_folder(folder, "output_dir")
+        fingerprints = {**vocabulary_of(vocabulary), **self.of_records}
+        if is_trained(folder):
+            fingerprints["earlier"] = known_vocabularies(folder)
+        for sha256 in itertools.chain(*fingerprints.values()):
+            content.setdefault("vocab_sha256", sha256)
+        text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
+        files.write_together(
+            {
+                os.path.join(folder, OPTIONS_NAME): text.encode(),
+                os.path.join(
+                    folder, CONFIG_NAME
+                ): self.config.to_json().encode(),
+                **vocabulary_files(vocabulary, folder),
+            }
+        )
+
+    def require_free(self) -> None:
+        """Refuse a folder of no run with files that a run would replace."""
+        folder, others = self.folder, []
+        if not is_run(folder):
+            others = [os.path.join(folder, OPTIONS_NAME)]
+            others += [os.path.join(folder, CONFIG_NAME)]
+            same = set(
+                itertools.chain(*vocabulary_of(self.vocabulary).values())
+            )
+            # Not what is beside a folder that is missing.
+            copies = vocabularies(folder) if tf.io.gfile.isdir(folder) else {}
+            others += [
+                path
+                for path in copies.values()
+                if files.sha256(path) not in same
+            ]
+        is_own = is_run(folder) or is_trained(folder)  # See `check_same`.
+        refuse_foreign(folder, self.settings, others, is_own=is_own)
+
+    def check_same(self) -> dict[str, Any]:
+        """Make sure that the folder belongs to this run or to none.
+
+        Returns:
+            All options, with what is known of the text's normalization. What is
+            not said of it is as in the earlier run.
+        """
+        if not is_trained(self.folder):  # There is nothing to protect.
+            return self._options({})
+        place = f"`output_dir={self.folder}`"
+        if not is_run(self.folder):
+            raise errors.UserError(
+                f"{place} holds checkpoints but no {OPTIONS_NAME}, so it "
+                "cannot be continued safely. Choose another `output_dir`; to "
+                "start from those weights, name them as `init_checkpoint`."
+            )
+        previous = read(self.folder)
+        current = self._options(previous.options)
+        outputs.require_same(
+            f"{place} belongs to another run",
+            self._differences(previous, current),
+            "Repeat its options to continue it, or choose another "
+            "`output_dir`.",
+        )
+        manifests.check_vocabularies(
+            {
+                place: known_vocabularies(self.folder),
+                **vocabulary_of(self.vocabulary),
+                **self.of_records,
+            }
+        )
+        return current
+
+    def _options(self, previous: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all options, and the markers' fingerprint."""
+        current = options.to_dict(self.settings)
+        for name, value in self.vocabulary.resolved().settings.items():
+            value = previous.get(name) if value is None else value
+            if value is not None:
+                current[name] = value
+        if markers := current.get("markers_file"):  # They are the labels.
+            content = repr(arrangements.read_markers(markers))
+            current[_MARKERS] = hashlib.sha256(content.encode()).hexdigest()
+        return current
+
+    def _differences(
+        self, previous: Run, current: Mapping[str, Any]
+    ) -> list[str]:
+        """Return a line for each difference from an earlier start."""
+        if previous.program != self.program:
+            lines = [f"it was made by {previous.program}, not {self.program}"]
+        else:
+            lines = options.differences(
+                type(self.settings), previous.options, current
+            )
+            markers = current.get(_MARKERS)
+            if previous.options.get(_MARKERS, markers) != markers:
+                lines.append("`markers_file` had other markers")
+            facts = {**self.facts, **previous.facts}
+            lines += outputs.changes(facts, self.facts)
+        named = [line.split()[0].strip("-") for line in lines]
+        before, now = (
+            {k: v for k, v in vars(config).items() if k not in named}
+            for config in (previous.config, self.config)
+        )
+        place = f"(in {CONFIG_NAME})"
+        return lines + [f"{x} {place}" for x in outputs.changes(before, now)]
 
 
 def refuse_foreign(
@@ -282,80 +364,6 @@ def vocabulary_files(
         copy: files.read_bytes(vocabulary.path),
         normalization.path_beside(copy): described,
     }
-
-
-def check_same(  # noqa: PLR0913
-    folder: str,
-    program: str,
-    settings: Any,
-    config: AlbertConfig,
-    vocabulary: tokenization.VocabularyOptions,
-    of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
-    facts: Mapping[str, Any] = MappingProxyType({}),
-) -> dict[str, Any]:
-    """Make sure that a folder belongs to this run or to none; see `claim`.
-
-    Args:
-        of_records: What they know of their vocabulary, see
-            `manifests.check_vocabularies`.
-
-    Returns:
-        All options, with what is known of the text's normalization. What is
-        not said of it is as in the earlier run.
-    """
-    # A start that failed before its first checkpoint leaves nothing to protect.
-    is_there = is_trained(folder) and is_run(folder)
-    previous = read(folder) if is_there else None
-    current = options.to_dict(settings)
-    for name, value in vocabulary.resolved().settings.items():
-        if value is None and previous:
-            value = previous.options.get(name)
-        if value is not None:
-            current[name] = value
-    if markers := current.get("markers_file"):  # They are the labels.
-        read_markers = repr(arrangements.read_markers(markers))
-        current[_MARKERS] = hashlib.sha256(read_markers.encode()).hexdigest()
-    if previous:
-        lines = options.differences(type(settings), previous.options, current)
-        now = current.get(_MARKERS)
-        if previous.options.get(_MARKERS, now) != now:
-            lines.append("  `markers_file` had other markers")
-        lines += [
-            f"  {name} was {before!r}, is now {value!r}"
-            for name, value in facts.items()
-            if (before := previous.facts.get(name, value)) != value
-        ]
-        if previous.program != program:
-            lines = [f"  it was made by {previous.program}, not {program}"]
-        told = [line.split()[0].strip("-") for line in lines]
-        before, now = vars(previous.config), vars(config)
-        place = f"(in {CONFIG_NAME})"
-        lines += [
-            f"  {key} was {before[key]!r}, is now {now[key]!r} {place}"
-            for key in before
-            if before[key] != now[key] and key not in told
-        ]
-        if lines:
-            raise errors.UserError(
-                f"`output_dir={folder}` belongs to another run:\n"
-                + "\n".join(lines)
-                + "\nRepeat its options to continue it, or choose another "
-                "`output_dir`."
-            )
-        manifests.check_vocabularies(
-            {
-                f"`output_dir={folder}`": known_vocabularies(folder),
-                **vocabulary_of(vocabulary),
-                **of_records,
-            }
-        )
-    elif is_trained(folder):
-        raise errors.UserError(
-            f"`output_dir={folder}` holds checkpoints but no {OPTIONS_NAME}, "
-            "so it cannot be continued safely. Choose another `output_dir`; to "
-            "start from those weights, name them as `init_checkpoint`."
-        )
-    return current
 
 
 def check_same_data(folder: str, training_data: str) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import sentencepiece
 
-from albert_tf.common import errors, files, options, outputs
+from albert_tf.common import files, options, outputs
 from albert_tf.data import manifests
 from data_prep.writer import (
     output_files,
@@ -71,11 +71,11 @@ def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
         changed.append("it was started by another version of this program")
     if before["vocabulary"] != job["vocabulary"]:
         changed.append("the vocabulary file had other content")
-    known = before.get("versions", {})  # Earlier formats have none.
+    # Earlier formats have no versions.
+    versions_before = {**job["versions"], **before.get("versions", {})}
     changed += [
-        f"it was begun with {name} {known[name]}, now {version}"
-        for name, version in job["versions"].items()
-        if known.get(name, version) != version
+        f"the version of {change}"
+        for change in outputs.changes(versions_before, job["versions"])
     ]
     then, now = before["inputs"], job["inputs"]
     if then.keys() != now.keys():
@@ -94,11 +94,7 @@ def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
 
 
 def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    return [
-        f"--{name} was {before.get(name)!r}, is now {value!r}"
-        for name, value in sorted(now.items())
-        if before.get(name) != value
-    ]
+    return [f"--{change}" for change in outputs.changes(before, now)]
 
 
 def content_options(values: dict[str, Any]) -> dict[str, Any]:
@@ -123,7 +119,7 @@ def refuse_other_options(
         beside = [p for p in paths if os.path.dirname(p) == folder]
         manifest = manifests.find(path)
         if manifest is None:
-            what = "and has no manifest with the options it was made with"
+            changed = ["it has no manifest with the options it was made with"]
         else:
             before = content_options(dict(manifest.options))
             changed = _changed_options(before, current)
@@ -131,11 +127,9 @@ def refuse_other_options(
                 changed.append("the vocabulary file has other content")
             if manifest.shards != tuple(map(os.path.basename, beside)):
                 changed.append(f"--output_file named {list(manifest.shards)}")
-            if not changed:
-                continue
-            what = "and was written with other options: " + "; ".join(changed)
-        raise errors.UserError(
-            f"--output_file={path} exists {what}. Only records made with the "
-            "same options are replaced. Choose another --output_file, or add "
-            "--overwrite to replace it."
+        outputs.require_same(
+            f"`output_file={path}` exists",
+            changed,
+            "Only records made with the same options are replaced. Choose "
+            "another `output_file`, or add `overwrite` to replace it.",
         )

@@ -155,39 +155,15 @@ def hold(path: str) -> Iterator[WorkFolder]:
     a killed one cannot begin while these still write. A folder without finished
     work is removed at the end.
     """
-    with files.name_full_disk(path):
-        descriptor = _lock(path)
-    work = WorkFolder(path)
-    try:
-        yield work
-    finally:
-        if os.path.isdir(path) and not work.has_finished():
-            work.remove()
-        os.close(descriptor)
-
-
-def _lock(path: str) -> int:
-    """Return an open file that no other process has locked."""
-
-    def prepare() -> None:
-        _refuse_other_folder(path)
+    _refuse_other_folder(path)
+    lock = os.path.join(path, _LOCK)
+    with folder_lock.hold(path, "output_file", lock=lock):
+        work = WorkFolder(path)
         try:
-            os.makedirs(path, exist_ok=True)
-        except OSError as error:
-            raise errors.UserError(
-                f"--output_file: the work folder {path} cannot be created: "
-                f"{error.strerror}. Choose a writable place with free space."
-            ) from None
-
-    def refuse(holder: str) -> errors.UserError:
-        return errors.UserError(
-            f"--output_file: another run is writing this output, {holder}, in "
-            f"{path}. Wait for it, end it, or choose another --output_file."
-        )
-
-    return folder_lock.acquire(
-        os.path.join(path, _LOCK), refuse, prepare=prepare
-    )
+            yield work
+        finally:
+            if os.path.isdir(path) and not work.has_finished():
+                work.remove()
 
 
 def _refuse_other_folder(path: str) -> None:

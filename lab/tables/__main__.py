@@ -106,13 +106,10 @@ def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
     path = os.path.join(output_dir, task.name)
     # Cells that run beside each other wait for what they share. The command
     # holds the lock, too: if only this process is killed, it is waited for.
-    lock = folder_lock.acquire(
-        f"{path}.lock",
-        errors.UserError,
-        prepare=lambda: files.make_folder(path, "output_dir"),
-        patience=math.inf,
-    )
-    try:
+    with folder_lock.hold(
+        path, "output_dir", math.inf, lock=f"{path}.lock"
+    ) as lock:
+        files.make_folder(path, "output_dir")
         if results.is_done(output_dir, task):
             return None
         if task.config:
@@ -129,18 +126,16 @@ def execute(task: plan.Task, output_dir: str) -> exceptions.TaskFailed | None:
         stamp = {"command": task.words, "minutes": minutes}
         files.write_text(f"{path}.json", json.dumps(stamp, indent=2) + "\n")
         return None
-    finally:
-        os.close(lock)
 
 
-def _wait(words: Sequence[str], log_file: str, lock: int) -> int:
+def _wait(words: Sequence[str], log_file: str, lock: int | None) -> int:
     """Run a command to its end; return its exit status."""
     with open(log_file, "ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", *words],
             stdout=log,
             stderr=log,
-            pass_fds=[lock],
+            pass_fds=[] if lock is None else [lock],
         )
         try:
             return process.wait()

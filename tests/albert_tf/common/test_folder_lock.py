@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import os
 import signal
 import socket
@@ -207,9 +208,9 @@ def test_a_file_that_is_no_lock_is_kept(tmp_path, content):
 
 def test_a_file_system_without_locks_warns(tmp_path, monkeypatch, caplog):
     def flock(descriptor, how):
-        raise OSError(folder_lock.errno.ENOLCK, "No locks available")
+        raise OSError(errno.ENOLCK, "No locks available")
 
-    monkeypatch.setattr(folder_lock.fcntl, "flock", flock)
+    monkeypatch.setattr(fcntl, "flock", flock)
     with hold(tmp_path):
         pass
     assert "has no locks (No locks available)" in caplog.text

@@ -322,7 +322,7 @@ def test_options_of_something_else_are_refused_whatever_they_are():
 def test_differences_leave_out_what_may_change():
     before = options.to_dict(Outer("x"))
     now = options.to_dict(Outer("y", 0.25, None, True, None, Inner(8)))
-    lines = ["  --rate was 0.5, is now 0.25", "  --size was 7, is now 8"]
+    lines = ["--rate was 0.5, is now 0.25", "--size was 7, is now 8"]
     assert options.differences(Outer, before, now) == lines
     # What an earlier version did is what the default does.
     assert options.differences(Outer, {"rate": 0.5}, now) == lines

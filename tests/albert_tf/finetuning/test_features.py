@@ -323,10 +323,10 @@ def test_fitting_file_is_opened(tmp_path, tiny_tokenizer):
 @pytest.mark.parametrize(
     "change, line",
     [
-        ({"max_seq_length": 20}, "max_seq_length: 16 there, 20 here"),
-        ({"name": "wnli"}, "task_name: 'rte' there, 'wnli' here"),
-        ({"lower": False}, "do_lower_case: True there, False here"),
-        ({"other": True}, "vocab_sha256: .* there, .* here"),
+        ({"max_seq_length": 20}, "max_seq_length was 16, is now 20"),
+        ({"name": "wnli"}, "task_name was 'rte', is now 'wnli'"),
+        ({"lower": False}, "do_lower_case was True, is now False"),
+        ({"other": True}, "vocab_sha256 was .*, is now "),
     ],
 )
 def test_file_of_other_options_is_refused(
@@ -353,7 +353,9 @@ def test_file_of_other_data_is_refused(tmp_path, tiny_tokenizer):
     task = glue.GlueTask("rte", tiny_tokenizer, 16)
     with pytest.raises(errors.UserError, match="content_sha256"):
         opened(path, task, source)
-    with pytest.raises(errors.UserError, match="split: 'dev' there, 'train'"):
+    with pytest.raises(
+        errors.UserError, match="split was 'dev', is now 'train'"
+    ):
         opened(path, task, split="train")
 
 

@@ -23,9 +23,9 @@ class Settings:
 @pytest.fixture
 def folder(small_config, tmp_path):
     vocabulary = tokenization.VocabularyOptions()
-    run_folder.claim(
+    run_folder.Start(
         str(tmp_path), "run_x", Settings(), small_config, vocabulary
-    )
+    ).claim()
     return str(tmp_path)
 
 

@@ -29,14 +29,14 @@ def claim(small_config, tmp_path):
         spm=None,
         of_records=(),
     ):
-        run_folder.claim(
+        run_folder.Start(
             str(tmp_path / "run"),
             program,
             settings or Settings(),
             config,
             tokenization.VocabularyOptions(spm),
             {"the records": of_records},
-        )
+        ).claim()
         return run_folder.read(str(tmp_path / "run"))
 
     return claim
@@ -264,7 +264,9 @@ def test_what_is_said_of_normalization_must_be_as_before(
     def claim(*given):
         vocabulary = tokenization.VocabularyOptions(*given)
         settings, folder = WithVocabulary(vocabulary), str(tmp_path / "run")
-        run_folder.claim(folder, "run_x", settings, small_config, vocabulary)
+        run_folder.Start(
+            folder, "run_x", settings, small_config, vocabulary
+        ).claim()
 
     claim(undescribed_vocab, None, False)
     (tmp_path / "run" / "model.ckpt-best.index").touch()

@@ -96,7 +96,7 @@ def test_two_runs_do_not_write_one_output(base, monkeypatch):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     os.makedirs(os.path.dirname(base.output_file))
     with work_folder.hold(base.output_file + ".work"):
-        message = f"another run is writing .*, process {os.getpid()} or its ch"
+        message = f"work` is in use by .*, process {os.getpid()} or its chil"
         with pytest.raises(errors.UserError, match=message):
             writing.run(base)
     writing.run(base)
