@@ -339,7 +339,9 @@ def test_a_pipe_does_not_replace_the_work_of_files(base, pipe, monkeypatch):
     folder = f"{base.output_file}.work"
     before = writing.read_folder(folder)
     pipe("a.txt")
-    message = "unfinished work of another job.*- is new.*Repeat those options"
+    message = (
+        "(?s)unfinished work of another job:.*- is new\nRepeat those options"
+    )
     with pytest.raises(errors.UserError, match=message):
         writing.run(base, input_file="-")
     assert before.items() <= writing.read_folder(folder).items()
