@@ -15,8 +15,9 @@ from the last checkpoint of --output_dir. See docs/distillation.md.
 
 import dataclasses
 import functools
+from typing import Any
 
-from albert_tf.common import errors, options, ranges
+from albert_tf.common import errors, imports, options, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import finetuning_options
 from albert_tf.model.config import TEXT_POOLINGS
@@ -27,6 +28,11 @@ from albert_tf.tasks.embedding.task import (
     EmbeddingTask,
     VectorFacts,
 )
+
+finetune = imports.later("albert_tf.finetuning.finetune")
+knowing = imports.later("albert_tf.finetuning.known")
+lesson = imports.later("albert_tf.finetuning.lesson")
+distillation = imports.later("albert_tf.model.losses.distillation")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -106,14 +112,6 @@ class DistillOptions(finetuning_options.FileOptions):
                     )
 
 
-if __name__ == "__main__":
-    options.check_command_line(DistillOptions)
-
-from albert_tf.finetuning import finetune, lesson
-from albert_tf.finetuning import known as knowing
-from albert_tf.model.losses import distillation
-
-
 def run(settings: DistillOptions) -> None:
     known = lesson.vectors_of(settings.teacher)
     shared, vectors = settings.finetuning, settings.vectors
@@ -143,7 +141,7 @@ def run(settings: DistillOptions) -> None:
         "relation_loss": settings.relation_weight,
     }
     weights = {name: weight for name, weight in weights.items() if weight}
-    wanted = lesson.Lesson(
+    wanted: Any = lesson.Lesson(
         settings.teacher,
         lambda *_: distillation.vectors(
             settings.similarity_weight, weights, wanted.model

@@ -22,6 +22,7 @@ from albert_tf.common import (
     errors,
     files,
     folder_lock,
+    imports,
     options,
     outputs,
     scores,
@@ -37,6 +38,8 @@ from albert_tf.finetuning import (
 )
 from albert_tf.text import tokenization
 
+run_folder = imports.later("albert_tf.training.run_folder")
+run_log = imports.later("albert_tf.training.run_log")
 RUNS_NAME = "ensemble.json"  # In the folder: what it is an ensemble of.
 
 
@@ -62,12 +65,6 @@ class EnsembleOptions:
     task_module: str | None = option(
         None, "The --task_module of the runs, if they had one."
     )
-
-
-if __name__ == "__main__":
-    options.check_command_line(EnsembleOptions)
-
-from albert_tf.training import run_folder, run_log
 
 
 def run(settings: EnsembleOptions) -> None:

@@ -58,6 +58,9 @@ from albert_tf.common import (
 )
 from albert_tf.common.options import checked, option
 
+predictions = imports.later("albert_tf.finetuning.predictions")
+ask = imports.later("albert_tf.serving.client.ask")
+
 STANDARD = "-"
 # Bytes at the beginning of a file that tell text from other content.
 _LOOKED_AT = 65536
@@ -171,14 +174,11 @@ def run(settings: PredictOptions) -> None:
                         f"--input_file={path} is not text: it has zero bytes. "
                         "Give a file of UTF-8 text, such as JSON lines."
                     )
-    ask = _ask_run if settings.run_dir else _ask_saved_model
-    _write(settings.output_file, ask(settings, path))
+    answers = _ask_run if settings.run_dir else _ask_saved_model
+    _write(settings.output_file, answers(settings, path))
 
 
 def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
-    with imports.uncollected():
-        from albert_tf.finetuning import predictions
-
     assert settings.run_dir is not None
     predictor = predictions.RunPredictor(
         settings.run_dir,
@@ -196,9 +196,6 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
 
 
 def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
-    with imports.uncollected():
-        from albert_tf.serving.client import ask
-
     assert settings.saved_model is not None
     name = settings.signature or _DEFAULT_SIGNATURE
     signature = ask.load(settings.saved_model, name)

@@ -16,17 +16,26 @@ the same options, it goes on from the last checkpoint of --output_dir.
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
-from albert_tf.common import errors, files, options
+from albert_tf.common import errors, files, imports, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
+    features,
     finetuning_options,
     race,
     registry,
+    regression,
+    saved_outputs,
     tables,
 )
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad
+from albert_tf.text import tokenization
+
+finetune = imports.later("albert_tf.finetuning.finetune")
+known_labels = imports.later("albert_tf.finetuning.known_labels")
+run_folder = imports.later("albert_tf.training.run_folder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,24 +110,12 @@ class ClassifierOptions(finetuning_options.FileOptions):
         return bool(self.table.text_columns)
 
 
-if __name__ == "__main__":
-    options.check_command_line(ClassifierOptions)
-
-from albert_tf.finetuning import (
-    features,
-    finetune,
-    known_labels,
-    regression,
-    saved_outputs,
-)
-from albert_tf.text import tokenization
-from albert_tf.training import run_folder
-
-_NAMES = known_labels.Names(
-    "labels",
-    lambda labels: tables.TableOptions(labels=labels).names,
-    "output_bias",
-)
+def _names() -> Any:
+    return known_labels.Names(
+        "labels",
+        lambda labels: tables.TableOptions(labels=labels).names,
+        "output_bias",
+    )
 
 
 def run(settings: ClassifierOptions) -> None:
@@ -132,7 +129,7 @@ def run(settings: ClassifierOptions) -> None:
             f"--task_name={settings.task_name} has a script of its own: python "
             f"-m albert_tf.run_{task.name}."
         )
-    _NAMES.check_order(settings.finetuning, getattr(task, "labels", ()))
+    _names().check_order(settings.finetuning, getattr(task, "labels", ()))
     if isinstance(task, tables.TableTask):
         sources = settings.sources
         if settings.train_file and settings.table.dev_share:
@@ -152,7 +149,7 @@ def _with_labels(
     started = known_labels.started(shared.output_dir)
     labels: Sequence[str] = table.names
     if not labels and not table.is_number:
-        labels = _NAMES.choose(
+        labels = _names().choose(
             shared,
             settings.train_file,
             lambda path: tables.find_labels(path, table),

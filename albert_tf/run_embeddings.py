@@ -12,10 +12,12 @@ last checkpoint of --output_dir.
 
 import dataclasses
 
-from albert_tf.common import errors, options
+from albert_tf.common import errors, imports, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import finetuning_options
 from albert_tf.tasks.embedding import data, task
+
+finetune = imports.later("albert_tf.finetuning.finetune")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,12 +37,6 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
                 f"`train_examples={self.vectors.train_examples}` has nothing "
                 "to learn from but a teacher. Use python -m albert_tf.distill."
             )
-
-
-if __name__ == "__main__":
-    options.check_command_line(RunEmbeddingsOptions)
-
-from albert_tf.finetuning import finetune
 
 
 def run(settings: RunEmbeddingsOptions) -> None:

@@ -10,9 +10,11 @@ Started again with the same options, it goes on from the last checkpoint of
 
 import dataclasses
 
-from albert_tf.common import options
+from albert_tf.common import imports, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import finetuning_options, race
+
+finetune = imports.later("albert_tf.finetuning.finetune")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -28,12 +30,6 @@ class RunRaceOptions(finetuning_options.TaskOptions):
     teaching: finetuning_options.TeacherOptions = (
         finetuning_options.TeacherOptions()
     )
-
-
-if __name__ == "__main__":
-    options.check_command_line(RunRaceOptions)
-
-from albert_tf.finetuning import finetune
 
 
 def run(settings: RunRaceOptions) -> None:

@@ -15,10 +15,12 @@ Started again with the same options, it goes on from the last checkpoint of
 
 import dataclasses
 
-from albert_tf.common import errors, options, ranges
+from albert_tf.common import errors, imports, options, ranges
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import base, finetuning_options
 from albert_tf.finetuning.squad import squad
+
+finetune = imports.later("albert_tf.finetuning.finetune")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +80,6 @@ class RunSquadOptions(finetuning_options.TaskOptions):
             base.TEST: self.predict_file,
         }
         return {split: path for split, path in paths.items() if path}
-
-
-if __name__ == "__main__":
-    options.check_command_line(RunSquadOptions)
-
-from albert_tf.finetuning import finetune
 
 
 def run(settings: RunSquadOptions) -> None:

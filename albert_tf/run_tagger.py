@@ -12,10 +12,12 @@ checkpoint of --output_dir.
 
 import dataclasses
 
-from albert_tf.common import options
+from albert_tf.common import imports, options
 from albert_tf.common.options import checked, option
 from albert_tf.finetuning import finetuning_options
 from albert_tf.tasks.tagging import task
+
+finetune = imports.later("albert_tf.finetuning.finetune")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,12 +33,6 @@ class RunTaggerOptions(finetuning_options.FileOptions):
     teaching: finetuning_options.TeacherOptions = (
         finetuning_options.TeacherOptions()
     )
-
-
-if __name__ == "__main__":
-    options.check_command_line(RunTaggerOptions)
-
-from albert_tf.finetuning import finetune
 
 
 def run(settings: RunTaggerOptions) -> None:

@@ -25,6 +25,11 @@ from absl import logging
 from albert_tf.common import errors, files, imports, options, packages, ranges
 from albert_tf.common.options import checked, option
 
+app = imports.later("albert_tf.serving.server.app")
+batching = imports.later("albert_tf.serving.server.batching")
+models = imports.later("albert_tf.serving.server.models")
+process = imports.later("albert_tf.serving.server.process")
+
 _NAMED = re.compile(r"(?:([\w.-]+)=)?(.+)", re.ASCII | re.DOTALL)
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
@@ -160,9 +165,6 @@ def run(settings: ServeOptions) -> None:
         argument="serve",
     )
     with listen(settings.host, settings.port) as listener:
-        with imports.uncollected():
-            from albert_tf.serving.server import app, batching, models, process
-
         limits = batching.Limits(
             settings.batch_size,
             settings.max_waiting,

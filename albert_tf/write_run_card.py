@@ -5,8 +5,10 @@ python -m albert_tf.write_run_card --output_dir=FOLDER
 
 import dataclasses
 
-from albert_tf.common import options
+from albert_tf.common import imports, options
 from albert_tf.common.options import option
+
+run_card = imports.later("albert_tf.training.run_card")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,12 +16,6 @@ class RunCardOptions:
     """Options of write_run_card."""
 
     output_dir: str = option(help="Folder of a run.", positional=True)
-
-
-if __name__ == "__main__":
-    options.check_command_line(RunCardOptions)
-
-from albert_tf.training import run_card
 
 
 def run(settings: RunCardOptions) -> None:

@@ -1,30 +1,43 @@
-"""Imports of large packages, without the garbage collector.
+"""Imports of large packages: when they are first used, and without collections.
+
+Commands check their options before they load TensorFlow, which takes seconds.
+What loads it, or is slow and seldom needed, they name at the top with `later`.
 
 TensorFlow's import creates many objects that live as long as the process.
 Python's cycle collector looks at them again and again: during the import, while
-graphs are built, and when the process ends. Commands pause it while they
-import, and take what is there then out of later collections. A process that
-imports TensorFlow needs about a second of CPU time less (lab/notes,
+graphs are built, and when the process ends. So it is paused while TensorFlow is
+imported, and what is there then is taken out of later collections. A process
+that imports TensorFlow needs about a second of CPU time less (lab/notes,
 "Start").
 """
 
 import contextlib
 import gc
+import importlib
+import sys
+import types
 from collections.abc import Iterator
+from typing import Any
 
 
-def end() -> None:
-    """Start a paused collector; what exists now is not collected any more."""
-    if not gc.isenabled():
-        gc.freeze()
-        gc.enable()
+class _Later(types.ModuleType):
+    def __getattr__(self, name: str) -> Any:
+        is_first = not {"tensorflow", self.__name__} & sys.modules.keys()
+        with uncollected() if is_first else contextlib.nullcontext():
+            return getattr(importlib.import_module(self.__name__), name)
+
+
+def later(name: str) -> types.ModuleType:
+    """Return a module that is imported when something of it is first used."""
+    return _Later(name)
 
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the collector for the imports inside, for those in functions."""
+    """Pause the collector; what exists afterwards is not collected any more."""
     gc.disable()
     try:
         yield
     finally:
-        end()
+        gc.freeze()
+        gc.enable()

@@ -36,7 +36,6 @@ from albert_tf.common import (
     configs,
     errors,
     files,
-    imports,
     option_help,
     ranges,
     streams,
@@ -387,7 +386,6 @@ def run_script(
     A `UserError` is printed without a traceback. The exit status is 2 for it, 1
     for an error of a disk or file, and 130 for Ctrl-C.
     """
-    imports.end()
     streams.prepare()
     _answer_help(options_class)
     flags.FLAGS.mark_as_parsed()  # Each parser has flags of its own.
@@ -440,32 +438,6 @@ def _warn_of_repeats(options_class: type) -> None:
                 name,
                 len(values),
             )
-
-
-def check_command_line(options_class: type) -> None:
-    """Exit after `--help` or wrong options; otherwise do nothing.
-
-    A command calls this before it imports TensorFlow, which takes seconds, and
-    `run_script` after it.
-    """
-    streams.prepare()
-    _answer_help(options_class)
-    status = run_inside(lambda _: None, options_class, sys.argv[1:])
-    if status or flags.FLAGS["only_check_args"].value:
-        sys.exit(status)
-    gc.disable()  # Until `imports.end`.
-    sys.excepthook = _end_quietly
-
-
-def _end_quietly(
-    kind: type[BaseException],
-    error: BaseException,
-    trace: types.TracebackType | None,
-) -> None:
-    """End as `_guarded` does at a Ctrl-C that comes during the imports."""
-    if kind is KeyboardInterrupt:
-        os._exit(_complain("interrupted", 130))
-    sys.__excepthook__(kind, error, trace)
 
 
 def _answer_help(options_class: type) -> None:

@@ -7,10 +7,18 @@ import dataclasses
 import functools
 import re
 
-from albert_tf.common import errors, ranges
+from albert_tf.common import errors, options, ranges, shared_options
 from albert_tf.common.options import checked, option
-from albert_tf.data import arrangements, marks, stages
+from albert_tf.data import (
+    arrangements,
+    layouts,
+    marks,
+    masking,
+    span_corruption,
+    stages,
+)
 from albert_tf.model import model_options
+from albert_tf.text import tokenization
 from albert_tf.training import training_options
 
 
@@ -147,6 +155,11 @@ class RecipeOptions:
         self._check_generator()
 
     @property
+    def draws_targets(self) -> bool:
+        """Whether the objective has a rule of its own for what it asks for."""
+        return self.objective in ("plm", "spans")
+
+    @property
     def task_shares(self) -> tuple[stages.Stage, ...]:
         return stages.parse(self.task_stages)
 
@@ -232,3 +245,200 @@ class RecipeOptions:
                 "`generator_sharing=all`, where the encoder is the generator. "
                 "Leave out one of the two."
             )
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class PretrainingOptions:
+    """Options of run_pretraining."""
+
+    albert_config_file: str = option(
+        help="JSON file with the architecture, or a released model such as "
+        "albert_base_v2.",
+        may_change=True,
+    )
+    input_file: str = option(
+        help="TFRecords to train on: files or glob patterns, with commas.",
+        may_change=True,
+    )
+    output_dir: str = option(
+        help="Folder for checkpoints, logs and the run card.", may_change=True
+    )
+    eval_input_file: str | None = option(
+        None,
+        "TFRecords to evaluate on. Default: --input_file, as in the original, "
+        "which measures on training data.",
+        may_change=True,
+    )
+    max_seq_length: int = shared_options.max_seq_length("as in the records")
+    records: str = option(
+        "instances",
+        "What the records hold. instances: segments and their label; passages: "
+        "text (--records=passages of the writer), from which segments, labels "
+        "and masks (--masked_lm_budget) are drawn afresh every time.",
+        choices=layouts.KINDS,
+    )
+    masked_lm_budget: int = option(
+        0,
+        "Most pieces to hide in a sequence, for records that hold no masks "
+        "(--masking_time=training of the writer): they are masked afresh "
+        "every time. 0: the records hold masks; of the options of masking "
+        "only --max_predictions_per_seq is used, and must be theirs.",
+        within=ranges.Range(0, 2**16),
+    )
+    pack_sequences: bool = option(
+        False,
+        "Whether short examples share a row in training, each attending only "
+        "to itself. --train_batch_size then counts rows. Faster where many "
+        "records are shorter than --max_seq_length; evaluation has a row for "
+        "each example.",
+        needs="records=instances",
+    )
+    do_train: bool = option(True, "Whether to train.", may_change=True)
+    do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
+    train_batch_size: int = shared_options.batch_size(4096)
+    eval_batch_size: int = shared_options.batch_size(64, "evaluation batch")
+    max_eval_steps: int = option(
+        100,
+        "Batches per evaluation, at most.",
+        within=ranges.STEPS,
+        may_change=True,
+    )
+    best_metric: str | None = option(
+        None,
+        "Number of the evaluation that chooses model.ckpt-best: a loss or an "
+        "accuracy. Default: masked_lm_accuracy, with --objective=rtd the loss, "
+        "with spans target_accuracy.",
+        may_change=True,
+    )
+    follow_checkpoints: bool = option(
+        False,
+        "With --do_eval and --nodo_train: evaluate every checkpoint that "
+        "another process, which has no --do_eval, writes into --output_dir, "
+        "until that of --num_train_steps.",
+        may_change=True,
+    )
+    recipe: RecipeOptions = RecipeOptions()
+    # Optional: checked against the records, and copied into the folder of the
+    # run so that export finds it.
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
+    )
+    masks: masking.MaskingOptions = options.part(
+        masking.MaskingOptions(),
+        needs="masked_lm_budget",
+        but=("max_predictions_per_seq",),
+    )
+    trainer: training_options.TrainerOptions = training_options.TrainerOptions()
+    devices: training_options.DistributionOptions = (
+        training_options.DistributionOptions()
+    )
+
+    def __post_init__(self) -> None:
+        if not (self.do_train or self.do_eval):
+            raise errors.UserError(
+                "Neither `do_train` nor `do_eval` is set. Set at least one."
+            )
+        self._check_records()
+        if self.masks.do_permutation:
+            raise errors.UserError(
+                "`do_permutation` is not done in training. Drop it, or write "
+                "records with masks."
+            )
+        if self.masked_lm_budget:
+            self.vocabulary.require()
+        if self.recipe.draws_targets:
+            self._check_drawer()
+        if self.follow_checkpoints and (self.do_train or not self.do_eval):
+            raise errors.UserError(
+                "`follow_checkpoints` evaluates what another process trains. "
+                "Give it with `do_eval` and `do_train=false`."
+            )
+        if self.trainer.max_minutes and self.recipe.init_schedule == "continue":
+            raise errors.UserError(
+                "`max_minutes` is not for `init_schedule=continue`, whose "
+                "learning rate ends at `num_train_steps`. Leave one out."
+            )
+
+    def _check_drawer(self) -> None:
+        if not self.masked_lm_budget:
+            raise errors.UserError(
+                f"`objective={self.recipe.objective}` chooses in training what "
+                "it asks for. Give records without masks "
+                "(`masking_time=training`) and `masked_lm_budget`, the most "
+                "pieces of a sequence (85 of 512 in XLNet and T5)."
+            )
+        given = options.to_dict(self)
+        needed = {
+            **options.to_dict(masking.MaskingOptions()),
+            "sentence_objective": "none",
+            "pack_sequences": False,
+            "token_objective": "none",
+        }
+        for name, value in needed.items():
+            if given[name] != value:
+                raise errors.UserError(
+                    f"`objective={self.recipe.objective}` has a rule of its "
+                    "own for what it asks for, predicts nothing beside and has "
+                    f"a row for each example. Set `{name}={value}`."
+                )
+        spans = span_corruption.count_spans(self.masked_lm_budget)
+        if self.recipe.objective == "spans" and (
+            spans > span_corruption.SENTINELS
+        ):
+            raise errors.UserError(
+                f"`masked_lm_budget={self.masked_lm_budget}` are {spans} "
+                f"spans; there are ids for {span_corruption.SENTINELS}. Use "
+                "300 or less."
+            )
+
+    def _check_records(self) -> None:
+        if self.records == "passages":
+            if not self.masked_lm_budget:
+                raise errors.UserError(
+                    "`records=passages`: passages hold no masks. Give "
+                    "`masked_lm_budget`, the most pieces to hide in one."
+                )
+            units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
+            if self.recipe.mask_levels and not units:
+                raise errors.UserError(
+                    f"`mask_levels={self.recipe.mask_levels}` hides single "
+                    "units. Set `ngram=1`, with `do_whole_word_mask`."
+                )
+            return
+        tasks = arrangements.parse(self.recipe.sentence_objective)
+        is_known = not tasks[1:] and {*tasks} <= {*arrangements.OF_INSTANCES}
+        for name, is_fine in (
+            ("token_objective", self.recipe.token_objective == "none"),
+            ("mask_levels", self.recipe.mask_levels is None),
+            ("task_embeddings", not self.recipe.task_embeddings),
+            ("sentence_objective", is_known),
+        ):
+            if not is_fine:
+                raise errors.UserError(
+                    f"`{name}={getattr(self.recipe, name)}` needs "
+                    "`records=passages`, and records that the writer made with "
+                    "this option, too."
+                )
+
+    @property
+    def num_predictions(self) -> int:
+        """Positions that the masked-word head looks at."""
+        return self.masked_lm_budget or self.masks.max_predictions_per_seq
+
+    @property
+    def sentinels(self) -> int:
+        """Ids of the model that stand for spans."""
+        is_needed = self.recipe.objective == "spans"
+        return span_corruption.SENTINELS if is_needed else 0
+
+    @property
+    def layout(self) -> layouts.Layout:
+        if self.records == "passages":
+            return layouts.passage_layout(self.max_seq_length)
+        layout = layouts.pretraining_layout(
+            self.max_seq_length, self.masks.max_predictions_per_seq
+        )
+        return (
+            layouts.without_masks(layout) if self.masked_lm_budget else layout
+        )

@@ -316,7 +316,7 @@ def test_own_parts_travel_and_others_do_not_read_them(
     for name in ("tf1", "huggingface"):
         target = tmp_path / name / "x"
         if name not in readers:
-            message = "has no counterpart|cannot be written|--format=tf2 keeps"
+            message = "has no counterpart|cannot be written|`format=tf2` keeps"
             with pytest.raises(errors.UserError, match=message):
                 convert(prefix, target, name)
             assert not list(target.parent.glob("*"))
@@ -481,7 +481,7 @@ def test_pooling_of_vectors_is_said_where_it_has_no_place(
         )
         assert "text_pooling=" not in caplog.text
         convert(folder, tmp_path / name / pooling, name, vocabulary=NONE)
-    assert "Give --text_pooling=cls to albert_tf.export" in caplog.text
+    assert "Give `text_pooling=cls` to albert_tf.export" in caplog.text
     (folder / "modules.json").write_text("[]")
     convert(folder, tmp_path / name / "other", name, vocabulary=NONE)
     assert "checkpoint is the encoder alone. " in caplog.text
@@ -510,7 +510,7 @@ def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
         raise tf.errors.ResourceExhaustedError(None, None, "No space left")
 
     monkeypatch.setattr(tf.raw_ops, "SaveV2", fail)
-    with pytest.raises(OSError, match="Cannot write --to=.*No space"):
+    with pytest.raises(OSError, match="Cannot write `to=.*No space"):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf1")
     names = {path.name for path in (tmp_path / "to").iterdir()}
     assert names == {"albert_config.json"}

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import export
-from albert_tf.common import errors
+from albert_tf.common import errors, strict_json
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import (
     classification,
@@ -71,7 +71,7 @@ def no_saving(monkeypatch):
         saved.append(rest)
         return {}
 
-    monkeypatch.setattr(export, "_save_model", pretend)
+    monkeypatch.setattr("albert_tf.serving.export._save_model", pretend)
     return saved
 
 
@@ -353,8 +353,7 @@ def test_calibration_reads_texts_of_the_file(
     make_run(tmp_path / "run", config, tiny_vocab, "RTE", max_seq_length=64)
     found = []
     monkeypatch.setattr(
-        export.onnx_model.onnx_int8,
-        "_sensitive",
+        "albert_tf.serving.formats.onnx_int8._sensitive",
         lambda model, texts: found.extend(texts) or [],
     )
     path = world.folder / LABELLED["RTE"][1]
@@ -382,7 +381,7 @@ def test_only_an_export_is_replaced_and_with_overwrite_alone(run_dir):
     target.mkdir()
     for name, message in (
         ("a.tex", "is not an export"),
-        ("saved_model.pb", "--export_dir=.* already exists.*--overwrite"),
+        ("saved_model.pb", "`export_dir=.* already exists.*`overwrite"),
     ):
         (target / name).write_text("years")
         with pytest.raises(errors.UserError, match=message):
@@ -396,7 +395,7 @@ def test_only_an_export_is_replaced_and_with_overwrite_alone(run_dir):
 def test_folder_that_cannot_be_made_is_refused_at_once(
     run_dir, name, monkeypatch
 ):
-    monkeypatch.setattr(export.source, "find", None)
+    monkeypatch.setattr(source, "find", None)
     (run_dir.parent / "link").symlink_to("nowhere")
     before = sorted(run_dir.parent.iterdir())
     message = "`export_dir.* cannot be written|`export_dir`: Cannot"
@@ -418,7 +417,7 @@ def test_existing_folder_is_replaced_whole_or_not_at_all(
         raise RuntimeError("pulled the plug")
 
     with monkeypatch.context() as patch:
-        patch.setattr(export.strict_json, "dumps", fail)
+        patch.setattr(strict_json, "dumps", fail)
         with pytest.raises(RuntimeError, match="pulled the plug"):
             export.run(settings)
     assert (target / "saved_model.pb").read_text() == "old"

@@ -10,7 +10,7 @@ from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint
 from albert_tf.text import tokenization
-from albert_tf.training import run_log
+from albert_tf.training import pretrain, run_log
 from data_prep import create_pretraining_data
 from data_prep.writer import corpus, segment_pairs
 from tests.conftest import LOSS_RTOL, tiny_config
@@ -262,4 +262,4 @@ def test_records_that_lack_what_is_drawn_are_refused(
         settings = make(**changes)
         config = AlbertConfig.from_json_file(settings.albert_config_file)
         with pytest.raises(errors.UserError, match=message):
-            run_pretraining._find_data(settings, config)
+            pretrain._find_data(settings, config)

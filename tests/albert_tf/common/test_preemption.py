@@ -7,11 +7,10 @@ import unittest.mock
 
 import pytest
 
-from albert_tf import run_pretraining
 from albert_tf.common import preemption
 from albert_tf.finetuning import finetune
 from albert_tf.model.config import AlbertConfig
-from albert_tf.training import distribution, pretraining_recipe
+from albert_tf.training import distribution, pretrain, pretraining_recipe
 
 
 def test_sigterm_is_recorded_and_ends_nothing():
@@ -45,7 +44,7 @@ def test_an_earlier_sigterm_ends_the_process_too():
 @pytest.mark.parametrize(
     ("run", "arguments"),
     [
-        (run_pretraining.run, 1),
+        (pretrain.run, 1),
         (functools.partial(finetune.run, task=unittest.mock.MagicMock()), 3),
     ],
 )

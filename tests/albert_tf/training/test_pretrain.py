@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf import run_pretraining
 from albert_tf.common import errors, options, preemption
 from albert_tf.data import packed_rows
 from albert_tf.training import (
     distribution,
+    pretrain,
+    pretraining_options,
     run_folder,
     run_log,
     training_loop,
@@ -34,7 +35,7 @@ RECIPES = sorted(
 def make():
     def make(**changes):
         return options.from_dict(
-            run_pretraining.PretrainingOptions,
+            pretraining_options.PretrainingOptions,
             {
                 "albert_config_file": "config.json",
                 "input_file": "records",
@@ -55,7 +56,7 @@ def warnings(caplog):
     def warnings(settings, *manifests):
         caplog.clear()
         with caplog.at_level(logging.WARNING, "absl"):
-            run_pretraining._warn(settings, list(manifests))
+            pretrain._warn(settings, list(manifests))
         return caplog.messages
 
     return warnings
@@ -86,7 +87,7 @@ def test_the_log_knows_what_a_step_costs(make, small_config, tmp_path, pack):
     """Of packed rows, the last layer is computed at every first token."""
     settings = make(pack_sequences=pack, output_dir=str(tmp_path))
     one = tf.distribute.get_strategy()
-    log = run_pretraining._open_log(settings, small_config, one, 1.5)
+    log = pretrain._open_log(settings, small_config, one, 1.5)
     log.write("train", 1, {"loss": 1.0}, steps_per_second=2.0)
     (line,) = run_log.read(str(tmp_path))
     assert line["examples_per_second"] == 2 * 256 * 1.5
@@ -103,13 +104,13 @@ def test_only_a_new_training_reads_word_embeddings(
     folder.mkdir()
     settings = make(word_embeddings_file=str(path), output_dir=str(folder))
     with pytest.raises(errors.UserError, match=r"words\.npy` is not a file"):
-        run_pretraining._read_words(settings, small_config)
+        pretrain._read_words(settings, small_config)
     shape = small_config.vocab_size, small_config.embedding_size
     np.save(path, np.ones(shape))
-    assert run_pretraining._read_words(settings, small_config).shape == shape
+    assert pretrain._read_words(settings, small_config).shape == shape
     (folder / "checkpoint").touch()
     path.unlink()
-    assert run_pretraining._read_words(settings, small_config) is None
+    assert pretrain._read_words(settings, small_config) is None
 
 
 def test_rows_of_several_examples_have_their_first_tokens_only(
@@ -120,10 +121,10 @@ def test_rows_of_several_examples_have_their_first_tokens_only(
     )
     settings = make(pack_sequences=True)
     with pytest.raises(errors.UserError, match="not fit pooling='pair'"):
-        run_pretraining._find_data(settings, config)
+        pretrain._find_data(settings, config)
     settings = make(pack_sequences=True, sentence_objective="none")
     with pytest.raises(errors.UserError, match="matches no file"):
-        run_pretraining._find_data(settings, config)
+        pretrain._find_data(settings, config)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -131,7 +132,7 @@ def test_our_recipes_give_no_warning(warnings, path):
     places = ["--input_file=a", "--output_dir=b", "--eval_input_file=c"]
     places += ["--vocab_file=d", "--do_eval"]
     settings = options.parse(
-        run_pretraining.PretrainingOptions, [*places, f"--flagfile={path}"]
+        pretraining_options.PretrainingOptions, [*places, f"--flagfile={path}"]
     )
     manifest = tiny_manifests.make(
         max_seq_length=settings.max_seq_length,
@@ -147,9 +148,9 @@ def test_our_recipes_give_no_warning(warnings, path):
         ({"learning_rate": 0.00176}, "=0.00176` is much for batches of 256"),
         (
             {"masked_lm_budget": 18, "vocab_file": "vocab.txt"},
-            "--masked_lm_prob=0.15 would hide 19 of 128.*budget=18",
+            "`masked_lm_prob=0.15` would hide 19 of 128.*budget=18",
         ),
-        ({"do_eval": True}, "No --eval_input_file: evaluation measures"),
+        ({"do_eval": True}, "No `eval_input_file`: evaluation measures"),
         (
             {
                 "records": "passages",
@@ -158,25 +159,25 @@ def test_our_recipes_give_no_warning(warnings, path):
                 "do_lower_case": False,
                 "token_objective": "capitalization",
             },
-            "--token_objective=capitalization: pieces of this vocabulary have",
+            "`token_objective=capitalization`: pieces of this vocabulary have",
         ),
         (
             {"sentence_factor": 2.0, "sentence_objective": "none"},
-            "--sentence_factor=2 has no effect",
+            "`sentence_factor=2` has no effect",
         ),
-        ({"token_factor": 2.0}, "--token_factor=2 has no effect"),
+        ({"token_factor": 2.0}, "`token_factor=2` has no effect"),
         (
             {
                 "masked_lm_budget": 20,
                 "max_predictions_per_seq": 40,
                 "vocab_file": "vocab.txt",
             },
-            "--max_predictions_per_seq=40 has no effect: .*_budget=20 so many",
+            "`max_predictions_per_seq=40` has no effect: .*_budget=20` so many",
         ),
-        ({"tpu_name": "a"}, "--tpu_name has no effect without --use_tpu"),
+        ({"tpu_name": "a"}, "`tpu_name` has no effect without `use_tpu"),
         (
             {"best_metric": "loss"},
-            "--best_metric has no effect without --do_eval",
+            "`best_metric` has no effect without `do_eval",
         ),
         (
             {"objective": "rtd", "masked_lm_factor": 0.0},
@@ -216,13 +217,9 @@ def test_targets_of_spans_need_positions(make, small_config):
     }
     # 47 pieces, 16 ids of spans and the end are 64, as the positions.
     with pytest.raises(errors.UserError, match="is not a file"):
-        run_pretraining._find_data(
-            make(**given, masked_lm_budget=47), small_config
-        )
+        pretrain._find_data(make(**given, masked_lm_budget=47), small_config)
     with pytest.raises(errors.UserError, match="=48` gives targets of 65 tok"):
-        run_pretraining._find_data(
-            make(**given, masked_lm_budget=48), small_config
-        )
+        pretrain._find_data(make(**given, masked_lm_budget=48), small_config)
 
 
 def test_a_time_limit_is_not_for_a_schedule_that_is_continued(make):
@@ -274,9 +271,9 @@ def test_a_vocabulary_has_the_size_of_the_model(
         spm_model_file=tiny_vocab,
     )
     fitting = dataclasses.replace(config, vocab_size=400 + settings.sentinels)
-    run_pretraining._check_vocabulary(settings, fitting)
+    pretrain._check_vocabulary(settings, fitting)
     with pytest.raises(errors.UserError, match=message):
-        run_pretraining._check_vocabulary(settings, config)
+        pretrain._check_vocabulary(settings, config)
 
 
 def test_a_run_checks_the_size_of_its_vocabulary(make_short, tiny_vocab):
@@ -285,7 +282,7 @@ def test_a_run_checks_the_size_of_its_vocabulary(make_short, tiny_vocab):
         spm_model_file=tiny_vocab, num_train_steps=1, num_warmup_steps=0
     )
     with pytest.raises(errors.UserError, match=".model` has 400 pieces, but "):
-        run_pretraining.run(settings)
+        pretrain.run(settings)
 
 
 def test_a_follower_refuses_the_run_of_others_that_begins_later(
@@ -312,7 +309,7 @@ def test_a_follower_refuses_the_run_of_others_that_begins_later(
     with pytest.raises(
         errors.UserError, match="another run:\n.*num_attention_heads was 4"
     ):
-        run_pretraining.run(follower)
+        pretrain.run(follower)
 
 
 def test_a_lost_worker_ends_a_run_wherever_it_is(make_short, monkeypatch):
@@ -322,5 +319,5 @@ def test_a_lost_worker_ends_a_run_wherever_it_is(make_short, monkeypatch):
     monkeypatch.setattr(training_loop.Trainer, "restore_or_initialize", gone)
     monkeypatch.setattr(distribution.Workers, "is_alone", False)
     with pytest.raises(SystemExit) as ended:
-        run_pretraining.run(make_short())
+        pretrain.run(make_short())
     assert ended.value.code == preemption.EXIT_CODE

@@ -1,0 +1,477 @@
+"""Read a checkpoint in any format, write it in another one."""
+
+import dataclasses
+import glob
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.common import errors, files, folder_lock, outputs
+from albert_tf.data import manifests
+from albert_tf.finetuning import base, registry, regression, tables
+from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.model import compatibility
+from albert_tf.model.checkpoints import (
+    checkpoint_files,
+    checkpoint_reader,
+    huggingface,
+    huggingface_config,
+    huggingface_names,
+    restoring,
+)
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.heads import from_checkpoint, head
+from albert_tf.model.optimizers import optimization
+from albert_tf.serving import convert_options
+from albert_tf.serving import source as serving_source
+from albert_tf.serving.formats import hub_folder, sentence_folder
+from albert_tf.text import tokenization, tokenizer_check
+from albert_tf.training import run_folder
+
+_STEP = "global_step"
+_MOMENTS = "adam_m", "adam_v"
+# The one data file of a checkpoint that is written in one piece.
+_DATA_SUFFIX = ".data-00000-of-00001"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Source:
+    """A model with its weights, and what the optimizer knew about them."""
+
+    model: keras.Model
+    variables: list[tf.Variable]  # That were read; the pooler may be missing.
+    config: AlbertConfig
+    state: dict[str, np.ndarray]  # See `checkpoint_reader.Checkpoint`.
+    path: str
+
+    @property
+    def names(self) -> set[str]:
+        return set(map(checkpoint_reader.name_of, self.variables))
+
+    def weights(self) -> dict[str, np.ndarray]:
+        return {
+            checkpoint_reader.name_of(variable): variable.numpy()
+            for variable in self.variables
+        }
+
+
+def run(settings: convert_options.ConvertOptions) -> None:
+    if not settings.to or files.is_remote(settings.to):
+        raise errors.UserError(
+            f"`to={settings.to}` is not a local place. Convert to one, and "
+            "copy."
+        )
+    if settings.format in convert_options.HUB_FORMATS:
+        tokenizer_check.require_library()
+    folder = settings.to
+    if settings.format in _WRITERS:
+        folder = os.path.dirname(settings.to) or os.curdir
+    with folder_lock.hold(folder, "to"):
+        _check_target(settings, folder)
+        _convert(settings, folder)
+
+
+def _convert(settings: convert_options.ConvertOptions, folder: str) -> None:
+    source = _read(settings)
+    given = settings.vocabulary
+    known, beside = run_folder.vocabulary_beside(source.path, given)
+    vocabulary = serving_source.choose_vocabulary(given, known, beside)
+    values = _options_of_run(beside)
+    if _task_name(values) == tables.NAME:
+        own = registry.own_options(tables.TableOptions, values)
+        source = _in_units(source, *own.scale)
+    if settings.format not in convert_options.HUB_FORMATS:
+        registry.load_module(settings.task_module)
+        _warn_of_names(source, values)
+    if settings.format != convert_options.SENTENCES:
+        _warn_of_pooling(source, values)
+    if settings.format == "tf1":
+        config = _config_of_original(source.config)
+        source = dataclasses.replace(source, config=config)
+    if settings.format in convert_options.HUB_FORMATS:
+        _write_huggingface(source, settings, vocabulary, beside, values)
+    elif settings.format == convert_options.BFLOAT16:
+        _write_bfloat16(source, vocabulary, folder)
+    else:
+        path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
+        if files.exists(path) and (
+            AlbertConfig.from_json_file(path) != source.config
+        ):
+            raise errors.UserError(
+                f"`to={settings.to}` would stand beside {path}, which "
+                "describes another model. Choose another folder."
+            )
+        manifests.check_vocabularies(
+            {
+                f"the folder of `to={settings.to}`": (
+                    run_folder.known_vocabularies(folder)
+                ),
+                **run_folder.vocabulary_of(vocabulary),
+            }
+        )
+        if vocabulary.path:  # Parsed before anything is written.
+            tokenization.load(vocabulary)
+        if vocabulary.path and not run_folder.vocabularies(folder):
+            run_folder.copy_vocabulary(vocabulary, folder)
+        # Last: if a disk is full, the command can be repeated.
+        _WRITERS[settings.format](source, settings.to)
+    has_moments = len(source.state) > 1 and settings.format in _WRITERS
+    logging.info(
+        "Wrote %s (%s): %s with %d variables%s.",
+        settings.to,
+        settings.format,
+        type(source.model).__name__,
+        len(source.variables),
+        ", moments and step" if has_moments else "",
+    )
+
+
+def _options_of_run(folder: str) -> dict[str, Any]:
+    """Return the options of a run; none of another folder."""
+    if not run_folder.is_run(folder):
+        return {}
+    run_ = run_folder.read(folder, "from")
+    return {**run_.options, "facts": run_.facts}
+
+
+def _task_name(values: dict[str, Any]) -> str:
+    return str(values.get("task_name", "")).lower()
+
+
+def _load_tokenizer(
+    source: _Source,
+    settings: convert_options.ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+) -> tokenization.AnyTokenizer:
+    if vocabulary.path is None:
+        raise errors.UserError(
+            f"`from={settings.from_}` has no vocabulary beside it, or several. "
+            "Name the one it was trained with as `spm_model_file` or "
+            "`vocab_file`."
+        )
+    return compatibility.load_tokenizer(vocabulary, source.config, "the model")
+
+
+def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
+    """Have the head give the numbers themselves; its moments do not fit it."""
+    if (mean, deviation) == (0.0, 1.0):
+        return source
+    weights = regression.in_units(source.weights(), mean, deviation)
+    for variable in source.variables:
+        variable.assign(weights[checkpoint_reader.name_of(variable)])
+    logging.warning(
+        "The new head gives the numbers themselves, no longer units of %g from "
+        "%g; moments are left out. To train it further, give `label_mean=0` "
+        "and `label_deviation=1`.",
+        deviation,
+        mean,
+    )
+    state = {n: v for n, v in source.state.items() if n == _STEP}
+    return dataclasses.replace(source, state=state)
+
+
+def _warn_of_names(source: _Source, values: dict[str, Any]) -> None:
+    """Say the names of the classes, where the format has no place for them."""
+    if names := _class_names(source, values):
+        its = [h for h in head.of_slices() if h.width_of in source.names]
+        logging.warning(
+            "The names of the classes are not in the new checkpoint: %s. "
+            "Give them to albert_tf.export as --%s.",
+            ",".join(names),
+            its[0].labels_option if its else "labels",
+        )
+
+
+def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
+    """Return those that are known without making the task.
+
+    That needs the vocabulary, and perhaps a module of the user's.
+    """
+    name = _task_name(values)
+    if name == tables.NAME:
+        return registry.own_options(tables.TableOptions, values).names
+    if labels := values.get("facts", {}).get("labels"):
+        return list(labels)
+    if spec := glue_tasks.find(name):
+        return spec.labels
+    details = _details_in(source)
+    return details.labels if details else ()
+
+
+def _warn_of_pooling(source: _Source, values: dict[str, Any]) -> None:
+    """Say how vectors of texts are made, where the format has no place."""
+    try:
+        modules = checkpoint_reader.modules_beside(source.path)
+    except errors.UserError as error:  # Refused where vectors are wanted.
+        logging.warning("The new checkpoint is the encoder alone. %s", error)
+        return
+    facts = values.get("facts", {})
+    pooling = modules.text_pooling if modules else facts.get("text_pooling")
+    if pooling not in (None, "mean"):
+        logging.warning(
+            "How vectors of texts are made is not in the new checkpoint. Give "
+            "`text_pooling=%s` to albert_tf.export, or use `format=%s`.",
+            pooling,
+            convert_options.SENTENCES,
+        )
+
+
+def _config_of_original(config: AlbertConfig) -> AlbertConfig:
+    """Return the config with which the original's scripts compute the same."""
+    if config.hidden_act == "gelu_erf":
+        raise errors.UserError(
+            "The model has the exact GELU, hidden_act='gelu_erf', as BERT has; "
+            "the original release has the tanh approximation only. "
+            "`format=tf2` keeps it."
+        )
+    huggingface.refuse_own_parts(
+        config,
+        "the original release",
+        layer_norm_eps=1e-12,
+        project_words_first=False,
+        map_equal_sizes=False,
+    )
+    theirs = dataclasses.replace(
+        config, share="all", num_hidden_groups=huggingface.groups_of(config)
+    )
+    computed = dataclasses.replace(theirs, float_group_index=True)
+    if computed.layer_groups != config.layer_groups:
+        raise errors.UserError(
+            f"share={config.share!r} with {theirs.num_hidden_groups} "
+            f"num_hidden_groups for {config.num_hidden_layers} "
+            "num_hidden_layers cannot be written: the layers of the original "
+            "release would take other parameters. `format=tf2` keeps it."
+        )
+    return theirs
+
+
+def _check_target(
+    settings: convert_options.ConvertOptions, folder: str
+) -> None:
+    target = settings.to
+    others = [run_folder.OPTIONS_NAME]
+    if settings.format not in convert_options.HUB_FORMATS:
+        others.append(huggingface.CONFIG_NAME)
+    if settings.format not in _WRITERS:
+        others.append("*.index")
+    if settings.format == convert_options.BFLOAT16:
+        names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
+        existing = [os.path.join(target, name) for name in names]
+        existing += run_folder.vocabulary_paths(target)
+    elif settings.format in convert_options.HUB_FORMATS:
+        existing = hub_folder.paths(target)
+    else:
+        existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
+        if not run_folder.vocabularies(folder):
+            existing += run_folder.vocabulary_paths(folder)
+        if os.path.isdir(target) or target.endswith((".index", ".meta", "/")):
+            raise errors.UserError(
+                f"`to={target}` is not the prefix of a checkpoint. Use, for "
+                f"example, {os.path.join(target, 'model.ckpt-best')}."
+            )
+    found = [n for name in others for n in glob.glob(name, root_dir=folder)]
+    if found:
+        raise errors.UserError(
+            f"`to={target}`: The folder belongs to something else; it holds "
+            f"{min(found)}. Choose a folder of its own."
+        )
+    outputs.claim(settings, "to", existing)
+
+
+def _read(settings: convert_options.ConvertOptions) -> _Source:
+    checkpoint = checkpoint_reader.read(settings.from_, "from")
+    config = checkpoint.config
+    if settings.albert_config_file:
+        config = AlbertConfig.from_json_file(settings.albert_config_file)
+    if config is None:
+        raise errors.UserError(
+            f"`from={settings.from_}` has no albert_config.json beside it that "
+            "can be read. Name the file as `albert_config_file`."
+        )
+    model = from_checkpoint.make_model(config, checkpoint)
+    missing = from_checkpoint.missing_scopes(checkpoint)
+    new = restoring.restore(model, checkpoint, "from", new_scopes=missing).new
+    dropped = from_checkpoint.only_for_training(checkpoint)
+    if dropped:
+        logging.info(
+            "Left out %d variables that only training needs: %s.",
+            len(dropped),
+            ", ".join(sorted({*map(checkpoint_reader.part_of, dropped)})),
+        )
+    state = [n for n in checkpoint.state if os.path.dirname(n) not in dropped]
+    source = _Source(
+        model,
+        [v for v in model.variables if checkpoint_reader.name_of(v) not in new],
+        config,
+        checkpoint.load(state),
+        checkpoint.path,
+    )
+    _check_state(source, settings.from_)
+    return source
+
+
+def _check_state(source: _Source, path: str) -> None:
+    wanted = {
+        f"{name}/{kind}": value.shape
+        for name, value in source.weights().items()
+        for kind in _MOMENTS
+    }
+    found = {n: v.shape for n, v in source.state.items() if n != _STEP}
+    wrong = [
+        name
+        for name in sorted(wanted.keys() | found.keys())
+        if wanted.get(name) != found.get(name)
+    ]
+    if found and wrong:
+        raise errors.UserError(
+            f"`from={path}` has moments that do not fit its weights: "
+            f"{', '.join(wrong[:3])} and {max(0, len(wrong) - 3)} more. The "
+            "checkpoint is damaged; use another one."
+        )
+
+
+def _write_tf1(source: _Source, prefix: str) -> None:
+    """Write variables by name, as TensorFlow 1's Saver does."""
+    values = {**source.weights(), **source.state}
+    names = sorted(values)
+
+    def write(path: str) -> None:
+        tf.raw_ops.SaveV2(
+            prefix=path,
+            tensor_names=names,
+            shape_and_slices=[""] * len(names),
+            tensors=[values[name] for name in names],
+        )
+
+    _write_prefix(write, prefix, source.config)
+
+
+def _write_tf2(source: _Source, prefix: str) -> None:
+    """Write the object graph that `training_loop.Trainer` writes.
+
+    Without a pooler it is a list of the variables: they are read by name.
+    """
+    model = source.model
+    is_whole = len(source.variables) == len(model.variables)
+    objects: dict[str, object] = {
+        "model": model if is_whole else source.variables
+    }
+    if len(source.state) > 1:
+        # Every optimizer has variables of these names.
+        optimizer = objects["optimizer"] = optimization.AdamW(0.0)
+        variables = [v for v in source.variables if v.trainable]
+        optimizer.build(variables)
+        optimizer.iterations.assign(source.state.get(_STEP, 0))
+        for index, variable in enumerate(variables):
+            name = checkpoint_reader.name_of(variable)
+            for kind in _MOMENTS:
+                value = source.state[f"{name}/{kind}"]
+                getattr(optimizer, kind)[index].assign(value)
+    elif source.state:
+        step = int(source.state[_STEP])
+        objects[_STEP] = tf.Variable(step, dtype=tf.int64, name=_STEP)
+    checkpoint = tf.train.Checkpoint(**objects)
+    _write_prefix(checkpoint.write, prefix, source.config)
+
+
+def _write_prefix(
+    write: Callable[[str], object], prefix: str, config: AlbertConfig
+) -> None:
+    """Write a checkpoint beside, and give it its name when it is complete."""
+    folder = os.path.dirname(prefix)
+    described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
+    if not files.exists(described):  # See `_convert`.
+        files.write_text(described, config.to_json())
+    partial = prefix + ".index" + files.PARTIAL
+    shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
+    try:
+        os.mkdir(partial)
+        with files.name_full_disk(prefix):
+            write(os.path.join(partial, "x"))
+        for suffix in (_DATA_SUFFIX, ".index"):
+            files.sync(os.path.join(partial, "x" + suffix))
+        for suffix in (_DATA_SUFFIX, ".index"):
+            os.replace(os.path.join(partial, "x" + suffix), prefix + suffix)
+    except tf.errors.OpError as error:
+        raise checkpoint_files.not_written(f"`to={prefix}`", error) from None
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write_bfloat16(
+    source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
+) -> None:
+    described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
+    weights = os.path.join(folder, huggingface.WEIGHTS_NAME)
+    is_replaced = files.exists(described) and files.exists(weights)
+    contents = {
+        described: source.config.to_json().encode(),
+        weights: huggingface.bfloat16_file(source.weights()),
+        **run_folder.vocabulary_files(vocabulary, folder),
+    }
+    # The vocabulary of the model that was replaced is not that of the new one.
+    old = run_folder.vocabulary_paths(folder) if is_replaced else []
+    files.write_together(contents, old)
+
+
+def _refuse_task(
+    task: base.Task | None, settings: convert_options.ConvertOptions
+) -> None:
+    if task and task.hub_refusal:
+        raise errors.UserError(
+            f"`from={settings.from_}` {task.hub_refusal} Use python -m "
+            "albert_tf.export."
+        )
+
+
+def _write_huggingface(
+    source: _Source,
+    settings: convert_options.ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+    folder: str,
+    values: dict[str, Any],
+) -> None:
+    tokenizer = _load_tokenizer(source, settings, vocabulary)
+    task = None
+    if "task_name" in values:
+        registry.load_module_for(values, folder, settings.task_module)
+        task = registry.make(values, tokenizer, values["facts"])
+    details = hub_folder.details_of(task) if task else _details_in(source)
+    run_dir = folder if run_folder.is_run(folder) else None
+    if settings.format == "huggingface":
+        _refuse_task(task, settings)
+    model = hub_folder.Model(
+        source.config, source.weights(), vocabulary, tokenizer, details, run_dir
+    )
+    if settings.format == "huggingface":
+        hub_folder.write(settings.to, model)
+        return
+    if not run_dir:
+        modules = checkpoint_reader.modules_beside(source.path)
+        values = dataclasses.asdict(modules) if modules else {}
+    facts = values.get("facts", values)
+    pooling = settings.text_pooling or facts.get("text_pooling")
+    length = values.get("max_seq_length")
+    sentence_folder.write(
+        settings.to,
+        model,
+        pooling or "mean",
+        length or source.config.max_position_embeddings,
+    )
+
+
+def _details_in(source: _Source) -> huggingface_config.Details | None:
+    """Return what a Hugging Face folder says about a classifier's outputs."""
+    is_classifier = source.names & huggingface_names.labelled()
+    if not is_classifier or not huggingface.is_folder(source.path):
+        return None
+    return huggingface.read_details(source.path)
+
+
+_WRITERS = {"tf1": _write_tf1, "tf2": _write_tf2}

@@ -1,0 +1,64 @@
+"""Options of convert_checkpoint; imports no TensorFlow."""
+
+import dataclasses
+
+from albert_tf.common import errors, shared_options
+from albert_tf.common.options import checked, option
+from albert_tf.model.config import TEXT_POOLINGS
+from albert_tf.text import tokenization
+
+SENTENCES = "sentence_transformers"
+# Folders, with the tokenizer.
+HUB_FORMATS = ("huggingface", SENTENCES)
+BFLOAT16 = "bfloat16"
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class ConvertOptions:
+    """Options of convert_checkpoint."""
+
+    from_: str = option(
+        help="Checkpoint to read: all that --init_checkpoint accepts.",
+        positional=True,
+    )
+    to: str = option(
+        help="Prefix to write, such as FOLDER/model.ckpt-best, or for a format "
+        "other than tf1 and tf2 a folder. An albert_config.json is written "
+        "beside a prefix."
+    )
+    format: str = option(
+        help="tf1: variables by name, as the original release has them. tf2: "
+        "a checkpoint of this project. huggingface: a folder that transformers "
+        "uses, with tokenizer and model card; it needs the vocabulary. "
+        "sentence_transformers: the same, and sentence-transformers makes "
+        "vectors of texts with it. bfloat16: a folder of this project with the "
+        "weights rounded, in half the space.",
+        choices=("tf1", "tf2", *HUB_FORMATS, BFLOAT16),
+    )
+    text_pooling: str | None = option(
+        None,
+        "sentence_transformers: how the vectors of the tokens become that of "
+        "the text. Default: as --from says, a run or such a folder, else mean.",
+        choices=TEXT_POOLINGS,
+    )
+    albert_config_file: str | None = option(
+        None,
+        "JSON file with the architecture. Default: albert_config.json or "
+        "config.json beside the checkpoint.",
+    )
+    # Hugging Face needs it. Without one: the only one beside the checkpoint.
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
+    )
+    task_module: str | None = option(
+        None, "The --task_module of the run in --from, if it had one."
+    )
+    overwrite: bool = shared_options.overwrite("--to")
+
+    def __post_init__(self) -> None:
+        if self.text_pooling and self.format != SENTENCES:
+            raise errors.UserError(
+                f"`text_pooling={self.text_pooling}` is for "
+                f"`format={SENTENCES}`. Leave it out."
+            )

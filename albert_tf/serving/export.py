@@ -1,0 +1,297 @@
+"""Restore a model, save it for another program, measure what was saved."""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+from absl import logging
+
+from albert_tf.common import errors, files, folder_lock, outputs, strict_json
+from albert_tf.finetuning import base
+from albert_tf.model.checkpoints import restoring
+from albert_tf.model.execution import adaptive
+from albert_tf.serving import depth_table, export_options, scoring, source
+from albert_tf.serving.client import ask
+from albert_tf.serving.formats import (
+    id_model,
+    lite_model,
+    mediapipe_model,
+    onnx_model,
+    saved_model,
+)
+from albert_tf.serving.services import service
+from albert_tf.text import tokenization
+
+_FORMATS = {
+    form.name: form
+    for form in (lite_model.FORMAT, mediapipe_model.FORMAT, onnx_model.FORMAT)
+}
+# One of them shows that a folder is an export.
+_MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
+REPORT_NAME = "export.json"
+_NUM_CALIBRATION = 256  # Texts at most; with 64 one can be half of the error.
+
+
+def run(settings: export_options.ExportOptions) -> None:
+    """Restore a model, save it, and measure what was saved."""
+    if files.is_remote(settings.export_dir):
+        raise errors.UserError(
+            f"`export_dir={settings.export_dir}` is remote. Export to a local "
+            "folder, and copy it."
+        )
+    target = os.path.realpath(settings.export_dir)
+    # Beside the folder, which is replaced as a whole.
+    lock = f"{target}{folder_lock.NAME}"
+    with folder_lock.hold(settings.export_dir, "export_dir", lock=lock):
+        files.clear_replacement(target)
+        _check_target(settings)
+        files.require_folder_target(settings.export_dir, "export_dir")
+        _run(settings)
+
+
+def _run(settings: export_options.ExportOptions) -> None:
+    """Export to a folder that is locked for this process."""
+    if settings.format != export_options.SAVED_MODEL:
+        _FORMATS[settings.format].require()
+    found = source.find(settings.source)
+    task = source.make_task(found)
+    examples = _read_examples("eval_file", settings.eval_file, task)
+    texts = _read_examples("calibration_file", settings.calibration_file, task)
+    depths = source.depths(found, adaptive=settings.adaptive)
+    source.check_depths(found, depths)
+    if settings.adaptive and settings.format != export_options.SAVED_MODEL:
+        _require_one_layer(settings, found)
+    reference, used = _make(settings, found, task)
+    save = _save_model
+    if settings.format != export_options.SAVED_MODEL:
+        save = functools.partial(_save_id_model, texts=_spread(texts))
+    with files.replace_folder(settings.export_dir) as folder:
+        report: dict[str, Any] = {
+            "checkpoint": used.path,
+            "vocab_sha256": tokenization.load(found.vocabulary).fingerprint,
+            "format": settings.format,
+            "precision": settings.precision,
+            **save(settings, found, task, reference, folder),
+            "bytes": sum(
+                path.stat().st_size
+                for path in pathlib.Path(folder).rglob("*")
+                if path.is_file()
+            ),
+        }
+        if task and settings.eval_file:
+            report["scores"], _ = _asked(
+                settings, reference, folder, task, examples
+            )
+            live = functools.partial(
+                id_model.ask, reference.functions["tokens"]
+            )
+            report["scores_in_float32"] = scoring.by_ids(
+                live, reference.ids, task, examples
+            )
+            if (
+                settings.format == export_options.SAVED_MODEL
+                and len(depths) > 1
+            ):
+                points = _points(
+                    settings, found, reference, task, depths, examples
+                )
+                depth_table.write(folder, points, task.key_metric)
+                report["depths"] = [point._asdict() for point in points]
+        text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
+        files.write_text(os.path.join(folder, REPORT_NAME), text)
+    logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
+
+
+def _require_one_layer(
+    settings: export_options.ExportOptions, found: source.Source
+) -> None:
+    """Refuse what would need a choice among layers in the loop."""
+    config = found.config
+    if len(set(config.layer_groups)) > 1 or config.inner_group_num > 1:
+        raise errors.UserError(
+            f"`adaptive` with `format={settings.format}` is for models that "
+            "apply one layer again and again; those of this one differ. Export "
+            "a SavedModel."
+        )
+
+
+def _make(
+    settings: export_options.ExportOptions,
+    found: source.Source,
+    task: base.Task | None,
+    precision: str = "float32",
+) -> tuple[service.Service, restoring.Restored]:
+    """Make a service with its weights."""
+    what = source.make_service(found, task, precision)
+    if settings.adaptive:
+        what.adapt(
+            source.depths(found, adaptive=True),
+            adaptive.Rule(settings.patience, settings.entropy),
+        )
+    used = restoring.restore(what.model, found.checkpoint, found.option)
+    if precision != "float32":
+        what.freeze()
+    return what, used
+
+
+def _save_model(
+    settings: export_options.ExportOptions,
+    found: source.Source,
+    task: base.Task | None,
+    reference: service.Service,
+    folder: str,
+) -> dict[str, Any]:
+    """Write a SavedModel; return its difference from the reference."""
+    what = reference
+    if settings.precision != "float32":
+        what, _ = _make(settings, found, task, settings.precision)
+    saved_model.save(what, folder, with_text=settings.with_text)
+    loaded = tf.saved_model.load(folder)
+    return {
+        "largest_difference": id_model.compare(
+            service.id_functions(reference),
+            found.config,
+            lambda name, inputs: ask.Signature(loaded, name).compute(inputs),
+        )
+    }
+
+
+def _save_id_model(
+    settings: export_options.ExportOptions,
+    found: source.Source,
+    task: base.Task | None,
+    reference: service.Service,
+    folder: str,
+    *,
+    texts: Sequence[base.Example],
+) -> dict[str, Any]:
+    """Write a network for another runtime; return its difference."""
+    told = "task_name", "squad_version"
+    kept = {k: v for k, v in found.values.items() if k in told}
+    inputs: Sequence[scoring.Inputs] = ()
+    if task and texts:
+        inputs = scoring.to_inputs(reference.ids, task, texts)
+    description = id_model.save(
+        id_model.IdModel(
+            reference, found.vocabulary, settings.precision, kept, inputs
+        ),
+        folder,
+        _FORMATS[settings.format],
+    )
+    return {
+        "largest_difference": {
+            name: function["largest_difference"]
+            for name, function in description["functions"].items()
+        }
+    }
+
+
+def _asked(
+    settings: export_options.ExportOptions,
+    what: service.Service,
+    folder: str,
+    task: base.Task,
+    examples: Sequence[base.Example],
+) -> tuple[dict[str, float], depth_table.Model]:
+    """Ask what was saved as users do; return its scores, and what was asked."""
+    if settings.format != export_options.SAVED_MODEL:
+        form = _FORMATS[settings.format]
+        path = os.path.join(folder, form.file_name)
+        model = depth_table.Model(functools.partial(form.open(path), "tokens"))
+        return scoring.by_ids(model, what.ids, task, examples), model
+    name = "serving_default" if settings.with_text else "tokens"
+    signature = ask.Signature(tf.saved_model.load(folder), name)
+    model = depth_table.Model(signature.compute)
+    if settings.with_text:
+        return scoring.by_texts(model, task, examples), model
+    return scoring.by_ids(model, what.ids, task, examples), model
+
+
+def _points(
+    settings: export_options.ExportOptions,
+    found: source.Source,
+    reference: service.Service,
+    task: base.Task,
+    depths: Sequence[int],
+    examples: Sequence[base.Example],
+) -> list[depth_table.Point]:
+    """Measure every depth and patience, and the entropy that is given."""
+    kinds: list[tuple[str, Any]] = [("depth", n) for n in depths]
+    if reference.can_adapt:
+        kinds += [("patience", n) for n in range(1, len(depths))]
+        if settings.entropy is not None:
+            kinds.append(("entropy", settings.entropy))
+    whole = dataclasses.replace(
+        settings, adaptive=False, patience=None, entropy=None
+    )
+    models, named = [], []
+    for kind, value in kinds:
+        one, at = whole, found
+        if kind == "depth":
+            values = {**found.values, "depth": value}
+            at = dataclasses.replace(found, values=values)
+        else:
+            one = dataclasses.replace(whole, adaptive=True, **{kind: value})
+        what, _ = _make(one, at, task, settings.precision)
+        with tempfile.TemporaryDirectory() as folder:
+            saved_model.save(what, folder, with_text=settings.with_text)
+            scores, model = _asked(settings, what, folder, task, examples)
+        models.append(model)
+        named.append((kind, value, scores[task.key_metric]))
+    return depth_table.measure(models, named)
+
+
+def _read_examples(
+    name: str, path: str | None, task: base.Task | None
+) -> list[base.Example]:
+    """Read the file that an option names, if it is given."""
+    if not path:
+        return []
+    if task is None:
+        raise errors.UserError(
+            f"`{name}={path}` needs a finetuned model whose `run_dir` says "
+            "what it was finetuned for. Leave it out."
+        )
+    if not files.exists(path):
+        raise errors.UserError(
+            f"`{name}={path}` does not exist. Check the path."
+        )
+    try:
+        examples = task.read(path, task.eval_splits[0])
+    except errors.UserError as error:
+        # It may name the option that names such a file elsewhere.
+        raise errors.UserError(
+            f"`{name}={path}` cannot be used: {error}"
+        ) from None
+    if not examples:
+        raise errors.UserError(f"`{name}={path}` has no text. Check it.")
+    return examples
+
+
+def _spread(examples: Sequence[base.Example]) -> Sequence[base.Example]:
+    """Return some examples, evenly spread: files are often sorted."""
+    return examples[:: -(-len(examples) // _NUM_CALIBRATION) or 1]
+
+
+def _check_target(settings: export_options.ExportOptions) -> None:
+    """Refuse to write where something else would be lost."""
+    target = settings.export_dir
+    files.refuse_file(target, "export_dir")
+    outputs.refuse_inputs(settings, "export_dir", [target])
+    if not files.exists(target):
+        return
+    if not any(files.exists(os.path.join(target, mark)) for mark in _MARKS):
+        raise errors.UserError(
+            f"`export_dir={target}` already exists and is not an export, so "
+            "it is not replaced. Choose another folder."
+        )
+    if not settings.overwrite:
+        raise errors.UserError(
+            f"`export_dir={target}` already exists. Choose another folder, or "
+            "replace it with `overwrite`."
+        )

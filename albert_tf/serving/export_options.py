@@ -1,0 +1,112 @@
+"""Options of export; imports no TensorFlow."""
+
+import dataclasses
+
+from albert_tf.common import errors, ranges, shared_options
+from albert_tf.common.options import checked, option
+from albert_tf.serving import source_options
+
+SAVED_MODEL = "saved_model"
+# What each format can compute in.
+_PRECISIONS = {
+    SAVED_MODEL: ("float32", "bfloat16"),
+    "litert": ("float32", "int8"),
+    "mediapipe": ("float32", "int8"),
+    "onnx": ("float32", "int8"),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class ExportOptions:
+    """Options of export."""
+
+    source: source_options.SourceOptions
+    export_dir: str = option(help="Folder to write.")
+    format: str = option(
+        SAVED_MODEL,
+        "saved_model: text or ids in. litert, onnx: ids in, for LiteRT and "
+        "ONNX Runtime, with answer.py, which takes text. mediapipe: LiteRT "
+        "with the tokenizer in the file, for apps with MediaPipe.",
+        choices=tuple(_PRECISIONS),
+    )
+    precision: str = option(
+        "float32",
+        "What is computed in. bfloat16 (saved_model): half the size, faster "
+        "where the processor has it. int8 (the other formats): a quarter.",
+        choices=("float32", "bfloat16", "int8"),
+    )
+    with_text: bool = option(
+        True,
+        "Whether the SavedModel takes text, too. Without, it needs no "
+        "tensorflow_text, whose operations some servers lack.",
+    )
+    eval_file: str | None = option(
+        None,
+        "A labelled file of the finetuned task: the score of the export is "
+        "compared with that of the model in float32.",
+    )
+    calibration_file: str | None = option(
+        None,
+        "--format=onnx --precision=int8: a labelled file of the finetuned "
+        "task, such as its training file. With 256 of its texts it is measured "
+        "which products are to stay in float32.",
+    )
+    adaptive: bool = option(
+        False,
+        "Whether a classifier stops at the first of the run's --exit_layers "
+        "where its answer is sure, by --patience or --entropy; `layers` says "
+        "how many were used. For --format=saved_model and onnx.",
+    )
+    patience: int | None = option(
+        None,
+        "--adaptive: sure is what so many exits in a row say as the one "
+        "before.",
+        within=ranges.Range(1, 1000),
+        needs="adaptive",
+    )
+    entropy: float | None = option(
+        None,
+        "--adaptive: sure is what has at most this share of the largest "
+        "possible entropy.",
+        within=ranges.SHARE,
+        needs="adaptive",
+    )
+    overwrite: bool = shared_options.overwrite("--export_dir")
+
+    def __post_init__(self) -> None:
+        allowed = _PRECISIONS[self.format]
+        if self.precision not in allowed:
+            raise errors.UserError(
+                f"`precision={self.precision}` does not go with "
+                f"`format={self.format}`. Allowed are {', '.join(allowed)}."
+            )
+        if self.format != SAVED_MODEL and not self.with_text:
+            raise errors.UserError(
+                f"`with_text=false` goes with `format={SAVED_MODEL}`: "
+                f"{self.format} takes ids only. Leave it out."
+            )
+        if self.format == "mediapipe" and self.eval_file:
+            raise errors.UserError(
+                f"`eval_file={self.eval_file}` does not go with "
+                "`format=mediapipe`. Measure `format=litert`: it computes the "
+                "same."
+            )
+        if self.calibration_file and (self.format, self.precision) != (
+            "onnx",
+            "int8",
+        ):
+            raise errors.UserError(
+                f"`calibration_file={self.calibration_file}` goes with "
+                "`format=onnx` and `precision=int8`. Leave it out."
+            )
+        if self.adaptive and self.format not in (SAVED_MODEL, "onnx"):
+            raise errors.UserError(
+                f"`adaptive` goes with `format={SAVED_MODEL}` and onnx, not "
+                f"with {self.format}. Leave one out."
+            )
+        if self.adaptive and self.patience is self.entropy is None:
+            raise errors.UserError(
+                "`adaptive` needs `patience`, `entropy` or both: when an "
+                "answer is sure."
+            )

@@ -1,0 +1,492 @@
+"""Pretrain: find the records, make model and optimizer, train, evaluate."""
+
+import contextlib
+import dataclasses
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import tensorflow as tf
+import tf_keras as keras
+from absl import logging
+
+from albert_tf.common import errors, files, folder_lock, preemption
+from albert_tf.data import (
+    drawing,
+    layouts,
+    manifests,
+    masking,
+    packed_rows,
+    record_check,
+)
+from albert_tf.model import compatibility
+from albert_tf.model.config import AlbertConfig
+from albert_tf.model.optimizers import optimization
+from albert_tf.text import tokenization
+from albert_tf.training import (
+    distribution,
+    memory_check,
+    pretraining_data,
+    pretraining_drawer,
+    pretraining_recipe,
+    run_card,
+    run_folder,
+    run_log,
+    training_loop,
+    word_embeddings,
+)
+from albert_tf.training.pretraining_options import PretrainingOptions
+
+
+@preemption.exiting_at_once()
+def run(settings: PretrainingOptions) -> None:
+    config = AlbertConfig.from_json_file(settings.albert_config_file)
+    # Refuses a name that is not measured.
+    pretraining_recipe.best_metric(settings.recipe, settings.best_metric)
+    # First of all: several workers must meet before TensorFlow does anything.
+    strategy = distribution.make_strategy(settings.devices)
+    data = _find_data(settings, config)
+    words = _read_words(settings, config)
+    known = data.vocabularies
+    path = settings.recipe.word_embeddings_file if words is not None else None
+    run_folder.check_start(
+        settings.output_dir,
+        settings.recipe.init.init_checkpoint,
+        settings.vocabulary,
+        {**known, **manifests.embeddings_vocabulary(path)},
+    )
+    _check_vocabulary(settings, config)
+    if settings.do_train:
+        run_folder.check_same_data(
+            settings.output_dir, manifests.fingerprint(data.training)
+        )
+    _warn(settings, data.manifests)
+    _check_batches(settings, config, strategy)
+    is_chief = distribution.is_chief(strategy)
+    with (
+        _hold(settings) if is_chief else contextlib.nullcontext(),
+        distribution.Workers(strategy).ending_together(),
+    ):
+        start = run_folder.Start(
+            settings.output_dir,
+            "run_pretraining",
+            settings,
+            config,
+            pretraining_data.with_settings(settings.vocabulary, data.manifests),
+            known,
+        )
+        if is_chief and not settings.follow_checkpoints:
+            start.claim()
+        else:
+            start.check_same()
+        data.warn_of_full_rows()
+        _train_and_evaluate(
+            settings, config, strategy, data, words, start.check_same
+        )
+
+
+def _read_words(
+    settings: PretrainingOptions, config: AlbertConfig
+) -> np.ndarray | None:
+    path = settings.recipe.word_embeddings_file
+    is_new = settings.do_train and not run_folder.is_trained(
+        settings.output_dir
+    )
+    return word_embeddings.read(path, config) if path and is_new else None
+
+
+def _check_vocabulary(
+    settings: PretrainingOptions, config: AlbertConfig
+) -> None:
+    """Refuse a vocabulary of another size; records may have no manifest."""
+    vocabulary = settings.vocabulary
+    if not vocabulary.path:
+        return
+    pieces = tokenization.load(vocabulary).vocab_size
+    needed = pieces + settings.sentinels
+    if needed != config.vocab_size:
+        counted = "pieces"
+        if settings.sentinels:
+            counted += f" and {settings.sentinels} ids that stand for spans"
+        raise errors.UserError(
+            f"`{vocabulary.kind}={vocabulary.path}` has {pieces} pieces, but "
+            f"`albert_config_file={settings.albert_config_file}` has "
+            f"vocab_size={config.vocab_size}, which counts {counted}. Use "
+            f"a config with vocab_size={needed}, or the model's vocabulary."
+        )
+
+
+@contextlib.contextmanager
+def _hold(settings: PretrainingOptions) -> Iterator[None]:
+    """Lock the run against a second training, and a second evaluation.
+
+    One process may train while another one follows its checkpoints.
+    """
+    folder = settings.output_dir
+    follows, evaluates = settings.follow_checkpoints, settings.do_eval
+    with (
+        run_folder.hold(folder, is_wanted=not follows),
+        folder_lock.hold(
+            folder,
+            "output_dir",
+            remedy="One process at a time evaluates a run: train without "
+            "`do_eval`, or wait for it or end it.",
+            lock=os.path.join(folder, f".evaluation{folder_lock.NAME}"),
+        )
+        if evaluates
+        else contextlib.nullcontext(),
+    ):
+        yield
+
+
+def _train_and_evaluate(
+    settings: PretrainingOptions,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    data: pretraining_data.PretrainingData,
+    words: np.ndarray | None,
+    check: Callable[[], object],
+) -> None:
+    trainer = _make_trainer(settings, config, strategy, words)
+    num_train_steps = settings.recipe.num_train_steps
+    log = _open_log(settings, config, strategy, data.examples_per_row)
+    facts = _find_facts(settings, config, trainer.model, data)
+
+    def evaluate() -> dict[str, float]:
+        return trainer.evaluate(
+            data.evaluation_batches(
+                settings.eval_batch_size, settings.max_eval_steps
+            )
+        )
+
+    def watch() -> None:
+        losses = log.column("train", "masked_lm_loss")
+        pretraining_recipe.warn_of_plateau(
+            settings.recipe, losses, facts.entropy_of_labels
+        )
+
+    metric = pretraining_recipe.best_metric(
+        settings.recipe, settings.best_metric
+    )
+    validation = trainer.validation(
+        log,
+        evaluate,
+        metric,
+        f"{settings.max_eval_steps}x{settings.eval_batch_size} "
+        f"{manifests.fingerprint(data.evaluation)[:12]}",
+    )
+    with data.naming_damage():
+        if settings.do_train:
+            log.start(trainer.step, num_train_steps, facts)
+            trainer.train(
+                data.training_batches(settings.train_batch_size, trainer.step),
+                num_train_steps,
+                log,
+                validation if settings.do_eval else None,
+                watch,
+            )
+        if settings.follow_checkpoints:
+            logging.info("Waiting for checkpoints in %s.", settings.output_dir)
+            validation.follow(num_train_steps, check)
+        if settings.do_eval:
+            trainer.restore_best()
+        numbers = evaluate() if settings.do_eval else {}
+    if distribution.is_chief(strategy):
+        _write_results(settings, trainer.step, numbers)
+
+
+def _find_facts(
+    settings: PretrainingOptions,
+    config: AlbertConfig,
+    model: keras.Model,
+    data: pretraining_data.PretrainingData,
+) -> run_log.Facts:
+    """Return what stays the same while this process runs, and log it."""
+    digest = manifests.fingerprint(data.training)
+    found = run_card.environment(model, data.description, digest)
+    found = dataclasses.replace(found, **data.baselines)
+    logging.info("%s", run_card.summary(config, found))
+    system = pretraining_recipe.system_of(settings.recipe)
+    if described := system.describe(config):
+        logging.info("%s", described)
+    return found
+
+
+def _make_trainer(
+    settings: PretrainingOptions,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    words: np.ndarray | None,
+) -> training_loop.Trainer:
+    recipe, trainer_options = settings.recipe, settings.trainer
+    keras.utils.set_random_seed(trainer_options.seed)
+    with strategy.scope():
+        model = pretraining_recipe.make_model(recipe, config, trainer_options)
+        if words is not None:
+            word_embeddings.assign(model, words)
+        optimizer = optimization.make_optimizer(
+            recipe.optimizer,
+            recipe.num_train_steps,
+            recipe.num_warmup_steps,
+            by_the_clock=trainer_options.max_minutes > 0,
+            precision=trainer_options.precision,
+        )
+    trainer = training_loop.Trainer(
+        model,
+        optimizer,
+        pretraining_recipe.make_objective(recipe),
+        settings.output_dir,
+        trainer_options,
+    )
+    trainer.restore_or_initialize(
+        recipe.init, continue_schedule=recipe.init_schedule == "continue"
+    )
+    goes_on = recipe.init_schedule == "continue" and not trainer.resumed_from
+    is_over = trainer.step >= recipe.num_train_steps
+    if settings.do_train and goes_on and is_over:
+        raise errors.UserError(
+            f"`init_checkpoint={recipe.init.init_checkpoint}` stands at step "
+            f"{trainer.step}, and `num_train_steps={recipe.num_train_steps}` "
+            "is not above: with `init_schedule=continue` nothing is left to "
+            "train. Set more steps, or `init_schedule=restart`."
+        )
+    return trainer
+
+
+def _open_log(
+    settings: PretrainingOptions,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+    examples_per_row: float,
+) -> run_log.RunLog:
+    folder = settings.output_dir
+    if settings.follow_checkpoints:
+        folder = os.path.join(folder, run_log.EVALUATION_FOLDER)
+    flops = pretraining_recipe.forward_flops(
+        settings.recipe,
+        config,
+        settings.max_seq_length,
+        settings.num_predictions,
+        packed_rows.MAX_INSTANCES if settings.pack_sequences else 1,
+    )
+    cost = run_log.ExampleCost(
+        settings.max_seq_length / examples_per_row, 3 * flops / examples_per_row
+    )
+    examples = settings.train_batch_size * examples_per_row
+    own = distribution.worker_folder(strategy, folder)
+    return run_log.RunLog(own, examples, cost)
+
+
+def _write_results(
+    settings: PretrainingOptions, step: int, numbers: dict[str, float]
+) -> None:
+    # A training whose checkpoints were followed writes its own card first.
+    with (
+        folder_lock.hold(settings.output_dir, "output_dir", math.inf)
+        if settings.follow_checkpoints
+        else contextlib.nullcontext()
+    ):
+        if settings.do_eval:
+            run_log.write_eval_results(settings.output_dir, step, numbers)
+        logging.info("Wrote %s.", run_card.write(settings.output_dir))
+
+
+def _check_batches(
+    settings: PretrainingOptions,
+    config: AlbertConfig,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    trainer, predictions = settings.trainer, settings.num_predictions
+    system = pretraining_recipe.system_of(settings.recipe)
+    step = memory_check.Step(
+        config,
+        settings.max_seq_length,
+        predictions=predictions,
+        precision=trainer.precision,
+        recompute=trainer.recompute,
+        microbatches=trainer.gradient_accumulation_steps,
+        others=system.count_others(predictions),
+    )
+    for name, parts, is_wanted in (
+        ("train_batch_size", step.microbatches, settings.do_train),
+        ("eval_batch_size", 1, settings.do_eval),
+    ):
+        size = getattr(settings, name)
+        distribution.check_batch(strategy, size, name, parts)
+        if is_wanted:
+            memory_check.check(step, strategy, name, size)
+
+
+def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
+    has_sentences = settings.recipe.sentence_objective != "none"
+    pools_all = has_sentences and config.pooling != "cls"
+    if settings.pack_sequences and pools_all:
+        raise errors.UserError(
+            f"`pack_sequences=True` does not fit pooling={config.pooling!r} in "
+            f"`albert_config_file={settings.albert_config_file}`: rows of "
+            "several examples have a vector for each example's first token "
+            "only. Set `sentence_objective=none`, or leave `pack_sequences` "
+            "out."
+        )
+
+
+def _check_target(settings: PretrainingOptions, config: AlbertConfig) -> None:
+    """Make sure that there are positions for the targets of a decoder."""
+    system = pretraining_recipe.system_of(settings.recipe)
+    needed = system.count_others(settings.num_predictions)
+    longest = config.max_position_embeddings
+    if settings.recipe.objective == "spans" and needed > longest:
+        raise errors.UserError(
+            f"`masked_lm_budget={settings.masked_lm_budget}` gives targets of "
+            f"{needed} tokens, longer than the {longest} positions of "
+            f"{settings.albert_config_file}. Use less, or a model with more "
+            "max_position_embeddings."
+        )
+
+
+def _make_drawer(
+    settings: PretrainingOptions, config: AlbertConfig
+) -> drawing.Drawer | None:
+    if not settings.masked_lm_budget:
+        return None
+    return pretraining_drawer.make(
+        settings.recipe,
+        dataclasses.replace(
+            settings.masks, max_predictions_per_seq=settings.masked_lm_budget
+        ),
+        tokenization.load(settings.vocabulary),
+        records=settings.records,
+        max_seq_length=settings.max_seq_length,
+        num_segments=config.type_vocab_size,
+    )
+
+
+def _find_data(
+    settings: PretrainingOptions, config: AlbertConfig
+) -> pretraining_data.PretrainingData:
+    _check_pooling(settings, config)
+    compatibility.check_length(
+        settings.max_seq_length, config, settings.albert_config_file
+    )
+    _check_target(settings, config)
+    vocabulary = settings.vocabulary
+    if vocabulary.kind and vocabulary.path:
+        files.require_file(vocabulary.path, vocabulary.kind)
+    training = evaluation = files.expand_patterns(
+        settings.input_file, "input_file", files.BESIDE_RECORDS
+    )
+    if settings.eval_input_file is not None:
+        evaluation = files.expand_patterns(
+            settings.eval_input_file, "eval_input_file", files.BESIDE_RECORDS
+        )
+    expected = record_check.Expected(
+        settings.max_seq_length,
+        settings.masks.max_predictions_per_seq,
+        config.vocab_size,
+        has_masks=not settings.masked_lm_budget,
+        kind=settings.records,
+        sentinels=settings.sentinels,
+    )
+    found = record_check.check_records(training, expected)
+    others = record_check.check_records(evaluation, expected, "eval_input_file")
+    found += [manifest for manifest in others if manifest not in found]
+    for manifest in found:
+        pretraining_data.check_settings(vocabulary, manifest)
+        pretraining_data.check_labels(
+            settings.recipe.sentence_objective, manifest, training
+        )
+    pretraining_data.check_marks(settings.recipe, [*training, *evaluation])
+    drawer = _make_drawer(settings, config)
+    data = pretraining_data.PretrainingData(
+        training,
+        evaluation,
+        found,
+        layouts.for_model(
+            settings.layout, config.vocab_size, config.type_vocab_size
+        ),
+        drawer,
+        settings.trainer.seed,
+        pack=settings.pack_sequences and settings.do_train,
+    )
+    data.check_first_records()
+    read = {"input_file": training}
+    if settings.do_eval and settings.eval_input_file is not None:
+        read["eval_input_file"] = evaluation
+    for name, paths in read.items():
+        pretraining_drawer.check_partners(drawer, paths, name)
+        pretraining_drawer.check_markers(settings.recipe, drawer, paths, name)
+    return data
+
+
+def _warn_of_no_effect(settings: PretrainingOptions) -> None:
+    recipe, devices = settings.recipe, settings.devices
+    for part in ("sentence", "token"):
+        factor = getattr(recipe, f"{part}_factor")
+        if factor != 1 and getattr(recipe, f"{part}_objective") == "none":
+            logging.warning(
+                "`%s_factor=%g` has no effect: `%s_objective=none` leaves out "
+                "the loss that it multiplies.",
+                part,
+                factor,
+                part,
+            )
+    budget = settings.masked_lm_budget
+    given = settings.masks.max_predictions_per_seq
+    usual = masking.MaskingOptions.max_predictions_per_seq
+    if budget and given not in (budget, usual):
+        logging.warning(
+            "`max_predictions_per_seq=%d` has no effect: with "
+            "`masked_lm_budget=%d` so many pieces are hidden at most.",
+            given,
+            budget,
+        )
+    for name in ("eval_input_file", "best_metric"):
+        if not settings.do_eval and getattr(settings, name) is not None:
+            logging.warning("`%s` has no effect without `do_eval`.", name)
+    if devices.tpu_name and not devices.on_tpu:
+        logging.warning("`tpu_name` has no effect without `use_tpu`.")
+
+
+def _warn(
+    settings: PretrainingOptions, found: Sequence[manifests.Manifest]
+) -> None:
+    if settings.do_train:
+        pretraining_recipe.warn_of_learning_rate(
+            settings.recipe.optimizer, settings.train_batch_size
+        )
+    recipe = settings.recipe
+    _warn_of_no_effect(settings)
+    if "capitalization" in recipe.token_objective and (
+        settings.vocabulary.resolved().do_lower_case is False
+    ):
+        logging.warning(
+            "`token_objective=%s`: pieces of this vocabulary have upper-case "
+            "letters themselves, so there is nothing to learn about them.",
+            recipe.token_objective,
+        )
+    for name, factor in pretraining_recipe.make_objective(
+        recipe
+    ).losses.items():
+        if not factor:
+            logging.warning(
+                "The factor of %s is 0: it is not learned, only measured.", name
+            )
+    budget = settings.masked_lm_budget
+    wanted = settings.masks.masked_lm_prob * settings.max_seq_length
+    if budget and wanted > budget + 1:
+        logging.warning(
+            "`masked_lm_prob=%g` would hide %.0f of %d pieces, but "
+            "`masked_lm_budget=%d` lets only so many be. Give a larger one.",
+            settings.masks.masked_lm_prob,
+            wanted,
+            settings.max_seq_length,
+            budget,
+        )
+    for manifest in found:
+        pretraining_data.warn_of_lost_masks(manifest)
+    if settings.do_eval and settings.eval_input_file is None:
+        logging.warning(
+            "No `eval_input_file`: evaluation measures on `input_file`, which "
+            "says nothing about text that was not trained on."
+        )
