@@ -6,6 +6,10 @@ from typing import Any, Self
 
 from absl import logging
 
+from albert_tf.common import imports
+
+tqdm = imports.later("tqdm")
+
 # Seconds between two lines in a log.
 _INTERVAL = 30.0
 
@@ -23,8 +27,6 @@ class Progress:
         self._what, self._total, self._unit = what, total, unit
         self._bar: Any = None
         if sys.stderr.isatty():
-            import tqdm  # Slow to import: only for terminals.
-
             self._bar = tqdm.tqdm(
                 desc=what,
                 total=total,

@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors
+from albert_tf.common import errors, imports
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, regression, tables
 from albert_tf.finetuning.glue.glue_data import TextExample
+
+metrics = imports.later("sklearn.metrics")
 
 _PAIRS_PER_TEXT = 4
 _PLACES = 10
@@ -89,8 +91,6 @@ class RankingTask(regression.RegressionTask):
         Queries whose texts all have one relevance do not count. In nDCG texts
         with equal scores get the mean of their gains.
         """
-        from sklearn import metrics  # Takes a second.
-
         numbers = np.asarray(outputs["logits"], np.float64)[:, 0]
         if not np.isfinite(numbers).all():
             raise ValueError("Predictions are NaN or infinite.")

@@ -8,8 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from albert_tf.common import files
+from albert_tf.common import files, imports
 from albert_tf.serving import scoring
+
+figures = imports.later("matplotlib.figure")
 
 TABLE_NAME = "depths.md"
 PLOT_NAME = "depths.png"
@@ -108,10 +110,8 @@ def to_markdown(points: Sequence[Point], metric: str) -> str:
 
 
 def write(folder: str, points: Sequence[Point], metric: str) -> None:
-    import matplotlib.figure  # Slow to import, and needed only here.
-
     table = to_markdown(points, metric)
-    figure = matplotlib.figure.Figure(figsize=(6, 4), layout="tight")
+    figure = figures.Figure(figsize=(6, 4), layout="tight")
     axes = figure.add_subplot(xlabel="ms, one text", ylabel=metric)
     for kind in dict.fromkeys(point.kind for point in points):
         some = [point for point in points if point.kind == kind]

@@ -21,9 +21,11 @@ import numpy as np
 import sentencepiece
 from absl import logging
 
-from albert_tf.common import configs, errors, files
+from albert_tf.common import configs, errors, files, imports
 from albert_tf.common.options import option
 from albert_tf.text import cleaning, normalization, offsets, wordpiece
+
+sentencepiece_model_pb2 = imports.later("sentencepiece.sentencepiece_model_pb2")
 
 PAD, UNK = "<pad>", "<unk>"
 CLS, SEP, MASK = wordpiece.CLS, wordpiece.SEP, wordpiece.MASK
@@ -125,9 +127,6 @@ class Tokenizer:
     @functools.cached_property
     def masked_model_bytes(self) -> bytes:
         """The same model, with `[MASK]` as a symbol that text may contain."""
-        # Slow to import, and seldom needed.
-        from sentencepiece import sentencepiece_model_pb2
-
         model = sentencepiece_model_pb2.ModelProto.FromString(self.model_bytes)
         symbol = model.pieces[self.mask_id]
         symbol.type = symbol.USER_DEFINED

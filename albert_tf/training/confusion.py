@@ -8,7 +8,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.common import files, strict_json
+from albert_tf.common import files, imports, strict_json
+
+figures = imports.later("matplotlib.figure")
 
 _NAME = re.compile(r"confusion_(.+)\.(json|png)")
 # More labels do not fit into a table.
@@ -100,13 +102,9 @@ class Confusion:
 
     def draw(self) -> bytes:
         """Return a picture, PNG: dark is a large share of the right label."""
-        import matplotlib.figure  # Slow to import, and needed only here.
-
         size = len(self.labels)
         side = min(20.0, 2.5 + 0.45 * size)
-        figure = matplotlib.figure.Figure(
-            figsize=(side, side), layout="constrained"
-        )
+        figure = figures.Figure(figsize=(side, side), layout="constrained")
         axes = figure.add_subplot(xlabel="predicted", ylabel="right")
         totals = np.maximum(self.counts.sum(1, keepdims=True), 1)
         shares = self.counts / totals

@@ -22,9 +22,11 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.common import files
+from albert_tf.common import files, imports
 from albert_tf.model.config import AlbertConfig
 from albert_tf.training import confusion, run_folder, run_log
+
+figures = imports.later("matplotlib.figure")
 
 CARD_NAME = "run_card.md"
 CURVES_NAME = "learning_curves.png"
@@ -179,8 +181,6 @@ def _draw(lines: list[dict[str, Any]]) -> Any:
     A dashed line shows what a model reaches that knows only how frequent
     pieces are, where the last start of the run knew it.
     """
-    import matplotlib.figure  # Slow to import, and needed only here.
-
     facts = _of_split(lines, "facts")
     names = {
         name
@@ -191,7 +191,7 @@ def _draw(lines: list[dict[str, Any]]) -> Any:
     ordered = sorted(names, key=lambda name: (not name.endswith("loss"), name))
     columns = 3
     rows = max(1, -(-len(ordered) // columns))
-    figure = matplotlib.figure.Figure(figsize=(4.5 * columns, 3 * rows))
+    figure = figures.Figure(figsize=(4.5 * columns, 3 * rows))
     # Fixed: a layout that fits itself would draw everything twice.
     figure.subplots_adjust(
         left=0.05,

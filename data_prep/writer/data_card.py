@@ -4,9 +4,11 @@ import io
 
 import numpy as np
 
-from albert_tf.common import files
+from albert_tf.common import files, imports
 from albert_tf.data import manifests, masking
 from data_prep.writer import statistics
+
+figures = imports.later("matplotlib.figure")
 
 CARD_ENDING = ".card.md"
 PICTURE_ENDING = ".card.png"
@@ -119,15 +121,13 @@ def _words(manifest: manifests.Manifest) -> list[str]:
 
 def _draw(manifest: manifests.Manifest, counts: statistics.Counts) -> bytes:
     """Return a PNG with one histogram for each distribution."""
-    import matplotlib.figure  # Slow to import, and needed only here.
-
     shown: dict[str, np.ndarray] = {
         "tokens of an instance": counts["lengths"],
         "tokens of a segment": counts["segment_lengths"],
     }
     if "run_lengths" in counts:
         shown["words of a masked run"] = counts["run_lengths"]
-    figure = matplotlib.figure.Figure(figsize=(4.2 * len(shown), 2.6))
+    figure = figures.Figure(figsize=(4.2 * len(shown), 2.6))
     for place, (title, values) in enumerate(shown.items(), 1):
         axes = figure.add_subplot(1, len(shown), place, title=title)
         edges = np.arange(len(values) + 1) - 0.5

@@ -7,7 +7,7 @@ from typing import Any
 
 import sentencepiece
 
-from albert_tf.common import files, options, outputs
+from albert_tf.common import files, imports, options, outputs
 from albert_tf.data import manifests
 from data_prep.writer import (
     output_files,
@@ -15,6 +15,8 @@ from data_prep.writer import (
     text_lines,
     writer_options,
 )
+
+metadata = imports.later("importlib.metadata")
 
 # Options that do not change the content of the records. The content of the
 # vocabulary and the names of the outputs are compared separately.
@@ -58,8 +60,6 @@ def versions(
     if wanted.vocabulary.kind == "spm_model_file":
         found["sentencepiece"] = sentencepiece.__version__
     if wanted.text.split_sentences:
-        from importlib import metadata  # Slow to import.
-
         found["sentencex"] = metadata.version("sentencex")
     return found | segmenters.versions(wanted.word_segmenter)
 

@@ -14,8 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import packages
+from albert_tf.common import imports, packages
 from albert_tf.data import masking
+
+metadata = imports.later("importlib.metadata")
 
 NONE = "none"
 # The packages of each, as pip names them.
@@ -30,8 +32,6 @@ def versions(name: str) -> dict[str, str]:
     """Return the versions of a segmenter's packages; nothing for "none"."""
     if name == NONE:
         return {}
-    from importlib import metadata  # Slow to import.
-
     return {p: metadata.version(p) for p in _PACKAGES[name]}
 
 

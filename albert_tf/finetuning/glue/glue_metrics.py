@@ -8,6 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from albert_tf.common import imports
+
+metrics = imports.later("sklearn.metrics")
+stats = imports.later("scipy.stats")
+
 OF_CLASSES = ("accuracy", "matthew_corr", "f1")
 ERRORS = ("mse", "mae", "rmse")  # The smaller, the better.
 OF_NUMBERS = ("pearson", "spearmanr", *ERRORS)
@@ -27,12 +32,8 @@ def _compute(name: str, predicted: np.ndarray, expected: np.ndarray) -> float:
     if are_constant and name in ("matthew_corr", *_OF_SCIPY):
         return 0.0  # It is not defined.
     if name in _OF_SCIPY:
-        from scipy import stats  # Takes half a second.
-
         both = predicted.astype(np.float64), expected.astype(np.float64)
         return float(getattr(stats, _OF_SCIPY[name])(*both).statistic)
-    from sklearn import metrics  # Takes a second.
-
     if name == "f1":
         return float(metrics.f1_score(expected, predicted, zero_division=0))
     return float(getattr(metrics, _OF_SKLEARN[name])(expected, predicted))

@@ -11,9 +11,11 @@ import tempfile
 import tensorflow as tf
 from tensorflow.lite.python import convert_phase
 
-from albert_tf.common import errors
+from albert_tf.common import errors, imports
 from albert_tf.serving.formats import id_model
 from albert_tf.serving.services import service
+
+interpreter = imports.later("ai_edge_litert.interpreter")
 
 # Where the converter lists operations that LiteRT lacks, in a page of text.
 _MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
@@ -53,8 +55,6 @@ def convert(
 
 
 def _open(path: str) -> id_model.Ask:
-    from ai_edge_litert import interpreter  # For this format alone.
-
     model = interpreter.Interpreter(path)
     return lambda name, inputs: model.get_signature_runner(name)(**inputs)
 

@@ -12,8 +12,12 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import parallel
+from albert_tf.common import imports, parallel
 from albert_tf.serving.formats import onnx_loops
+
+onnx = imports.later("onnx")
+onnxruntime = imports.later("onnxruntime")
+quantization = imports.later("onnxruntime.quantization")
 
 Arrays = Mapping[str, np.ndarray]
 
@@ -34,8 +38,6 @@ def quantize(model: Any, path: str, texts: Sequence[Arrays]) -> None:
         model: In float32. Its tables are changed.
         texts: Inputs by which products may stay in float32; without, none.
     """
-    from onnxruntime import quantization  # An extra.
-
     # Layers share kernels directly. If an Identity stood between a kernel and
     # its uses, only the first of them would be quantized.
     quantization.quant_utils.add_pre_process_metadata(model)
@@ -45,8 +47,6 @@ def quantize(model: Any, path: str, texts: Sequence[Arrays]) -> None:
 
 def _quantize(model: Any, path: str, left_out: Sequence[str]) -> None:
     """Write a model with 8-bit kernels, but for those of some nodes."""
-    from onnxruntime import quantization
-
     quantization.quantize_dynamic(
         model,
         path,
@@ -63,8 +63,6 @@ def _quantize(model: Any, path: str, left_out: Sequence[str]) -> None:
 
 def _write_rows(graph: Any) -> None:
     """Give every row of a table a scale of its own; `quantization` has one."""
-    from onnx import TensorProto, helper, numpy_helper
-
     stored = {each.name: each for each in graph.initializer}
     nodes, written = [], set()
     for node in graph.node:
@@ -72,27 +70,33 @@ def _write_rows(graph: Any) -> None:
         if (
             table is None
             or len(table.dims) != 2
-            or table.data_type != TensorProto.FLOAT
+            or table.data_type != onnx.TensorProto.FLOAT
         ):
             nodes.append(node)
             continue
         rows, scales = f"{table.name}_rows", f"{table.name}_row_scales"
         if table.name not in written:
             written.add(table.name)
-            values = numpy_helper.to_array(table)
+            values = onnx.numpy_helper.to_array(table)
             # A row of zeros has any scale.
             scale = np.maximum(np.abs(values).max(1, keepdims=True), 1e-30)
             quantized = np.round(values / scale * 127).astype(np.int8)
-            graph.initializer.append(numpy_helper.from_array(quantized, rows))
+            graph.initializer.append(
+                onnx.numpy_helper.from_array(quantized, rows)
+            )
             scale = (scale / 127).astype(np.float32)
-            graph.initializer.append(numpy_helper.from_array(scale, scales))
+            graph.initializer.append(
+                onnx.numpy_helper.from_array(scale, scales)
+            )
         ids, (output,) = node.input[1], node.output
         taken, cast, factor = (f"{output}_{n}" for n in ("rows", "float", "by"))
         nodes += [
-            helper.make_node("Gather", [rows, ids], [taken]),
-            helper.make_node("Gather", [scales, ids], [factor]),
-            helper.make_node("Cast", [taken], [cast], to=TensorProto.FLOAT),
-            helper.make_node("Mul", [cast, factor], [output]),
+            onnx.helper.make_node("Gather", [rows, ids], [taken]),
+            onnx.helper.make_node("Gather", [scales, ids], [factor]),
+            onnx.helper.make_node(
+                "Cast", [taken], [cast], to=onnx.TensorProto.FLOAT
+            ),
+            onnx.helper.make_node("Mul", [cast, factor], [output]),
         ]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -106,8 +110,6 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
 
     All kernels are quantized, but for one at a time.
     """
-    import onnx
-
     stored = {each.name for each in model.graph.initializer}
     kernels: dict[str, list[str]] = {}
     for node in onnx_loops.all_nodes(model.graph):
@@ -138,8 +140,6 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
 
 
 def open_session(path: str) -> Any:
-    import onnxruntime
-
     settings = onnxruntime.SessionOptions()
     settings.log_severity_level = _ERRORS_ONLY
     # By default it counts the machine's cores, not those it may use.

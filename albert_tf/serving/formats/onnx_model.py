@@ -12,9 +12,12 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.common import errors
+from albert_tf.common import errors, imports
 from albert_tf.serving.formats import id_model, onnx_int8, onnx_loops
 from albert_tf.serving.services import encoder_service, service
+
+onnx = imports.later("onnx")
+tf2onnx = imports.later("tf2onnx")
 
 # The version of ONNX's operations.
 _OPSET = 17
@@ -44,9 +47,6 @@ def _convert(
     that predict masked words have their table of words twice, in other scales
     for its rows than for its columns.
     """
-    import onnx  # An extra, as all of this family.
-    import tf2onnx
-
     (function,) = functions.values()
     # Else it copies the graph before each of its passes.
     os.environ.setdefault("TF2ONNX_CATCH_ERRORS", "false")
@@ -91,8 +91,6 @@ def _share_transposed(model: Any) -> None:
     That is the table of words, where masked words are predicted. ONNX Runtime
     transposes it when it loads the file.
     """
-    import onnx
-
     graph = model.graph
     both = [i for i in graph.initializer if len(i.dims) == 2]
     tall = [i for i in both if i.dims[0] > i.dims[1]]

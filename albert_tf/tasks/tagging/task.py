@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, files, rows
+from albert_tf.common import errors, files, imports, rows
 from albert_tf.common.options import checked, option
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, overlaps, packing
@@ -25,6 +25,8 @@ from albert_tf.tasks.tagging import data, portable
 from albert_tf.tasks.tagging.data import TaggedText
 from albert_tf.text import tokenization
 from albert_tf.training import confusion
+
+metrics = imports.later("seqeval.metrics")
 
 NAME = "tagging"
 SEPARATOR = "\t"
@@ -217,8 +219,6 @@ class TaggingTask(base.Task):
     def score_tags(
         self, tags: Sequence[Sequence[str]], examples: Sequence[TaggedText]
     ) -> dict[str, float]:
-        from seqeval import metrics  # Loads scikit-learn, which is slow.
-
         expected = [list(example.tags or ()) for example in examples]
         found = list(map(list, tags))
         scores = {"accuracy": float(metrics.accuracy_score(expected, found))}
