@@ -11,6 +11,8 @@ from absl import logging
 from albert_tf.common import errors, preemption, strict_json
 from albert_tf.training import training_options
 
+_ROLES = ("chief", "worker")  # What a process trains as.
+
 
 def make_strategy(
     options: training_options.DistributionOptions,
@@ -40,17 +42,25 @@ def make_strategy(
 
 
 def _make_multi_worker_strategy() -> tf.distribute.Strategy:
-    given = os.environ["TF_CONFIG"]
+    text = os.environ["TF_CONFIG"]
     reason = "it needs `cluster` and `task`, or this process would train alone"
     try:
-        found = strict_json.loads(given)
-        parts = found if isinstance(found, dict) else {}
-        if parts.get("cluster") and parts.get("task"):
-            return tf.distribute.MultiWorkerMirroredStrategy()
+        config = strict_json.loads(text)
+        task = config.get("task") if isinstance(config, dict) else None
+        if task and config.get("cluster"):
+            role = task.get("type") if isinstance(task, dict) else task
+            # TensorFlow takes any other one, too, and would train alone.
+            if role in _ROLES:
+                return tf.distribute.MultiWorkerMirroredStrategy()
+            reason = (
+                f"its task has the type {role!r}, not one of "
+                f"{', '.join(_ROLES)}. To evaluate beside a pretraining, start "
+                "this process without TF_CONFIG and with `follow_checkpoints`"
+            )
     except (ValueError, TypeError, tf.errors.InvalidArgumentError) as error:
         reason = str(error).rstrip(".")
     raise errors.UserError(
-        f"TF_CONFIG={given} does not describe the workers: {reason}. Write it "
+        f"TF_CONFIG={text} does not describe the workers: {reason}. Write it "
         "as TensorFlow documents it, or give `worker_hosts` and `task_index`."
     )
 

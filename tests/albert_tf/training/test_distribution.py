@@ -190,6 +190,15 @@ CLUSTER = '"cluster": {"worker": ["localhost:1"]}'
             '{"cluster": {"worker": "a:1"}, "task": {"type": "worker"}}',
             "must be a list",
         ),
+        *(
+            (
+                f'{{"cluster": {{"worker": ["a:1"], "{role}": ["b:1"]}}, '
+                f'"task": {{"type": "{role}", "index": 0}}}}',
+                f"type {role!r}, not one of chief, worker.*follow_checkpoints",
+            )
+            for role in ("evaluator", "ps", "Worker")
+        ),
+        (f'{{{CLUSTER}, "task": "worker 0"}}', "type 'worker 0', not one of"),
     ],
 )
 def test_a_damaged_description_of_workers_is_refused(
