@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from albert_tf.common import configs, errors, files, ranges, strict_json
-from albert_tf.model.checkpoints import bert, brightmart, huggingface_config
+from albert_tf.model.checkpoints import config_files
 
 # What the encoder computes in; variables are float32 always.
 PRECISIONS = ("float32", "bfloat16", "float16")
@@ -109,8 +109,8 @@ class AlbertConfig:
         float_group_index: Choose the group of a layer by the original's
             arithmetic, see `group_of_layer`.
         project_words_first: Project words to the hidden width, then add
-            segments and positions and normalize, all in this width; see
-            `brightmart`. The original adds and normalizes first.
+            segments and positions and normalize, all in this width, as
+            brightmart's albert_zh. The original adds and normalizes first.
         map_equal_sizes: Project embeddings to the hidden width also where both
             are equal, as transformers does. The original does not.
         pooling: One of `POOLINGS`; cls in the original.
@@ -219,16 +219,10 @@ class AlbertConfig:
             "released models are in configs/models.",
             source,
         )
-        if huggingface_config.is_config(values):
-            # It imports this module, and TensorFlow.
-            from albert_tf.model.checkpoints import huggingface
-
-            return huggingface.read_config(found, source)
-        if brightmart.describes_albert(values):
-            values = brightmart.translate_config(values, source)
-        elif bert.describes_bert(values, path):
-            values = bert.translate_config(values)
-        return cls.from_dict(values, source)
+        config: AlbertConfig = config_files.build(
+            values, found, source, cls.from_dict
+        )
+        return config
 
     def to_json(self) -> str:
         """Return the config as JSON, without those of our keys at defaults."""

@@ -14,15 +14,15 @@ from absl import logging
 
 from albert_tf.common import errors, files, folder_lock, outputs
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, registry, regression, tables
+from albert_tf.finetuning import registry, regression, tables
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
+    config_files,
     huggingface,
-    huggingface_config,
-    huggingface_names,
+    layouts,
     restoring,
 )
 from albert_tf.model.config import AlbertConfig
@@ -30,7 +30,7 @@ from albert_tf.model.heads import from_checkpoint, head
 from albert_tf.model.optimizers import optimization
 from albert_tf.serving import convert_options
 from albert_tf.serving import source as serving_source
-from albert_tf.serving.formats import hub_folder, sentence_folder
+from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenization, tokenizer_check
 from albert_tf.training import run_folder
 
@@ -79,13 +79,19 @@ def run(settings: convert_options.ConvertOptions) -> None:
 
 def _convert(settings: convert_options.ConvertOptions, folder: str) -> None:
     source = _read(settings)
-    given = settings.vocabulary
-    known, beside = run_folder.vocabulary_beside(source.path, given)
-    vocabulary = serving_source.choose_vocabulary(given, known, beside)
-    values = _options_of_run(beside)
+    beside, run_dir = run_folder.vocabulary_beside(
+        source.path, settings.vocabulary
+    )
+    vocabulary = serving_source.choose_vocabulary(
+        settings.vocabulary, beside, run_dir
+    )
+    values: dict[str, Any] = {}
+    if run_folder.is_run(run_dir):
+        run_ = run_folder.read(run_dir, "from")
+        values = {**run_.options, "facts": run_.facts}
     if _task_name(values) == tables.NAME:
-        own = registry.own_options(tables.TableOptions, values)
-        source = _in_units(source, *own.scale)
+        table = registry.own_options(tables.TableOptions, values)
+        source = _in_units(source, *table.scale)
     if settings.format not in convert_options.HUB_FORMATS:
         registry.load_module(settings.task_module)
         _warn_of_names(source, values)
@@ -95,30 +101,11 @@ def _convert(settings: convert_options.ConvertOptions, folder: str) -> None:
         config = _config_of_original(source.config)
         source = dataclasses.replace(source, config=config)
     if settings.format in convert_options.HUB_FORMATS:
-        _write_huggingface(source, settings, vocabulary, beside, values)
+        _write_hub(source, settings, vocabulary, run_dir, values)
     elif settings.format == convert_options.BFLOAT16:
         _write_bfloat16(source, vocabulary, folder)
     else:
-        path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
-        if files.exists(path) and (
-            AlbertConfig.from_json_file(path) != source.config
-        ):
-            raise errors.UserError(
-                f"`to={settings.to}` would stand beside {path}, which "
-                "describes another model. Choose another folder."
-            )
-        manifests.check_vocabularies(
-            {
-                f"the folder of `to={settings.to}`": (
-                    run_folder.known_vocabularies(folder)
-                ),
-                **run_folder.vocabulary_of(vocabulary),
-            }
-        )
-        if vocabulary.path:  # Parsed before anything is written.
-            tokenization.load(vocabulary)
-        if vocabulary.path and not run_folder.vocabularies(folder):
-            run_folder.copy_vocabulary(vocabulary, folder)
+        _prepare_prefix(source, settings, vocabulary, folder)
         # Last: if a disk is full, the command can be repeated.
         _WRITERS[settings.format](source, settings.to)
     has_moments = len(source.state) > 1 and settings.format in _WRITERS
@@ -132,30 +119,8 @@ def _convert(settings: convert_options.ConvertOptions, folder: str) -> None:
     )
 
 
-def _options_of_run(folder: str) -> dict[str, Any]:
-    """Return the options of a run; none of another folder."""
-    if not run_folder.is_run(folder):
-        return {}
-    run_ = run_folder.read(folder, "from")
-    return {**run_.options, "facts": run_.facts}
-
-
 def _task_name(values: dict[str, Any]) -> str:
     return str(values.get("task_name", "")).lower()
-
-
-def _load_tokenizer(
-    source: _Source,
-    settings: convert_options.ConvertOptions,
-    vocabulary: tokenization.VocabularyOptions,
-) -> tokenization.AnyTokenizer:
-    if vocabulary.path is None:
-        raise errors.UserError(
-            f"`from={settings.from_}` has no vocabulary beside it, or several. "
-            "Name the one it was trained with as `spm_model_file` or "
-            "`vocab_file`."
-        )
-    return compatibility.load_tokenizer(vocabulary, source.config, "the model")
 
 
 def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
@@ -179,12 +144,12 @@ def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
 def _warn_of_names(source: _Source, values: dict[str, Any]) -> None:
     """Say the names of the classes, where the format has no place for them."""
     if names := _class_names(source, values):
-        its = [h for h in head.of_slices() if h.width_of in source.names]
+        heads = [h for h in head.of_slices() if h.width_of in source.names]
         logging.warning(
             "The names of the classes are not in the new checkpoint: %s. "
             "Give them to albert_tf.export as --%s.",
             ",".join(names),
-            its[0].labels_option if its else "labels",
+            heads[0].labels_option if heads else "labels",
         )
 
 
@@ -404,6 +369,35 @@ def _write_prefix(
         shutil.rmtree(partial, ignore_errors=True)
 
 
+def _prepare_prefix(
+    source: _Source,
+    settings: convert_options.ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+    folder: str,
+) -> None:
+    """Check that a folder is of this model; put the vocabulary there."""
+    path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
+    if files.exists(path) and (
+        AlbertConfig.from_json_file(path) != source.config
+    ):
+        raise errors.UserError(
+            f"`to={settings.to}` would stand beside {path}, which describes "
+            "another model. Choose another folder."
+        )
+    manifests.check_vocabularies(
+        {
+            f"the folder of `to={settings.to}`": (
+                run_folder.known_vocabularies(folder)
+            ),
+            **run_folder.vocabulary_of(vocabulary),
+        }
+    )
+    if vocabulary.path:  # Parsed before anything is written.
+        tokenization.load(vocabulary)
+        if not run_folder.vocabularies(folder):
+            run_folder.copy_vocabulary(vocabulary, folder)
+
+
 def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
@@ -420,45 +414,51 @@ def _write_bfloat16(
     files.write_together(contents, old)
 
 
-def _refuse_task(
-    task: base.Task | None, settings: convert_options.ConvertOptions
-) -> None:
-    if task and task.hub_refusal:
-        raise errors.UserError(
-            f"`from={settings.from_}` {task.hub_refusal} Use python -m "
-            "albert_tf.export."
-        )
-
-
-def _write_huggingface(
+def _write_hub(
     source: _Source,
     settings: convert_options.ConvertOptions,
     vocabulary: tokenization.VocabularyOptions,
-    folder: str,
+    run_dir: str,
     values: dict[str, Any],
 ) -> None:
-    tokenizer = _load_tokenizer(source, settings, vocabulary)
-    task = None
+    """Write a folder with the tokenizer; `values` are those of a run."""
+    if vocabulary.path is None:
+        raise errors.UserError(
+            f"`from={settings.from_}` has no vocabulary beside it, or several. "
+            "Name the one it was trained with as `spm_model_file` or "
+            "`vocab_file`."
+        )
+    tokenizer = compatibility.load_tokenizer(
+        vocabulary, source.config, "the model"
+    )
+    details = _details_in(source)
     if "task_name" in values:
-        registry.load_module_for(values, folder, settings.task_module)
+        registry.load_module_for(values, run_dir, settings.task_module)
         task = registry.make(values, tokenizer, values["facts"])
-    details = hub_folder.details_of(task) if task else _details_in(source)
-    run_dir = folder if run_folder.is_run(folder) else None
-    if settings.format == "huggingface":
-        _refuse_task(task, settings)
+        details = hub_folder.details_of(task)
+        if task.hub_refusal and settings.format == "huggingface":
+            raise errors.UserError(
+                f"`from={settings.from_}` {task.hub_refusal} Use python -m "
+                "albert_tf.export."
+            )
     model = hub_folder.Model(
-        source.config, source.weights(), vocabulary, tokenizer, details, run_dir
+        source.config,
+        source.weights(),
+        vocabulary,
+        tokenizer,
+        details,
+        run_dir if values else None,
     )
     if settings.format == "huggingface":
         hub_folder.write(settings.to, model)
         return
-    if not run_dir:
+    if not values:
         modules = checkpoint_reader.modules_beside(source.path)
         values = dataclasses.asdict(modules) if modules else {}
     facts = values.get("facts", values)
     pooling = settings.text_pooling or facts.get("text_pooling")
     length = values.get("max_seq_length")
-    sentence_folder.write(
+    hub_folder.write_sentences(
         settings.to,
         model,
         pooling or "mean",
@@ -466,9 +466,9 @@ def _write_huggingface(
     )
 
 
-def _details_in(source: _Source) -> huggingface_config.Details | None:
+def _details_in(source: _Source) -> config_files.Details | None:
     """Return what a Hugging Face folder says about a classifier's outputs."""
-    is_classifier = source.names & huggingface_names.labelled()
+    is_classifier = source.names & layouts.labelled()
     if not is_classifier or not huggingface.is_folder(source.path):
         return None
     return huggingface.read_details(source.path)

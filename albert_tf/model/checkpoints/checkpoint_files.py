@@ -13,13 +13,15 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import configs, errors, files, scores
-from albert_tf.model.checkpoints import bert, huggingface
+from albert_tf.model.checkpoints import huggingface, tensor_files
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"
 # The file in which TensorFlow lists the checkpoints of a folder.
 STATE_NAME = "checkpoint"
 CONFIG_NAME = "albert_config.json"
+# The prefix in the archives of Google's BERT.
+BERT_NAME = "bert_model.ckpt"
 _SUFFIX = re.compile(r"\.(index|meta|data-\d{5}-of-\d{5})$")
 
 
@@ -69,13 +71,13 @@ def fingerprint(path: str) -> str:
     if is_prefix(found):
         # It holds a checksum of each tensor.
         return files.sha256(f"{found}.index")
-    hashes = [files.sha256(path) for path in huggingface.find_weights(found)]
+    hashes = [files.sha256(path) for path in tensor_files.find(found)]
     return hashes[0] if len(hashes) == 1 else "+".join(hashes)
 
 
 def _in_folder(folder: str) -> str | None:
     """Return the checkpoint that a folder means, None if it does not say."""
-    names = [BEST_NAME, "variables/variables", bert.CHECKPOINT_NAME]
+    names = [BEST_NAME, "variables/variables", BERT_NAME]
     files.in_folder(folder, STATE_NAME)
     state = _read_state(folder)
     if state is not None:

@@ -17,10 +17,12 @@ from tensorflow.core.protobuf import trackable_object_graph_pb2
 
 from albert_tf.common import errors, files
 from albert_tf.model.checkpoints import (
-    bert,
     checkpoint_files,
+    config_files,
     huggingface,
+    layouts,
     sentence_modules,
+    tensor_files,
 )
 from albert_tf.model.config import AlbertConfig
 
@@ -85,7 +87,7 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
     found = checkpoint_files.find(path, option)
     if not checkpoint_files.is_prefix(found):
         weights = (
-            huggingface.read_own(found)
+            tensor_files.read(found)
             if checkpoint_files.is_bfloat16(found)
             else huggingface.read_weights(found)
         )
@@ -146,7 +148,7 @@ def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
     named = {}
     for name, key in keys.items():
         # Variables taken out of a TF-Hub module carry one more scope.
-        name = bert.our_name(name.removeprefix("module/"))
+        name = layouts.from_bert(name.removeprefix("module/"))
         moment = _MOMENT.search(name)
         if moment:
             variable = moment[1] or moment[4]
@@ -172,7 +174,7 @@ def config_beside(path: str) -> AlbertConfig | None:
         return huggingface.read_config(config_file)
     config_file = files.in_folder(folder, CONFIG_NAME)
     if not files.exists(config_file):
-        config_file = files.in_folder(folder, bert.CONFIG_NAME)
+        config_file = files.in_folder(folder, config_files.BERT_NAME)
     if not files.exists(config_file):
         return None
     try:

@@ -15,7 +15,7 @@ from absl import logging
 
 from albert_tf.common import errors
 from albert_tf.model import base, model_options
-from albert_tf.model.checkpoints import brightmart, checkpoint_reader
+from albert_tf.model.checkpoints import checkpoint_reader, layouts
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.optimizers import optimization
 
@@ -318,7 +318,7 @@ def _explain_misfit(
     lacking: Collection[str],
 ) -> str:
     """Say what to do; `lacking`: of `stored`, if nothing else is wrong."""
-    if brightmart.PROJECTION in set(stored) - set(variables):
+    if layouts.BRIGHTMART_PROJECTION in set(stored) - set(variables):
         return (
             "This is the layout of brightmart's albert_zh. Use the config file "
             "of its archive, or `albert_config_file=albert_tiny_zh_brightmart` "

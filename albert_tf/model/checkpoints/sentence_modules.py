@@ -1,11 +1,15 @@
-"""What a folder of sentence-transformers says beside its encoder.
+"""What a folder of sentence-transformers has beside its encoder: read, write.
 
-modules.json names the steps from text to vector. Those that this project has
-are an encoder, a pooling, perhaps one linear layer, and the division by the
-length.
+modules.json                the steps from text to vector, in order
+sentence_bert_config.json   tokens of a text, at most
+1_Pooling/config.json       from the vectors of tokens to one
+2_Dense/                    a linear layer, where the model has one
 
-Source of names and keys: sentence-transformers 6.2.0; 2.2 wrote other ones for
-the pooling.
+The steps that this project has are an encoder, a pooling, perhaps one linear
+layer, and the division by the length, which has no file.
+
+Source of names and keys: sentence-transformers 6.2.0, and 2.2, which had others
+for the pooling; these are written, since 6.2.0 reads them, too.
 """
 
 import dataclasses
@@ -14,19 +18,25 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from albert_tf.common import errors, files, strict_json
+from albert_tf.model.checkpoints import tensor_files
 
 MODULES_NAME = "modules.json"
 LENGTH_NAME = "sentence_bert_config.json"
 PROMPTS_NAME = "config_sentence_transformers.json"
 CONFIG_NAME = "config.json"
+_POOLING_CONFIG = f"1_Pooling/{CONFIG_NAME}"
+_DENSE_CONFIG = f"2_Dense/{CONFIG_NAME}"
+_DENSE_WEIGHTS = f"2_Dense/{tensor_files.WEIGHTS_NAME}"
 # What this project writes.
 NAMES = (
     MODULES_NAME,
     LENGTH_NAME,
-    f"1_Pooling/{CONFIG_NAME}",
-    f"2_Dense/{CONFIG_NAME}",
-    "2_Dense/model.safetensors",
+    _POOLING_CONFIG,
+    _DENSE_CONFIG,
+    _DENSE_WEIGHTS,
 )
 # The keys of 2.2, one for each pooling, and the names of today.
 MODES = {
@@ -205,3 +215,77 @@ def _object(path: str) -> dict[str, Any]:
     if not files.exists(path):
         raise errors.UserError(f"{path} does not exist. {_ADVICE}")
     return strict_json.read_object(path, _ADVICE)
+
+
+def read_projection(folder: str) -> dict[str, np.ndarray]:
+    """Return kernel and bias of the linear layer, if there is one."""
+    try:
+        modules = read(folder)
+    except errors.UserError:  # Refused where vectors of texts are wanted.
+        return {}
+    if modules is None or modules.dense is None:
+        return {}
+    tensors = tensor_files.read(modules.dense)
+    kernel = tensors.get("linear.weight")
+    if kernel is None or kernel.ndim != 2:
+        raise errors.UserError(
+            f"{modules.dense} holds no linear.weight with two axes. Copy or "
+            "download it again."
+        )
+    bias = tensors.get("linear.bias", np.zeros(len(kernel), np.float32))
+    return {
+        f"{SCOPE}/kernel": np.ascontiguousarray(kernel.T),
+        f"{SCOPE}/bias": bias,
+    }
+
+
+def contents(
+    width: int,
+    text_pooling: str,
+    max_seq_length: int,
+    projection: Mapping[str, np.ndarray],
+) -> dict[str, bytes]:
+    """Return the files by their names, see `NAMES`.
+
+    Args:
+        width: That of the encoder.
+        projection: What `read_projection` returns.
+    """
+    steps = ["Transformer", "Pooling", "Normalize"]
+    tensors: dict[str, bytes] = {}
+    values: dict[str, Any] = {
+        LENGTH_NAME: {"max_seq_length": max_seq_length, "do_lower_case": False},
+        _POOLING_CONFIG: {
+            "word_embedding_dimension": width,
+            **{key: name == text_pooling for name, key in MODES.items()},
+            "pooling_mode_mean_sqrt_len_tokens": False,
+        },
+    }
+    if projection:
+        steps.insert(2, "Dense")
+        kernel, bias = (projection[f"{SCOPE}/{n}"] for n in ("kernel", "bias"))
+        values[_DENSE_CONFIG] = {
+            "in_features": kernel.shape[0],
+            "out_features": kernel.shape[1],
+            "bias": True,
+            "activation_function": IDENTITY,
+        }
+        tensors[_DENSE_WEIGHTS] = tensor_files.content(
+            {
+                "linear.weight": np.ascontiguousarray(kernel.T),
+                "linear.bias": bias,
+            }
+        )
+    values[MODULES_NAME] = [
+        {
+            "idx": number,
+            "name": str(number),
+            "path": f"{number}_{step}" if number else "",
+            "type": f"sentence_transformers.models.{step}",
+        }
+        for number, step in enumerate(steps)
+    ]
+    return tensors | {
+        name: (strict_json.dumps(value, indent=2) + "\n").encode()
+        for name, value in values.items()
+    }

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import checkpoint_reader, huggingface_names
+from albert_tf.model.checkpoints import checkpoint_reader, layouts
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     classification,
@@ -69,7 +69,7 @@ def make_model(
 
 def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
     """Return the scope of the pooler, if transformers saved a model without."""
-    pooler = huggingface_names.POOLER
+    pooler = layouts.POOLER
     has_pooler = any(n.startswith(f"{pooler}/") for n in checkpoint.shapes)
     free = [{one.scope} for one in head.of_slices() if not one.reads_pooler]
     if has_pooler or _heads(checkpoint) not in [*_WITHOUT_POOLER, *free]:

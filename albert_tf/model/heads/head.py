@@ -8,7 +8,7 @@ import tf_keras as keras
 from albert_tf.common import slices
 from albert_tf.model.network.encoder import AlbertModel
 
-# Ours, the kind of layer, theirs: see `huggingface_names.LEAVES`.
+# Ours, the kind of layer, theirs: see `layouts.LEAVES`.
 Row = tuple[str, str, str]
 Shapes = Mapping[str, Sequence[int]]
 

@@ -1,11 +1,13 @@
-"""A folder that transformers use: weights, tokenizer and model card.
+"""A folder that transformers uses: weights, tokenizer and model card.
 
-config.json, model.safetensors  see model/huggingface.py
+config.json, model.safetensors  see model/checkpoints/huggingface.py
 tokenizer.json                  how text is cut, see text/tokenizer_json.py
 tokenizer_config.json, special_tokens_map.json
 spiece.model (or vocab.txt)     the vocabulary, for this project, with its
                                 normalization
 README.md                       the model card, see model_card.py
+
+For sentence-transformers it has the files of sentence_modules.py, too.
 """
 
 import dataclasses
@@ -19,8 +21,9 @@ from absl import logging
 from albert_tf.common import files, strict_json
 from albert_tf.finetuning import base
 from albert_tf.model.checkpoints import (
+    config_files,
     huggingface,
-    huggingface_config,
+    layouts,
     sentence_modules,
 )
 from albert_tf.model.config import AlbertConfig
@@ -60,7 +63,7 @@ class Model:
     weights: Mapping[str, np.ndarray]  # See `huggingface.files_of`.
     vocabulary: tokenization.VocabularyOptions
     tokenizer: tokenization.AnyTokenizer  # Of this vocabulary.
-    details: huggingface_config.Details | None = None
+    details: config_files.Details | None = None
     run_dir: str | None = None
     # One of `model_card.pipelines()`. Default: the class of transformers.
     shown_as: str | None = None
@@ -128,6 +131,37 @@ def write(
     _write_files(folder, contents)
 
 
+def write_sentences(
+    folder: str, model: Model, text_pooling: str, max_seq_length: int
+) -> None:
+    """Write a folder that sentence-transformers uses, too.
+
+    Args:
+        model: Of its weights only encoder and projection are written. A pooler
+            that transformers does not have is left out: nothing reads it.
+    """
+    config = model.config
+    projection, encoder = {}, {}
+    for name, value in model.weights.items():
+        if name.startswith(f"{sentence_modules.SCOPE}/"):
+            projection[name] = value
+        elif name.startswith("bert/") and (
+            config.pooling == "cls" or not name.startswith(f"{layouts.POOLER}/")
+        ):
+            encoder[name] = value
+    model = dataclasses.replace(
+        model,
+        config=dataclasses.replace(config, pooling="cls"),
+        weights=encoder,
+        details=None,
+        shown_as=model_card.SENTENCES,
+    )
+    steps = sentence_modules.contents(
+        config.hidden_size, text_pooling, max_seq_length, projection
+    )
+    write(folder, model, steps)
+
+
 def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
     for inner in {os.path.dirname(name) for name in contents}:
         files.make_folder(os.path.join(folder, inner), "to")
@@ -143,8 +177,8 @@ def _json(values: Mapping[str, Any]) -> str:
     return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
 
 
-def details_of(task: base.Task) -> huggingface_config.Details:
-    return huggingface_config.Details(
+def details_of(task: base.Task) -> config_files.Details:
+    return config_files.Details(
         labels=tuple(task.labels),
         is_regression=task.problem == "number",
         are_several=task.problem == "labels",

@@ -7,9 +7,9 @@ import pytest
 import safetensors.numpy
 
 from albert_tf.model.checkpoints import (
-    bert,
     checkpoint_reader,
     huggingface,
+    layouts,
     restoring,
 )
 from albert_tf.model.config import AlbertConfig
@@ -54,7 +54,9 @@ def google_values(weights):
     for name, value in weights.items():
         for theirs, ours in SCOPES.items():
             for layer in range(CONFIG.num_hidden_layers):
-                scope = bert.OUR_LAYER.format(group=layer, inner=0) + ours + "/"
+                scope = (
+                    layouts.OUR_LAYER.format(group=layer, inner=0) + ours + "/"
+                )
                 if name.startswith(scope):
                     name = name.replace(
                         scope, f"bert/encoder/layer_{layer}/{theirs}/"
@@ -103,21 +105,6 @@ def test_google_s_checkpoints_are_read(tmp_path):
         model = from_checkpoint.make_model(checkpoint.config, checkpoint)
         assert not restoring.restore(model, checkpoint).new
         passes.assert_same(passes.values(model), weights)
-
-
-def test_google_s_defaults_are_those_of_base():
-    assert bert.translate_config({"vocab_size": 9, "hidden_act": "relu"}) == {
-        "vocab_size": 9,
-        "hidden_act": "relu",
-        "hidden_size": 768,
-        "embedding_size": 768,
-        "num_hidden_layers": 12,
-        "num_attention_heads": 12,
-        "intermediate_size": 3072,
-        "hidden_dropout_prob": 0.1,
-        "attention_probs_dropout_prob": 0.1,
-        "share": "none",
-    }
 
 
 def test_old_configs_without_a_model_type_are_berts_by_their_class(tmp_path):

@@ -8,8 +8,6 @@ import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
-    bert,
-    brightmart,
     checkpoint_reader,
     restoring,
 )
@@ -92,19 +90,6 @@ def test_optimizer_state_and_heads_are_read_as_in_other_layouts(
     restoring.restore(model, checkpoint)
 
 
-def test_configs_are_recognized_and_norms_before_sublayers_refused():
-    values = {**brightmart_files.CONFIG, "ln_type": "preln"}
-    with pytest.raises(
-        errors.UserError, match="ln_type='preln': this model of brightmart's"
-    ):
-        brightmart.translate_config(values, "c.json")
-    del values["ln_type"]  # Before October 2019.
-    assert brightmart.describes_albert(values)
-    del values["embedding_size"]  # BERT's.
-    assert not brightmart.describes_albert(values)
-    assert brightmart.describes_albert({"ln_type": "postln"})
-
-
 def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
     prefix = brightmart_files.save(weights, tmp_path / "x.ckpt")
     path = brightmart_files.write_config(tmp_path / "c.json")
@@ -114,9 +99,3 @@ def test_a_config_without_the_key_names_the_layout(weights, tmp_path):
         errors.UserError, match="This is the layout of brightmart's albert_zh"
     ):
         restoring.restore(model, prefix)
-
-
-def test_names_of_other_layouts_stay():
-    for layer in ("layer_0/other", "layer_x/output", "layer_shared/other"):
-        name = f"bert/encoder/{layer}/dense/bias"
-        assert bert.our_name(name) == name

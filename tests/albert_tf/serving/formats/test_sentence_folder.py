@@ -9,10 +9,14 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.checkpoints import (
+    checkpoint_reader,
+    restoring,
+    sentence_modules,
+)
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source, source_options
-from albert_tf.serving.formats import hub_folder, sentence_folder
+from albert_tf.serving.formats import hub_folder
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
@@ -84,7 +88,7 @@ def test_another_model_takes_the_place_of_one(convert):
     _, folder = convert(0, overwrite=True)
     assert kinds(folder) == ["Transformer", "Pooling", "Normalize"]
     assert not (folder / "2_Dense" / "model.safetensors").exists()
-    left = {path for name in sentence_folder.NAMES for path in [folder / name]}
+    left = {path for name in sentence_modules.NAMES for path in [folder / name]}
     assert {p.name for p in left if p.exists()} == {
         "modules.json",
         "sentence_bert_config.json",
@@ -146,7 +150,7 @@ def test_a_folder_is_embedded_as_it_says(convert, tmp_path):
             from_=str(folder), to=str(again), format="sentence_transformers"
         )
     )
-    for name in sentence_folder.NAMES[2:]:
+    for name in sentence_modules.NAMES[2:]:
         assert (again / name).read_bytes() == (folder / name).read_bytes()
     assert read(again / "sentence_bert_config.json")["max_seq_length"] == 9
 

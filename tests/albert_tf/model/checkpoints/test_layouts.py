@@ -2,12 +2,12 @@
 
 import pytest
 
-from albert_tf.model.checkpoints import huggingface_names
+from albert_tf.model.checkpoints import layouts
 from tests.albert_tf.model.checkpoints import test_bert, test_huggingface
 
 
 @pytest.mark.parametrize(
-    "family", [huggingface_names.family(n) for n in ("albert", "bert")]
+    "family", [layouts.family(n) for n in ("albert", "bert")]
 )
 def test_every_name_is_there_once(family):
     """But for the two heads that are called alike there."""
@@ -15,16 +15,16 @@ def test_every_name_is_there_once(family):
     assert len(set(ours)) == len(ours)
     for is_of_tokens in (False, True):
         name = f"{family.scope.capitalize()}ForTokenClassification"
-        known = family.ours(3, 1, [name] if is_of_tokens else [])
-        assert len(set(known.values())) == len(known) == len(ours) - 2
+        names = family.our_names(3, 1, [name] if is_of_tokens else [])
+        assert len(set(names.values())) == len(names) == len(ours) - 2
         head = "cls/tags/" if is_of_tokens else ""
-        assert known["classifier.weight"] == f"{head}output_weights"
+        assert names["classifier.weight"] == f"{head}output_weights"
 
 
 def test_names_are_those_of_transformers():
     """The tables are in the tests of what uses them."""
-    albert = dict(huggingface_names.family("albert").pairs(2, 2))
-    berts = dict(huggingface_names.family("bert").pairs(3, 1))
+    albert = dict(layouts.family("albert").pairs(2, 2))
+    berts = dict(layouts.family("bert").pairs(3, 1))
     for ours, theirs in test_huggingface.SCOPES.items():
         kernel = "gamma" if "LayerNorm" in ours else "kernel"
         assert albert[f"{ours}/{kernel}"] == f"albert.{theirs}.weight"
@@ -59,4 +59,12 @@ def test_names_are_those_of_transformers():
     ],
 )
 def test_names_get_their_scope_and_today_s_leaf(name, full):
-    assert huggingface_names.BERT.full_name(name) == full
+    assert layouts.BERT.full_name(name) == full
+
+
+@pytest.mark.parametrize(
+    "layer", ["layer_0/other", "layer_x/output", "layer_shared/other"]
+)
+def test_names_of_other_layouts_stay(layer):
+    name = f"bert/encoder/{layer}/dense/bias"
+    assert layouts.from_bert(name) == name

@@ -1,0 +1,267 @@
+"""The table of layouts: how other projects name the weights of a model.
+
+Here they have the names of Google's ALBERT. Google's BERT, and brightmart's
+albert_zh, name the parts of a layer otherwise. transformers names everything
+otherwise and transposes dense kernels; a `Family` is one of its model_types.
+
+Source: github.com/google-research/bert, modeling.py; transformers 5.23.0,
+models/albert and models/bert.
+"""
+
+import dataclasses
+import functools
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+
+from albert_tf.common import slices
+
+# Of rows: our scope, the kind of layer, theirs.
+Rows = Sequence[tuple[str, str, str]]
+
+# The variables of each kind of layer: ours and theirs. A `kernel` is [in, out]
+# here and [out, in] there; all else has one shape.
+LEAVES = {
+    "table": (("", ".weight"),),
+    "bias": (("", ".bias"),),
+    "dense": (("/kernel", ".weight"), ("/bias", ".bias")),
+    "norm": (("/gamma", ".weight"), ("/beta", ".bias")),
+    "output": (("output_weights", ".weight"), ("output_bias", ".bias")),
+}
+_EMBEDDINGS = (
+    ("word_embeddings", "table"),
+    ("token_type_embeddings", "table"),
+    ("position_embeddings", "table"),
+    ("LayerNorm", "norm"),
+)
+# Endings of norms in old files, and today's.
+_OLD_LEAVES = ((".gamma", ".weight"), (".beta", ".bias"))
+
+OUR_LAYER = "bert/encoder/transformer/group_{group}/inner_group_{inner}/"
+# The parts of a layer: here, in Google's BERT, in transformers' ALBERT. Those
+# of transformers' BERT are Google's, with dots.
+_PARTS_OF_LAYER = (
+    ("attention_1/self/query", "attention/self/query", "attention.query"),
+    ("attention_1/self/key", "attention/self/key", "attention.key"),
+    ("attention_1/self/value", "attention/self/value", "attention.value"),
+    ("attention_1/output/dense", "attention/output/dense", "attention.dense"),
+    ("LayerNorm", "attention/output/LayerNorm", "attention.LayerNorm"),
+    ("ffn_1/intermediate/dense", "intermediate/dense", "ffn"),
+    ("ffn_1/intermediate/output/dense", "output/dense", "ffn_output"),
+    ("LayerNorm_1", "output/LayerNorm", "full_layer_layer_norm"),
+)
+_OF_BERT = {bert: ours for ours, bert, _ in _PARTS_OF_LAYER}
+# brightmart's albert_zh has one layer, which is shared.
+_BERT_LAYER = re.compile(
+    rf"bert/encoder/layer_(\d+|shared)/({'|'.join(_OF_BERT)})(?=/)"
+)
+# The variable that only brightmart's layout has: [E, H].
+BRIGHTMART_PROJECTION = "bert/embeddings/word_embeddings_2"
+
+MAPPING = "bert/encoder/embedding_hidden_mapping_in"
+HUB_MAPPING = "albert.encoder.embedding_hidden_mapping_in"
+POOLER = "bert/pooler"
+
+
+def from_bert(name: str) -> str:
+    """Return our name of a variable; names of other layouts stay.
+
+    Example:
+        from_bert("bert/encoder/layer_3/output/LayerNorm/beta")
+        = "bert/encoder/transformer/group_3/inner_group_0/LayerNorm_1/beta"
+    """
+    layer = _BERT_LAYER.match(name)
+    if not layer:
+        return name
+    group = 0 if layer[1] == "shared" else int(layer[1])
+    place = OUR_LAYER.format(group=group, inner=0)
+    return place + _OF_BERT[layer[2]] + name[layer.end() :]
+
+
+def transposed(name: str, value: np.ndarray) -> np.ndarray:
+    """Transpose a dense kernel, ours or theirs; others stay as they are.
+
+    Args:
+        name: Ours.
+    """
+    if name.endswith("/kernel"):
+        return np.ascontiguousarray(value.T)
+    return value
+
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+    """The models of one model_type of transformers.
+
+    Attributes:
+        scope: What precedes the names of the encoder, unless it is saved alone.
+        architectures: Rows of the heads that each class of transformers has.
+        without_pooler: Classes that transformers may save without a pooler.
+        tied: Tensors that transformers ties: each equals another, and may
+            replace it.
+    """
+
+    scope: str
+    encoder: Rows
+    architectures: Mapping[str, Rows]
+    without_pooler: Collection[str]
+    tied: Mapping[str, str]
+
+    def pairs(
+        self, groups: int, inner: int, classes: Collection[str] = ()
+    ) -> Iterator[tuple[str, str]]:
+        """Yield every pair of names, ours and theirs, heads included.
+
+        Args:
+            groups: Groups of layers, each with `inner` layers.
+            classes: Those whose heads are included. Default: all.
+        """
+        heads = {
+            row
+            for name, rows in self.architectures.items()
+            for row in rows
+            if not classes or name in classes
+        }
+        for ours, kind, theirs in (*self.encoder, *sorted(heads)):
+            layers = [(0, 0)]
+            if ours.startswith(OUR_LAYER):
+                layers = [(i, j) for i in range(groups) for j in range(inner)]
+            for our_leaf, their_leaf in LEAVES[kind]:
+                for group, layer in layers:
+                    numbers = {"group": group, "inner": layer}
+                    yield (
+                        (ours + our_leaf).format(**numbers),
+                        (theirs + their_leaf).format(**numbers),
+                    )
+
+    def our_names(
+        self, groups: int, inner: int, classes: Collection[str]
+    ) -> dict[str, str]:
+        """Return our names by theirs; see `pairs`.
+
+        Of heads with the same names there that of one of `classes` counts; else
+        the classifier of texts.
+        """
+        names: dict[str, str] = {}
+        for ours, theirs in self.pairs(groups, inner):
+            names.setdefault(theirs, ours)
+        of_classes = self.pairs(groups, inner, classes) if classes else ()
+        return names | {theirs: ours for ours, theirs in of_classes}
+
+    def full_name(self, name: str) -> str:
+        """Return today's name of a tensor.
+
+        An encoder that was saved alone lacks the scope before its names.
+        """
+        for old, new in _OLD_LEAVES:
+            if name.endswith(old):
+                name = name.removesuffix(old) + new
+        is_bare = name.split(".")[0] in ("embeddings", "encoder", "pooler")
+        return f"{self.scope}.{name}" if is_bare else name
+
+
+def _family(
+    scope: str, layers: Rows, pooler: str, masked_words: Rows, sentences: str
+) -> Family:
+    """Return the family whose classes begin with the scope's name.
+
+    Label 1 of the head for two sentences means swapped in an ALBERT, and random
+    in a BERT, as with `sentence_objective=nsp`.
+    """
+    name, bias = scope.capitalize(), masked_words[-1][-1]
+    words, *others = (
+        (f"bert/embeddings/{part}", kind, f"{scope}.embeddings.{part}")
+        for part, kind in _EMBEDDINGS
+    )
+    sentence_order = "cls/seq_relationship/", "output", sentences
+    heads: dict[str, Rows] = {
+        "ForPreTraining": (*masked_words, sentence_order),
+        "ForMaskedLM": masked_words,
+        "ForSequenceClassification": (("", "output", "classifier"),),
+        "ForQuestionAnswering": (("cls/squad/", "output", "qa_outputs"),),
+        "Model": (),
+    }
+    return Family(
+        scope,
+        (words, *others, *layers, (f"{POOLER}/dense", "dense", pooler)),
+        {name + kind: rows for kind, rows in heads.items()},
+        {
+            name + kind
+            for kind in ("ForMaskedLM", "ForQuestionAnswering", "Model")
+        },
+        {
+            f"{bias}.decoder.weight": f"{words[-1]}.weight",
+            f"{bias}.decoder.bias": f"{bias}.bias",
+        },
+    )
+
+
+def _layer(place: str, parts: Iterable[str]) -> Rows:
+    return tuple(
+        (
+            OUR_LAYER + ours,
+            "norm" if "LayerNorm" in ours else "dense",
+            place + theirs,
+        )
+        for ours, theirs in zip(_OF_BERT.values(), parts, strict=True)
+    )
+
+
+def _masked_words(transform: str, bias: str) -> Rows:
+    ours = "cls/predictions/"
+    return (
+        (f"{ours}transform/dense", "dense", f"{transform}.dense"),
+        (f"{ours}transform/LayerNorm", "norm", f"{transform}.LayerNorm"),
+        (f"{ours}output_bias", "bias", bias),
+    )
+
+
+ALBERT = _family(
+    "albert",
+    (
+        (MAPPING, "dense", HUB_MAPPING),
+        *_layer(
+            "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
+            [albert for _, _, albert in _PARTS_OF_LAYER],
+        ),
+    ),
+    "albert.pooler",
+    _masked_words("predictions", "predictions"),
+    "sop_classifier.classifier",
+)
+BERT = _family(
+    "bert",
+    _layer(
+        "bert.encoder.layer.{group}.",
+        [bert.replace("/", ".") for _, bert, _ in _PARTS_OF_LAYER],
+    ),
+    "bert.pooler.dense",
+    _masked_words("cls.predictions.transform", "cls.predictions"),
+    "cls.seq_relationship",
+)
+_FAMILIES = {"albert": ALBERT, "bert": BERT}
+
+
+@functools.cache
+def family(model_type: str) -> Family:
+    """Return a family with the heads of all slices."""
+    common = _FAMILIES[model_type]
+    architectures, without_pooler = {}, {*common.without_pooler}
+    for module in slices.parts("model"):
+        for kind, rows in module.HEAD.transformers.items():
+            name = f"{common.scope.capitalize()}{kind}"
+            architectures[name] = rows
+            if not module.HEAD.reads_pooler:
+                without_pooler.add(name)
+    return dataclasses.replace(
+        common,
+        architectures={**architectures, **common.architectures},
+        without_pooler=without_pooler,
+    )
+
+
+def labelled() -> set[str]:
+    """Return the variables with a value for each label of a model."""
+    heads = (module.HEAD for module in slices.parts("model"))
+    return {"output_bias", *(h.width_of for h in heads if h.transformers)}
