@@ -8,7 +8,7 @@ import safetensors.numpy
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint
-from albert_tf.common import errors
+from albert_tf.common import errors, options
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     restoring,
@@ -118,8 +118,9 @@ def test_steps_of_the_user_are_not_removed_unasked(convert, tmp_path):
 
 def service_of(folder, **values):
     found = source.find(
-        source_options.SourceOptions(
-            init_checkpoint=str(folder), task="embedding", **values
+        options.from_dict(
+            source_options.SourceOptions,
+            {"init_checkpoint": str(folder), "task": "embedding", **values},
         )
     )
     service = source.make_service(found, source.make_task(found))
