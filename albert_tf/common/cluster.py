@@ -53,32 +53,39 @@ def connect(address: str, folder: str) -> Iterator[Any]:
             f"`{OPTION}={address}` cannot be reached: {error}. Give HOST:PORT "
             "of a running scheduler (`dask scheduler`)."
         ) from None
+    # An item is sent with its call, so that it outlives a worker.
+    large = {"distributed.admin.large-graph-warning-threshold": _LARGEST_ITEM}
+    with client, dask.config.set(large), _naming_the_end(distributed, client):
+        complaint = _complaint(client, folder)
+        if complaint:
+            raise errors.UserError(f"`{OPTION}={address}` {complaint}")
+        yield client
+
+
+@contextlib.contextmanager
+def _naming_the_end(distributed: Any, client: Any) -> Iterator[None]:
+    """Raise `WorkerEndedError` where Dask says that a cluster has ended."""
+    address = client.scheduler.address
     lost = (
         distributed.client.FutureCancelledError,
         distributed.comm.CommClosedError,
     )
-    # An item is sent with its call, so that it outlives a worker.
-    large = {"distributed.admin.large-graph-warning-threshold": _LARGEST_ITEM}
-    with client, dask.config.set(large):
-        complaint = _complaint(client, folder)
-        if complaint:
-            raise errors.UserError(f"`{OPTION}={address}` {complaint}")
-        try:
-            yield client
-        except distributed.scheduler.KilledWorker as error:
-            raise parallel.WorkerEndedError(
-                f"The Dask cluster at {address} has given up: {error} "
-                "Finished work is kept: run the same command again."
-            ) from None
-        except (*lost, OSError) as error:
-            # A call's own OSError, such as a full disk.
-            if client.status == "running" and not isinstance(error, lost):
-                raise
-            raise parallel.WorkerEndedError(
-                f"The Dask scheduler at {address} has ended or cannot be "
-                "reached. Finished work is kept: start a scheduler with "
-                "workers, and run the same command again."
-            ) from None
+    try:
+        yield
+    except distributed.scheduler.KilledWorker as error:
+        raise parallel.WorkerEndedError(
+            f"The Dask cluster at {address} has given up: {error} Finished "
+            "work is kept: run the same command again."
+        ) from None
+    except (*lost, OSError) as error:
+        # A call's own OSError, such as a full disk.
+        if client.status == "running" and not isinstance(error, lost):
+            raise
+        raise parallel.WorkerEndedError(
+            f"The Dask scheduler at {address} has ended or cannot be reached. "
+            "Finished work is kept: start a scheduler with workers, and run "
+            "the same command again."
+        ) from None
 
 
 def _complaint(client: Any, folder: str) -> str | None:

@@ -57,17 +57,13 @@ def hold(
         yield None
         return
     path = lock or os.path.join(folder, NAME)
-    missing, above = [], os.path.dirname(os.path.abspath(path))
-    while not os.path.lexists(above):
-        missing.append(above)  # The deepest first.
-        above = os.path.dirname(above)
-    try:
+    with _removing_empty_folders(os.path.dirname(os.path.abspath(path))):
         try:
             descriptor = _wait(path, option, patience)
         except BlockingIOError as error:
             raise errors.UserError(
                 f"`{option}={folder}` is in use by {error.strerror}. A second "
-                "program that writes there would damage its work. " + remedy
+                f"program that writes there would damage its work. {remedy}"
             ) from None
         except OSError as error:
             if error.errno not in _NO_PLACE:
@@ -82,6 +78,17 @@ def hold(
             if files.is_at(descriptor, path):
                 os.remove(path)
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _removing_empty_folders(folder: str) -> Iterator[None]:
+    """Remove what is missing of a path now and is empty at the end."""
+    missing = []  # The deepest first.
+    while not os.path.lexists(folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    try:
+        yield
     finally:
         for empty in missing:
             with contextlib.suppress(OSError):  # Something has come into it.

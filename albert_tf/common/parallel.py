@@ -21,6 +21,7 @@ from albert_tf.common import errors
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterator[Any]]
+Submit = Callable[[Callable[[Any], Any], Any], Any]  # Returns a future.
 # Opens a map that shares a value.
 OpenMap = Callable[[Any], contextlib.AbstractContextManager[Map]]
 
@@ -87,33 +88,39 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
         shared: A value that every call can read with `context`.
     """
     _context.set(shared)
-    others = set(multiprocessing.active_children())
-    seen: set[process.BaseProcess] = set()  # Ended ones, too.
-
-    def see() -> set[process.BaseProcess]:
-        seen.update(set(multiprocessing.active_children()) - others)
-        return seen
-
     try:
         if num_workers == 1:
             yield map
-            return
-        # fork is fast; TensorFlow has threads, which it would not survive.
-        method = "spawn" if "tensorflow" in sys.modules else "fork"
-        start = multiprocessing.get_context(method)
-        with concurrent.futures.ProcessPoolExecutor(
-            num_workers, start, _begin, (shared, os.getpid())
-        ) as pool:
-            try:
-
-                def submit(function: Any, item: Any) -> Any:
-                    future = _submit(pool, function, item)
-                    see()
-                    return future
-
+        else:
+            with _pool(num_workers, shared) as submit:
                 yield functools.partial(in_order, submit, num_workers)
+    finally:
+        _context.set(None)
+
+
+@contextlib.contextmanager
+def _pool(num_workers: int, shared: Any) -> Iterator[Submit]:
+    """Start processes; after an error they are stopped at once."""
+    others = set(multiprocessing.active_children())
+    workers: set[process.BaseProcess] = set()  # Ended ones, too.
+    # fork is fast; TensorFlow has threads, which it would not survive.
+    method = "spawn" if "tensorflow" in sys.modules else "fork"
+    start = multiprocessing.get_context(method)
+    pool = concurrent.futures.ProcessPoolExecutor(
+        num_workers, start, _begin, (shared, os.getpid())
+    )
+
+    def submit(function: Any, item: Any) -> Any:
+        future = _submit(pool, function, item)
+        workers.update({*multiprocessing.active_children()} - others)
+        return future
+
+    try:
+        with pool:
+            try:
+                yield submit
             except BaseException:
-                for worker in see():
+                for worker in workers:
                     worker.terminate()
                 if sys.version_info < (3, 11, 5):
                     # Otherwise this waits forever for a thread that still
@@ -123,10 +130,9 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
                 raise
     except concurrent.futures.process.BrokenProcessPool:
         raise WorkerEndedError(
-            f"A worker process {_how_ended(seen)}. Run the same command again."
+            f"A worker process {_how_ended(workers)}. Run the same command "
+            "again."
         ) from None
-    finally:
-        _context.set(None)
 
 
 def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
@@ -146,7 +152,7 @@ def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
 
 
 def in_order(
-    submit: Callable[[Callable[[Any], Any], Any], Any],
+    submit: Submit,
     num_workers: int,
     function: Callable[[ItemT], ResultT],
     items: Iterable[ItemT],

@@ -12,6 +12,13 @@ from albert_tf.data import marks
 # `next_sentence_labels` of a record without a sentence-order label. The
 # original takes it too: its one-hot vector is all zeros, so is the loss.
 NO_LABEL = -1
+# How the names of a teacher's outputs begin in the records of a student.
+TEACHER = "teacher_"
+# Outputs with a number for each token of a record.
+TOKEN_OUTPUTS = (
+    *("start_logits", "end_logits"),
+    *("start_log_probs", "end_log_probs"),
+)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,8 +11,8 @@ import io
 import operator
 import os
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from absl import logging
 
@@ -28,8 +28,7 @@ from albert_tf.data import examples as messages_of
 from albert_tf.data import layouts, tfrecord
 from albert_tf.finetuning import base
 
-if TYPE_CHECKING:
-    from albert_tf.finetuning import teacher_outputs
+Batches = Iterable[Sequence[bytes]]  # Of framed records.
 
 FACTS_ENDING = ".json"
 _EXAMPLES, _RECORDS = "num_examples", "num_records"
@@ -52,26 +51,19 @@ class FeatureFile:
     num_records: int
 
 
-def describe(
-    task: base.Task,
-    content: str,
-    split: str,
-    added: "teacher_outputs.StoredOutputs | None" = None,
-) -> dict[str, Any]:
+def describe(task: base.Task, content: str, split: str) -> dict[str, Any]:
     """Return what the features of a split follow from.
 
     Args:
         content: The `content_sha256` of its data from before they were read.
-        added: A teacher's outputs, which the records hold, too.
     """
-    facts = {
+    return {
         "split": split,
         "options": {**task.settings, **task.tokenizer.settings},
         "vocab_sha256": task.tokenizer.fingerprint,
         "layout": repr(task.layout(split)),
         CONTENT: content,
     }
-    return {**facts, "added": added.facts} if added else facts
 
 
 def differences(
@@ -174,7 +166,7 @@ def _encode_block(
 
 def write(
     path: str,
-    batches: Iterable[Sequence[bytes]],
+    batches: Batches,
     num_examples: int,
     facts: dict[str, Any],
     *,
@@ -206,7 +198,7 @@ def cached(
     facts: dict[str, Any],
     folder: str,
     examples: Sequence[base.Example],
-    added: "teacher_outputs.StoredOutputs | None" = None,
+    complete: Callable[[Batches], Batches] = lambda batches: batches,
 ) -> FeatureFile:
     """Return the features of a split; make them if they are not there.
 
@@ -214,16 +206,15 @@ def cached(
     training are shuffled, so that batches do not follow the order of the data.
 
     Args:
-        facts: What `describe` says of the split, and of `added`.
+        facts: What `describe` says of the split.
+        complete: Adds a teacher's outputs to framed records.
     """
     path = os.path.join(folder, name(task.name, facts))
     found = _reused(path)
     if found:
         return found
     split = facts["split"]
-    batches: Iterable[Sequence[bytes]] = encode(task, examples, split)
-    if added:
-        batches = added.joined(batches)
+    batches = complete(encode(task, examples, split))
     if split == base.TRAIN:
         batches = _shuffled(batches)
     return write(path, batches, len(examples), facts)
@@ -289,7 +280,7 @@ def _reused(path: str) -> FeatureFile | None:
     return FeatureFile(path, num_records)
 
 
-def _shuffled(batches: Iterable[Sequence[bytes]]) -> Iterator[list[bytes]]:
+def _shuffled(batches: Batches) -> Iterator[list[bytes]]:
     records = [record for batch in batches for record in batch]
     random.Random(_SEED).shuffle(records)
     for start in range(0, len(records), _BLOCK):

@@ -56,28 +56,26 @@ def run(
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(shared.devices)
     runs = _options_of_runs(settings)
+    folders = [one.finetuning.output_dir for one in runs]
     _check_number_of_runs(shared)
-    for one in runs:
+    for folder in folders:
         run_folder.check_start(
-            one.finetuning.output_dir,
-            shared.init.init_checkpoint,
-            shared.vocabulary,
+            folder, shared.init.init_checkpoint, shared.vocabulary
         )
-    if task.has_pairs:
-        compatibility.check_pairs(
-            shared.read_config(), shared.albert_config_file
-        )
-    _check_exits(shared, task)
+    _check_model(shared, task)
     _check_batches(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy, taught)
-    _check_weights([one.finetuning for one in runs])
+    for folder in folders:
+        has_weights = shared.init.init_checkpoint or run_folder.is_trained(
+            folder
+        )
+        if not (shared.do_train or has_weights):
+            raise run_folder.no_weights(folder)
     is_chief, several = distribution.is_chief(strategy), len(runs) > 1
     done = []
     with run_folder.hold(shared.output_dir, is_wanted=is_chief):
-        for one in runs:
-            with run_folder.hold(
-                one.finetuning.output_dir, is_wanted=is_chief and several
-            ):
+        for one, folder in zip(runs, folders, strict=True):
+            with run_folder.hold(folder, is_wanted=is_chief and several):
                 done.append(one_run.run_once(program, one, data, strategy))
             keras.backend.clear_session()
             gc.collect()
@@ -139,26 +137,19 @@ def _check_number_of_runs(
         run_folder.refuse_foreign(folder, settings, is_own=is_own)
 
 
-def _check_weights(
-    runs: Sequence[finetuning_options.FinetuningOptions],
-) -> None:
-    for one in runs:
-        if one.do_train or one.init.init_checkpoint:
-            continue
-        if not run_folder.is_trained(one.output_dir):
-            raise run_folder.no_weights(one.output_dir)
-
-
-def _check_exits(
+def _check_model(
     settings: finetuning_options.FinetuningOptions, task: base.Task
 ) -> None:
+    config = settings.read_config()
+    if task.has_pairs:
+        compatibility.check_pairs(config, settings.albert_config_file)
     for name in ("exit_layers", "exit_heads"):
         if getattr(settings, name) and name not in task.exit_options:
             raise errors.UserError(
                 f"`{name}={getattr(settings, name)}` is not for {task.name}. "
                 "Leave it out."
             )
-    settings.read_config().exits(settings.exit_layers)
+    config.exits(settings.exit_layers)
 
 
 def _check_batches(

@@ -1,19 +1,21 @@
 """What a student learns from a teacher while it is trained."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.common import errors
+from albert_tf.common import errors, strict_json
 from albert_tf.finetuning import (
     base,
     finetuning_options,
+    saved_outputs,
     teacher,
-    teacher_outputs,
 )
 from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
 from albert_tf.model.losses import distillation, objectives
@@ -52,9 +54,9 @@ class Lesson:
         self._asked = asked
         self._gives_words = gives_words
         self._gives_states = gives_states
-        self._teacher: teacher.Teacher | teacher.SavedTexts | None = None
+        self._teacher: teacher.AnyTeacher | None = None
         self._facts: dict[str, Any] = {}
-        self._stored: teacher_outputs.StoredOutputs | None = None
+        self._stored: saved_outputs.StoredOutputs | None = None
         self._words: np.ndarray | None = None
 
     def prepare(
@@ -64,16 +66,12 @@ class Lesson:
         precision: str | None = None,
     ) -> None:
         """Open the teacher, which `outputs` asks for the same examples."""
-        if teacher_outputs.is_stored(self._path):
-            self._stored = teacher_outputs.open_stored(
-                self._path, task, examples
-            )
+        if saved_outputs.is_stored(self._path):
+            self._stored = open_stored(self._path, task, examples)
         else:
             asked = self._asked or task
             self._teacher = teacher.open_teacher(self._path, asked, precision)
-            self._facts = teacher_outputs.facts_of(
-                self._teacher, task, examples
-            )
+            self._facts = facts_of(self._teacher, task, examples)
         if not (self._gives_words or self._gives_states):
             return
         if not isinstance(self._teacher, teacher.Teacher):
@@ -84,7 +82,7 @@ class Lesson:
                 "model itself."
             )
         if self._gives_states:
-            teacher_outputs.require_same_tokens(self._teacher.task, task)
+            require_same_tokens(self._teacher.task, task)
         if not self._gives_words:
             return
         self._words = word_embeddings.for_vocabulary(
@@ -95,12 +93,10 @@ class Lesson:
 
     def outputs(
         self, examples: Sequence[base.Example], folder: str
-    ) -> teacher_outputs.StoredOutputs:
+    ) -> saved_outputs.StoredOutputs:
         if self._stored is None:
             assert self._teacher is not None, "`prepare` comes first."
-            self._stored = teacher_outputs.store(
-                self._teacher, self._facts, examples, folder
-            )
+            self._stored = ask(self._teacher, self._facts, examples, folder)
             if not self._gives_states:
                 self._teacher = None  # The student gets its memory.
         return self._stored
@@ -115,6 +111,91 @@ class Lesson:
             size = model.encoder.config.embedding_size
             table = word_embeddings.reduced(self._words, size)
             word_embeddings.assign(model, table)
+
+
+def facts_of(
+    teaching: teacher.AnyTeacher,
+    task: base.Task,
+    examples: Sequence[base.Example],
+) -> dict[str, Any]:
+    """Return what a teacher's outputs for training examples follow from.
+
+    A teacher that cuts texts otherwise is refused where that matters.
+    """
+    facts = _data_facts(task, examples)
+    if facts["records"]:
+        require_same_tokens(teaching.task, task)
+    return {**facts, "teacher": teaching.facts}
+
+
+def require_same_tokens(taught: base.Task, task: base.Task) -> None:
+    if _records(taught) != _records(task):
+        raise errors.UserError(
+            f"`{teacher.OPTION}` has another vocabulary or cuts texts in "
+            "another way than the student. Here the outputs belong to single "
+            "tokens: use the same vocabulary, `max_seq_length` and windows."
+        )
+
+
+def ask(
+    teaching: teacher.AnyTeacher,
+    facts: Mapping[str, Any],
+    examples: Sequence[base.Example],
+    folder: str,
+) -> saved_outputs.StoredOutputs:
+    """Ask a teacher for the outputs of all examples, if nobody has yet."""
+    text = strict_json.dumps(facts, sort_keys=True)
+    key = hashlib.sha256(text.encode()).hexdigest()[:16]
+    place = os.path.join(folder, f"teacher-{facts['task']}-{key}")
+    if not saved_outputs.is_stored(place):
+        teaching.task.remarks = {}
+        saved_outputs.store(place, facts, examples, teaching.outputs)
+        base.log_remarks(teaching.task.remarks)
+    return saved_outputs.StoredOutputs(place)
+
+
+def _data_facts(
+    task: base.Task, examples: Sequence[base.Example]
+) -> dict[str, Any]:
+    are_of_tokens = task.output_widths or task.outputs_are_positions
+    # Of one file, options may choose other rows, columns or levels.
+    digest = hashlib.sha256()
+    for example in examples:
+        if type(example).__repr__ is object.__repr__:
+            example = example.__getstate__()  # Theirs is a memory address.
+        digest.update(f"{example!a}\0".encode())
+    return {
+        "examples_sha256": digest.hexdigest(),
+        "split": base.TRAIN,
+        "task": task.name,
+        "records": _records(task) if are_of_tokens else None,
+    }
+
+
+def _records(task: base.Task) -> dict[str, Any]:
+    """Return what records follow from, beside the texts."""
+    tokenizer = task.tokenizer
+    return {
+        "vocab_sha256": tokenizer.fingerprint,
+        **task.settings,
+        **tokenizer.settings,
+    }
+
+
+def open_stored(
+    folder: str, task: base.Task, examples: Sequence[base.Example]
+) -> saved_outputs.StoredOutputs:
+    """Open a folder that an earlier run left, for the same examples."""
+    stored = saved_outputs.StoredOutputs(folder)
+    wanted = _data_facts(task, examples)
+    names = [n for n in wanted if stored.facts.get(n) != wanted[n]]
+    if names:
+        raise errors.UserError(
+            f"`{teacher.OPTION}={folder}` holds the outputs for other training "
+            "data, or was made by an earlier version: it differs in "
+            f"{', '.join(names)}. Name the teacher itself."
+        )
+    return stored
 
 
 def soft_labels(
@@ -144,8 +225,8 @@ class Vectors:
 
 def vectors_of(path: str) -> Vectors:
     """Return what a run, a checkpoint or a folder of outputs says."""
-    if teacher_outputs.is_stored(path):
-        (feature,) = teacher_outputs.StoredOutputs(path).layout
+    if saved_outputs.is_stored(path):
+        (feature,) = saved_outputs.StoredOutputs(path).layout
         return Vectors(feature.shape[0])
     if tf.saved_model.contains_saved_model(path):
         return Vectors(teacher.SavedTexts(path).width)

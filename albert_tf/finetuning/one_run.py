@@ -172,58 +172,60 @@ class _TaskRun:
         return log
 
     def train(self, log: run_log.RunLog) -> None:
-        settings, key = self._settings, self._data.task.key_metric
-        patience = settings.early_stopping_evaluations
-        train_steps, _ = self._data.steps()
-
-        def is_over(values: Sequence[float]) -> bool:
-            # The logs of workers may differ: one of them may be new.
-            return self._trainer.of_chief(is_stuck(values, patience))
+        settings, data, trainer = self._settings, self._data, self._trainer
+        contents = [
+            data.facts(split)[features.CONTENT][:12]
+            for split in data.eval_splits
+        ]
 
         def evaluate() -> dict[str, float]:
             numbers = self.evaluate()
-            if is_over([*history(), numbers[key]]):
-                # The trainer, which is left here, does not write them.
-                log.write(
-                    "eval",
-                    self._trainer.step,
-                    numbers,
-                    measured=validation.measured,
-                )
-                log.flush()
-                raise _StopEarlyError
+            self._stop_if_stuck(log, validation.measured, numbers)
             return numbers
 
-        def history() -> list[float]:
-            found = log.column("eval", key, validation.measured)
-            return [value for _, value in found]
-
-        contents = [
-            self._data.facts(split)[features.CONTENT][:12]
-            for split in self._data.eval_splits
-        ]
-        validation = self._trainer.validation(
-            log, evaluate, key, " ".join(contents)
+        validation = trainer.validation(
+            log, evaluate, data.task.key_metric, " ".join(contents)
         )
         try:
-            if is_over(history()):  # An earlier start was stopped here.
-                raise _StopEarlyError
-            with self._data.naming_damage(base.TRAIN):
-                self._trainer.train(
-                    self._data.training_batches(
-                        settings.trainer.seed, self._trainer.step
-                    ),
-                    train_steps,
+            # An earlier start may have been stopped here.
+            self._stop_if_stuck(log, validation.measured)
+            with data.naming_damage(base.TRAIN):
+                trainer.train(
+                    data.training_batches(settings.trainer.seed, trainer.step),
+                    data.steps()[0],
                     log,
                     validation if settings.do_eval else None,
                 )
         except _StopEarlyError:
             logging.info(
                 "Stopped at step %d: %d evaluations without a better %s.",
-                self._trainer.step,
-                patience,
-                key,
+                trainer.step,
+                settings.early_stopping_evaluations,
+                data.task.key_metric,
             )
+
+    def _stop_if_stuck(
+        self,
+        log: run_log.RunLog,
+        measured: str,
+        numbers: dict[str, float] | None = None,
+    ) -> None:
+        """Raise `_StopEarlyError` if nothing gets better; log `numbers` then.
+
+        Args:
+            numbers: Those of an evaluation that is not in the log yet.
+        """
+        key = self._data.task.key_metric
+        values = [value for _, value in log.column("eval", key, measured)]
+        values += [numbers[key]] if numbers else []
+        patience = self._settings.early_stopping_evaluations
+        # The logs of workers may differ: one of them may be new.
+        if not self._trainer.of_chief(is_stuck(values, patience)):
+            return
+        if numbers:  # The trainer, which is left here, does not write them.
+            log.write("eval", self._trainer.step, numbers, measured=measured)
+            log.flush()
+        raise _StopEarlyError
 
     def evaluate(self, *, save: bool = False) -> dict[str, float]:
         """Return the scores of all evaluation splits; see `scores.named`."""

@@ -16,7 +16,7 @@ from albert_tf.finetuning import (
     features,
     finetuning_options,
     lesson,
-    teacher_outputs,
+    saved_outputs,
 )
 from albert_tf.model.losses import objectives
 from albert_tf.training import distribution, run_folder
@@ -38,7 +38,7 @@ class RunData:
         self._settings = settings
         self._strategy = strategy
         self._lesson = taught if settings.do_train else None
-        self._outputs: teacher_outputs.StoredOutputs | None = None
+        self._outputs: saved_outputs.StoredOutputs | None = None
         self._features: dict[str, features.FeatureFile] = {}
         self._contents: dict[str, str] = {}
         self.eval_splits = self._available(
@@ -68,12 +68,10 @@ class RunData:
                 task, self.examples[base.TRAIN], settings.trainer.precision
             )
 
-    def facts(
-        self, split: str, added: teacher_outputs.StoredOutputs | None = None
-    ) -> dict[str, Any]:
+    def facts(self, split: str) -> dict[str, Any]:
         """Return what `features.describe` says of the examples of a split."""
         content = self._contents[self.sources[split]]
-        return features.describe(self.task, content, split, added)
+        return features.describe(self.task, content, split)
 
     def _available(
         self, wanted: bool, splits: Sequence[str], option_name: str
@@ -117,15 +115,18 @@ class RunData:
                 self.examples[base.TRAIN], folder
             )
         for split, examples in self.examples.items():
-            if split not in self._features:
-                added = self._outputs if split == base.TRAIN else None
-                facts = self.facts(split, added)
-                if split == base.TRAIN:
-                    name = features.name(task.name, facts)
-                    run_folder.check_same_data(settings.output_dir, name)
-                self._features[split] = features.cached(
-                    task, facts, folder, examples, added
-                )
+            if split in self._features:
+                continue
+            facts, added = self.facts(split), []
+            if split == base.TRAIN:
+                if self._outputs:
+                    facts["added"] = self._outputs.facts
+                    added = [self._outputs.joined]
+                name = features.name(task.name, facts)
+                run_folder.check_same_data(settings.output_dir, name)
+            self._features[split] = features.cached(
+                task, facts, folder, examples, *added
+            )
 
     def start(self, model: keras.Model) -> None:
         if self._lesson:

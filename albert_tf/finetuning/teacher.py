@@ -126,9 +126,12 @@ class SavedTexts:
         return self._ask(**{name: tf.constant(t) for name, t in columns})
 
 
+AnyTeacher = Teacher | SavedTexts
+
+
 def open_teacher(
     path: str, task: base.Task, precision: str | None = None
-) -> Teacher | SavedTexts:
+) -> AnyTeacher:
     """Load a model that knows a student's task.
 
     Args:

@@ -121,31 +121,41 @@ def tokenize(
     else:
         ids, lengths = _encode(lines, tokenizer)
         tokens = ids
-    dtype = token_dtype(tokenizer.vocab_size << bits)
-    # A new document begins after each empty line.
     without_pieces = np.flatnonzero(lengths == 0).tolist()
     empty = [
         line for line in without_pieces if not tokenizer.clean(lines[line])
     ]
-    is_empty = np.isin(np.arange(len(lines)), empty)
-    document_of = np.cumsum(is_empty)[lengths > 0]
-    sizes = np.bincount(document_of) if len(document_of) else document_of
+    sentences = lengths[lengths > 0]
+    sizes = _document_sizes(lengths, empty)
     counts = {
         **facts,
-        "documents": int((sizes > 0).sum()),
+        "documents": len(sizes),
         "documents_of_one_sentence": int((sizes == 1).sum()),
-        "sentences": len(document_of),
+        "sentences": len(sentences),
         "tokens": len(tokens),
         "lines_without_pieces": len(without_pieces) - len(empty),
         "unknown_pieces": int((ids == tokenizer.unk_id).sum()),
         **letters.count(lines),
     }
     return TokenBlock(
-        tokens.astype(dtype),
-        np.cumsum(lengths[lengths > 0]),
-        np.cumsum(sizes[sizes > 0]),
+        tokens.astype(token_dtype(tokenizer.vocab_size << bits)),
+        np.cumsum(sentences),
+        np.cumsum(sizes),
         counts,
     )
+
+
+def _document_sizes(lengths: np.ndarray, empty: Sequence[int]) -> np.ndarray:
+    """Return the sentences of each document, int64 [documents].
+
+    Args:
+        lengths: int64 [lines], pieces of each line.
+        empty: Numbers of the lines after which a new document begins.
+    """
+    is_empty = np.isin(np.arange(len(lengths)), empty)
+    document_of = np.cumsum(is_empty)[lengths > 0]
+    sizes = np.bincount(document_of) if len(document_of) else document_of
+    return sizes[sizes > 0]
 
 
 def mark_bits(segmenter: str, with_marks: bool) -> int:

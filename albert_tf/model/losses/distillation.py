@@ -13,16 +13,15 @@ from typing import Any
 
 import tensorflow as tf
 
+from albert_tf.data import layouts
 from albert_tf.model.losses import objectives, token_states
 from albert_tf.model.losses.objectives import Batch, Tensors
 
-PREFIX = "teacher_"
 VECTOR = "embedding"
-# Outputs that say how probable each token is, each class or option, and yes.
-OF_TOKENS = ("start_logits", "end_logits", "start_log_probs", "end_log_probs")
-_OF_CLASSES = "logits"
+# Outputs that say how probable each class or option is, each token, and yes.
+_CLASSES = "logits"
 _YES_OR_NO = "cls_logits"
-SOFT = (_OF_CLASSES, *OF_TOKENS, _YES_OR_NO)
+SOFT = (_CLASSES, *layouts.TOKEN_OUTPUTS, _YES_OR_NO)
 _LOSS = "teacher_loss"
 # Of a token that cannot be the answer; e to this power is 0.
 MASKED = -1e9
@@ -78,16 +77,16 @@ def _forward(
 
 def without_teacher(batch: Batch) -> dict[str, tf.Tensor]:
     """Return what a batch has beside the teacher's outputs."""
-    return {k: v for k, v in batch.items() if not k.startswith(PREFIX)}
+    return {k: v for k, v in batch.items() if not k.startswith(layouts.TEACHER)}
 
 
 def _difference(
     name: str, student: tf.Tensor, batch: Batch, temperature: float
 ) -> tf.Tensor:
     """Return how far a student is from the teacher, float32 [B]."""
-    teacher = batch[f"{PREFIX}{name}"]
+    teacher = batch[f"{layouts.TEACHER}{name}"]
     student = tf.cast(student, tf.float32)
-    if name == _OF_CLASSES and teacher.shape[-1] == 1:  # A regression.
+    if name == _CLASSES and teacher.shape[-1] == 1:  # A regression.
         return tf.square(student[:, 0] - teacher[:, 0])
     if student.shape.rank == 3:  # Tags; the batch may be cut.
         teacher = teacher[:, : tf.shape(student)[1]]
@@ -95,7 +94,7 @@ def _difference(
         zeros = tf.zeros_like(teacher)
         teacher = tf.stack([zeros, teacher], -1)
         student = tf.stack([zeros, student], -1)
-    elif name in OF_TOKENS:
+    elif name in layouts.TOKEN_OUTPUTS:
         masked = tf.cast(batch["p_mask"], tf.float32) * MASKED
         teacher, student = teacher + masked, student + masked
     wanted = tf.nn.log_softmax(teacher / temperature)
@@ -149,7 +148,7 @@ def vectors(
         }, batch
 
     def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
-        student, teacher = outputs[VECTOR], batch[f"{PREFIX}{VECTOR}"]
+        student, teacher = outputs[VECTOR], batch[f"{layouts.TEACHER}{VECTOR}"]
         real = objectives.real_examples(batch)
         difference = tf.matmul(student, student, transpose_b=True)
         difference -= tf.matmul(teacher, teacher, transpose_b=True)

@@ -5,7 +5,6 @@ import json
 import os
 import pathlib
 import re
-import types
 
 import numpy as np
 import pytest
@@ -256,16 +255,18 @@ def test_whatever_records_follow_from_makes_another_file(
         make(tmp_path, other_tokenizer),
     ]
     # A teacher's outputs; these only turn the records round.
-    added = types.SimpleNamespace(
-        facts={"teacher": "x"},
-        joined=lambda batches: [batch[::-1] for batch in batches],
-    )
     task = glue.GlueTask("rte", tiny_tokenizer, 16)
     source = str(tmp_path / "data/dev.tsv")
     folder, examples = str(tmp_path / "cache"), task.read(source, "dev")
     content = features.content_sha256(source)
-    facts = features.describe(task, content, "dev", added)
-    made = features.cached(task, facts, folder, examples, added)
+    facts = {**features.describe(task, content, "dev"), "added": "a teacher's"}
+    made = features.cached(
+        task,
+        facts,
+        folder,
+        examples,
+        lambda batches: [batch[::-1] for batch in batches],
+    )
     paths.append(made.path)
     plain = records(paths[0], tiny_tokenizer)
     turned = records(made.path, tiny_tokenizer)
