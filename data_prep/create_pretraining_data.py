@@ -55,7 +55,6 @@ from data_prep.writer import (
     passages,
     record_manifest,
     same_job,
-    segmenters,
     shards,
     statistics,
     text_lines,
@@ -410,7 +409,7 @@ def _make_builder(
             job.vocabulary,
             wanted.pairs.max_seq_length - 2,
             wanted.cross_documents,
-            wanted.word_segmenter != segmenters.NONE,
+            wanted.word_segmenter != word_starts.NONE,
             seed,
         )
     return instances.Builder(

@@ -26,7 +26,13 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 import numpy as np
@@ -116,21 +122,19 @@ class Inspector:
             )
         self._layout: layouts.Layout | None = None
         self._counts: statistics.Counts = {}
-        self._passages: statistics.Counts = {}
         self._num_read = 0
 
     def read(self, path: str) -> None:
         """Read one file and print its records, as far as they are wanted."""
         for number, batch in enumerate(record_batches.read_batches(path)):
             if not number:
-                example = record_batches.parse_example(batch[0], path)
-                self._check_passage(example)
-                self._check_layout(example, path)
+                self._check_first(batch[0], path)
             show = max(0, self._wanted.num_examples - self._num_read)
-            if self._layout is None:
-                self._read_others(batch, show, path)
-            else:
-                self._read_pretraining(batch, show, path)
+            read = self._read_pretraining if self._layout else self._read_others
+            for row, lines in enumerate(read(batch, path, show), 1):
+                print(
+                    f"record {self._num_read + row}, {path}", *lines, sep="\n"
+                )
             self._num_read += len(batch)
             if self.is_done:
                 return
@@ -141,7 +145,9 @@ class Inspector:
         enough = self._num_read >= self._wanted.num_examples
         return enough and not self._wanted.statistics
 
-    def _check_layout(self, example: Mapping[str, Any], path: str) -> None:
+    def _check_first(self, record: bytes, path: str) -> None:
+        example = record_batches.parse_example(record, path)
+        self._check_passage(example)
         layout = record_batches.find_layout(example)
         if self._num_read and layout != self._layout:
             raise errors.UserError(
@@ -153,8 +159,9 @@ class Inspector:
         self._layout = layout
 
     def _read_pretraining(
-        self, batch: Sequence[bytes], show: int, path: str
-    ) -> None:
+        self, batch: Sequence[bytes], path: str, show: int
+    ) -> Iterator[list[str]]:
+        """Count the records of a batch; yield the lines of the first ones."""
         assert self._layout is not None
         features = record_batches.parse_batch(self._layout, batch, path)
         for name in {"input_ids", "masked_lm_ids"} & features.keys():
@@ -167,17 +174,17 @@ class Inspector:
                 f"[MASK] {self._special.mask_id}."
             )
         for row in range(min(show, len(batch))):
-            lines = record_text.instance_lines(
+            yield record_text.instance_lines(
                 features, row, self._text, self._special
             )
-            self._print_record(row, path, lines)
         if self._wanted.statistics:
-            found = record_statistics.count(features, self._special)
-            self._counts = statistics.add(self._counts, found)
+            counts = record_statistics.count(features, self._special)
+            self._counts = statistics.add(self._counts, counts)
 
     def _read_others(
-        self, batch: Sequence[bytes], show: int, path: str
-    ) -> None:
+        self, batch: Sequence[bytes], path: str, show: int
+    ) -> Iterator[list[str]]:
+        """Do the same with passages, which are counted, and other records."""
         parsed: Iterable[dict[str, Any]]
         parsed = (record_batches.parse_example(one, path) for one in batch)
         drawn = None
@@ -198,14 +205,15 @@ class Inspector:
             is_passage = passage_text.is_passage(example)
             if row >= show and not is_passage:
                 return
-            name = "tokens" if is_passage else "input_ids"
-            self._check_ids(np.array(example.get(name, ()), np.int64), path)
+            ids = example.get("tokens" if is_passage else "input_ids", ())
+            self._check_ids(np.array(ids, np.int64), path)
+            to_lines: Callable[..., list[str]] = record_text.other_lines
+            if is_passage:
+                to_lines = passage_text.passage_lines
+                counts = passage_text.count(example)
+                self._counts = statistics.add(self._counts, counts)
             if row < show:
-                lines = (
-                    passage_text.passage_lines(example, self._text)
-                    if is_passage
-                    else record_text.other_lines(example, self._text)
-                )
+                lines = to_lines(example, self._text)
                 if drawn is not None and self._special:
                     lines += passage_text.drawn_lines(
                         drawn,
@@ -214,11 +222,7 @@ class Inspector:
                         self._special.mask_id,
                         arrangements.parse(self._wanted.sentence_objective),
                     )
-                self._print_record(row, path, lines)
-            if is_passage:
-                self._passages = statistics.add(
-                    self._passages, passage_text.count(example)
-                )
+                yield lines
 
     def _check_passage(self, example: Mapping[str, Any]) -> None:
         """Refuse other records, if an example is to be drawn from them."""
@@ -229,9 +233,6 @@ class Inspector:
                 f"`input_file={self._wanted.input_file}` has other records. "
                 "Leave it out."
             )
-
-    def _print_record(self, row: int, path: str, lines: list[str]) -> None:
-        print(f"record {self._num_read + row + 1}, {path}", *lines, sep="\n")
 
     def _check_ids(self, ids: np.ndarray, path: str) -> None:
         if self._tokenizer is None:
@@ -247,14 +248,13 @@ class Inspector:
             )
 
     def print_statistics(self) -> None:
-        if self._passages:
-            print(*passage_text.lines(self._passages), sep="\n")
-            return
-        if not self._counts:
-            print(f"records: {self._num_read:,}, not for pretraining")
-            return
-        summary = record_statistics.summarize(self._counts)
-        print(*record_statistics.lines(summary), sep="\n")
+        lines = [f"records: {self._num_read:,}, not for pretraining"]
+        if "passages" in self._counts:
+            lines = passage_text.lines(self._counts)
+        elif self._counts:
+            summary = record_statistics.summarize(self._counts)
+            lines = record_statistics.lines(summary)
+        print(*lines, sep="\n")
 
 
 def run(wanted: InspectOptions) -> None:

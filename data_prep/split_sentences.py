@@ -37,7 +37,7 @@ from albert_tf.common import (
     ranges,
     shared_options,
 )
-from data_prep.writer import articles, corpus, sentences, text_lines
+from data_prep.writer import corpus, prose, sentences, text_lines
 
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
 PARAGRAPHS_AT_ONCE = 64  # Handed to a process together.
@@ -113,10 +113,10 @@ def read_paragraphs(
 
     `DOCUMENT_END` comes after each of WikiExtractor's articles.
     """
-    text = corpus.read_prose_lines(stream, name, keep_titles=keep_titles)
+    text = prose.read(stream, name, keep_titles=keep_titles)
     for empty, lines in itertools.groupby(text, key=lambda x: not x.strip()):
         if empty:
-            if any(line is articles.END for line in lines):
+            if any(line is prose.END for line in lines):
                 yield DOCUMENT_END
         else:
             paragraph: list[str] = []
@@ -124,10 +124,10 @@ def read_paragraphs(
             for words in map(str.split, lines):
                 paragraph += words
                 size += sum(map(len, words))
-                if size > corpus.MAX_PROSE_BYTES:
+                if size > prose.MAX_LINE_BYTES:
                     raise errors.UserError(
                         f"--input_file: {name} has a paragraph of more than "
-                        f"{corpus.MAX_PROSE_BYTES:,} characters. An empty line "
+                        f"{prose.MAX_LINE_BYTES:,} characters. An empty line "
                         "ends a paragraph. Insert empty lines, for example by "
                         "sed G."
                     )

@@ -21,7 +21,7 @@ from albert_tf.text import (
     wordpiece_rules,
 )
 from data_prep.vocabulary import letters
-from data_prep.writer import corpus
+from data_prep.writer import corpus, prose
 
 # The beginning of a text, by which it is judged.
 SAMPLE_CHARACTERS = 10_000_000
@@ -165,7 +165,7 @@ def prepare(
 def read_lines(paths: Sequence[str]) -> Iterator[str]:
     for path in paths:
         with corpus.open_unpacked(path) as stream:
-            yield from corpus.read_prose_lines(stream, path)
+            yield from prose.read(stream, path)
 
 
 def read_sample(lines: Iterator[str]) -> list[str]:

@@ -17,7 +17,6 @@ import functools
 import gzip
 import hashlib
 import io
-import itertools
 import lzma
 import os
 import re
@@ -31,7 +30,7 @@ from backports import zstd
 
 from albert_tf.common import arrow_tables, errors, files, streams
 from albert_tf.common.options import checked, option, refuse_foreign
-from data_prep.writer import articles, sentences, tables, text_lines
+from data_prep.writer import prose, sentences, tables, text_lines
 
 BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
 
@@ -39,7 +38,6 @@ BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
 # for any input. 8 MiB are more than a book, 1 MiB more than any sentence.
 MAX_DOCUMENT_BYTES = 8 * 2**20
 MAX_LINE_BYTES = 2**20
-MAX_PROSE_BYTES = 2**24  # Of a paragraph before it is cut into sentences.
 _CHUNK_BYTES = 2**20  # Read at once.
 # Exceptions on reading a damaged packed file.
 UNPACKING_ERRORS = (
@@ -120,6 +118,11 @@ class CorpusOptions:
     def is_table(self) -> bool:
         """Whether files are read by pyarrow."""
         return self.input_format in arrow_tables.ENDINGS
+
+    @property
+    def text_field(self) -> str:
+        """The key of the text in JSON objects."""
+        return self.text_column if self.is_table else self.json_field
 
 
 @dataclasses.dataclass(frozen=True)
@@ -396,43 +399,10 @@ def _open_stored(path: str) -> contextlib.AbstractContextManager[Any]:
     return files.open_binary(path)
 
 
-def read_prose_lines(
-    stream: IO[bytes], path: str, *, keep_titles: bool = False
-) -> Iterator[str]:
-    """Yield the lines of a text that is not divided into sentences.
-
-    They have no ends, and no byte order mark. Articles: see `articles.read`.
-    """
-    lines = _decode_prose(stream, path)
-    return articles.read(lines, path, keep_titles=keep_titles)
-
-
-def _decode_prose(stream: IO[bytes], path: str) -> Iterator[str]:
-    def refuse(number: int) -> typing.NoReturn:
-        raise errors.UserError(
-            f"{text_lines.tell_line(path, number)} is longer than "
-            f"{MAX_PROSE_BYTES:,} bytes. Paragraphs of text are read, "
-            "separated by empty lines. Is this the right file?"
-        )
-
-    lines = text_lines.read_lines([stream], MAX_PROSE_BYTES, refuse)
-    for number, line in enumerate(lines, 1):
-        try:
-            if text_lines.is_binary(line):
-                raise ValueError
-            decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
-        except ValueError as error:
-            where = text_lines.tell_line(path, number)
-            near = [line, *itertools.islice(lines, text_lines.NEAR_LINES)]
-            near = [other.removesuffix(b"\n") for other in near]
-            raise text_lines.bad_line(near, 0, where) from error
-        yield decoded.removesuffix("\n")
-
-
 def _refuse_other_layouts(begin: bytes, path: str) -> None:
     """Refuse WikiExtractor's tags and JSON: their lines are no sentences."""
     text = begin.decode("utf-8", "replace").lstrip()
-    if articles.is_tag(text.split("\n", 1)[0]):
+    if prose.is_tag(text.split("\n", 1)[0]):
         raise errors.UserError(
             f"{text_lines.tell_file(path)} is WikiExtractor's output, whose "
             "lines are paragraphs and tags. Sentences are needed. Cut it first "

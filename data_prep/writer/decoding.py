@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 
 from albert_tf.common import errors, strict_json
 from data_prep.writer import corpus, sentences, text_lines
@@ -30,18 +30,25 @@ def decode_lines(
         characters, or accents.
     """
     counts = {"lines_skipped": 0, "lines_replaced": 0}
-    decoder = _Decoder(block, options, counts)
+    controls = text_lines.count_controls(block.text)
+    if options.input_format == "lines" and controls <= text_lines.MOST_CONTROLS:
+        with contextlib.suppress(UnicodeDecodeError):  # Nearly every block.
+            return block.text.decode("utf-8").split("\n")[:-1], counts
+    decoded = _Decoder(block, options, counts).read()
     if options.is_text:
-        lines = decoder.text()
-        if options.input_format == "dialogues":
-            lines = decoder.turns(lines)
-        return lines, counts
-    lines = []
-    for text in decoder.objects():
+        return list(decoded), counts
+    cut: Callable[[str], Iterable[str]]
+    cut = functools.partial(str.split, sep="\n")
+    if options.split_sentences:
+        cut = functools.partial(split_text, language=options.language)
+    lines: list[str] = []
+    for text in decoded:
         # Cleaning empties no line with a letter or digit. So few lines are
         # cleaned here.
         lines += [
-            line for line in text if any(map(str.isalnum, line)) or clean(line)
+            line
+            for line in cut(text)
+            if any(map(str.isalnum, line)) or clean(line)
         ]
         lines.append("")
     return lines, counts
@@ -49,116 +56,79 @@ def decode_lines(
 
 @dataclasses.dataclass(frozen=True)
 class _Decoder:
-    """Decodes a block; a place is the number of a line in it."""
+    """Decodes the lines of a block: sentences, turns or JSON objects."""
 
     block: corpus.Block
     options: corpus.CorpusOptions
     counts: dict[str, int]  # Of bad lines.
 
-    def text(self) -> list[str]:
-        text = self.block.text
-        if text_lines.count_controls(text) <= text_lines.MOST_CONTROLS:
-            with contextlib.suppress(UnicodeDecodeError):
-                return text.decode("utf-8").split("\n")[:-1]
-        decoded = []
-        stored = text.split(b"\n")[:-1]
-        for place, line in enumerate(stored):
-            is_long = line == text_lines.TOO_LONG
-            is_text = not is_long and not text_lines.is_binary(line)
-            with contextlib.suppress(UnicodeDecodeError):
-                if is_text:
-                    decoded.append(line.decode("utf-8"))
-                    continue
-            if self.options.on_bad_line == "fail":
-                raise self._bad_line(stored, place)
-            if self.options.on_bad_line == "replace" and is_text:
-                decoded.append(line.decode("utf-8", "replace"))
-                self.counts["lines_replaced"] += 1
-            else:
-                self.counts["lines_skipped"] += 1
-        return decoded
-
-    def turns(self, lines: Sequence[str]) -> list[str]:
-        """Return turns of dialogues, and empty lines; others are bad lines."""
-        found = []
+    def read(self) -> Iterator[str]:
+        """Yield the text of each line; what is bad as `on_bad_line` says."""
+        lines = self.block.text.split(b"\n")[:-1]
         for place, line in enumerate(lines):
-            if line[:2] in ("Q\t", "R\t") or not line.strip():
-                found.append(line)
-            elif self.options.on_bad_line == "fail":
-                raise errors.UserError(
-                    f"{self._tell(place)} is no turn of a dialogue: it begins "
-                    f"with {line[:10]!r}. With --input_format=dialogues a line "
-                    "is Q or R, a tab and the text. Correct the line, or leave "
-                    "such lines out with --on_bad_line=skip."
-                )
-            else:
-                self.counts["lines_skipped"] += 1
-        return found
-
-    def objects(self) -> Iterator[Iterable[str]]:
-        """Yield the lines of each JSON object."""
-        cut: Callable[[str], Iterable[str]]
-        cut = functools.partial(str.split, sep="\n")
-        if self.options.split_sentences:
-            language = self.options.language
-            cut = functools.partial(split_text, language=language)
-        records = self.block.text.split(b"\n")[:-1]
-        for place, record in enumerate(records):
-            if not record.strip():
+            if not (self.options.is_text or line.strip()):
                 continue
             try:
-                text = self._read(record)
-            except UnicodeDecodeError as error:
-                raise self._bad_line(records, place) from error
+                text = self._parse(line, is_replaced=False)
             except ValueError as error:
-                raise self._not_a_record(place, error) from error
-            if text is not None:
-                yield cut(text)
+                if self.options.on_bad_line == "fail":
+                    raise self._refusal(lines, place, error) from error
+                try:
+                    if self.options.on_bad_line == "skip":
+                        raise
+                    text = self._parse(line, is_replaced=True)
+                except ValueError:
+                    self.counts["lines_skipped"] += 1
+                    continue
+                self.counts["lines_replaced"] += 1
+            yield text
 
-    def _read(self, record: bytes) -> str | None:
-        """Return the text of a JSON object; None to leave the line out.
+    def _parse(self, line: bytes, *, is_replaced: bool) -> str:
+        """Return the text of a line; a `ValueError` if it is bad.
 
-        If the line is bad and `on_bad_line` is "fail", that is a `ValueError`.
+        If that is a `UnicodeError`, it is no text.
         """
         options = self.options
-        field = options.text_column if options.is_table else options.json_field
-        try:
-            return _parse_record(record.decode("utf-8"), field)
-        except ValueError:
-            if options.on_bad_line == "fail":
-                raise
-        if options.on_bad_line == "replace":
-            decoded = record.decode("utf-8", "replace")
-            with contextlib.suppress(ValueError):
-                whole = strict_json.replace_halves(decoded)
-                text = _parse_record(whole, field)
-                self.counts["lines_replaced"] += 1
-                return text
-        self.counts["lines_skipped"] += 1
-        return None
+        if options.is_text and (
+            line == text_lines.TOO_LONG or text_lines.is_binary(line)
+        ):
+            raise UnicodeError
+        text = line.decode("utf-8", "replace" if is_replaced else "strict")
+        if not options.is_text:
+            if is_replaced:
+                text = strict_json.replace_halves(text)
+            return _parse_record(text, options.text_field)
+        is_turn = text[:2] in ("Q\t", "R\t") or not text.strip()
+        if options.input_format == "dialogues" and not is_turn:
+            raise ValueError(f"it begins with {text[:10]!r}")
+        return text
 
-    def _tell(self, place: int) -> str:
+    def _refusal(
+        self, lines: list[bytes], place: int, reason: ValueError
+    ) -> errors.UserError:
         number = self.block.first_line + place
-        return text_lines.tell_line(self.block.path, number)
-
-    def _bad_line(self, lines: list[bytes], place: int) -> errors.UserError:
-        remedy = " Or leave such lines out with --on_bad_line=skip."
-        return text_lines.bad_line(lines, place, self._tell(place), remedy)
-
-    def _not_a_record(self, place: int, reason: object) -> errors.UserError:
+        where = text_lines.tell_line(self.block.path, number)
+        remedy = "leave such lines out with --on_bad_line=skip."
+        if isinstance(reason, UnicodeError):
+            return text_lines.bad_line(lines, place, where, f" Or {remedy}")
+        if self.options.is_text:
+            return errors.UserError(
+                f"{where} is no turn of a dialogue: {reason}. With "
+                "--input_format=dialogues a line is Q or R, a tab and the "
+                f"text. Correct the line, or {remedy}"
+            )
         if self.options.is_table:
             return errors.UserError(
-                f"{text_lines.tell_file(self.block.path)}: row "
-                f"{self.block.first_line + place} has no usable text in "
-                f"--text_column={self.options.text_column}: {reason}. Correct "
-                "the row, or leave such rows out with --on_bad_line=skip."
+                f"{text_lines.tell_file(self.block.path)}: row {number} has no "
+                f"usable text in --text_column={self.options.text_column}: "
+                f"{reason}. Correct the row, or leave such rows out with "
+                "--on_bad_line=skip."
             )
         return errors.UserError(
-            f"{self._tell(place)} cannot be read with --input_format=jsonl "
+            f"{where} cannot be read with --input_format=jsonl "
             f"--json_field={self.options.json_field}: {reason}. Each line must "
             "be a JSON object with a text in that field. Correct the line, "
-            "name the right field, or leave such lines out with "
-            "--on_bad_line=skip."
+            f"name the right field, or {remedy}"
         )
 
 

@@ -11,8 +11,8 @@ from albert_tf.common import files, imports, options, outputs
 from albert_tf.data import manifests
 from data_prep.writer import (
     output_files,
-    segmenters,
     text_lines,
+    word_starts,
     writer_options,
 )
 
@@ -61,7 +61,7 @@ def versions(
         found["sentencepiece"] = sentencepiece.__version__
     if wanted.text.split_sentences:
         found["sentencex"] = metadata.version("sentencex")
-    return found | segmenters.versions(wanted.word_segmenter)
+    return found | word_starts.versions(wanted.word_segmenter)
 
 
 def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:

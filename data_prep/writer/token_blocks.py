@@ -19,7 +19,7 @@ from albert_tf.common import strict_json
 from albert_tf.data import marks
 from albert_tf.text import tokenization
 from data_prep.vocabulary import letters
-from data_prep.writer import checksums, segment_pairs, segmenters, units
+from data_prep.writer import checksums, segment_pairs, units, word_starts
 
 # Blocks that a process keeps in memory for random second segments.
 _BLOCKS_IN_MEMORY = 16
@@ -95,7 +95,7 @@ def tokenize(
     lines: Sequence[str],
     tokenizer: tokenization.AnyTokenizer,
     facts: dict[str, int],
-    segmenter: str = segmenters.NONE,
+    segmenter: str = word_starts.NONE,
     marking: Marking | None = None,
 ) -> TokenBlock:
     """Turn the lines of a block into documents.
@@ -162,7 +162,7 @@ def mark_bits(segmenter: str, with_marks: bool) -> int:
     """Return how many bits of a token stand below the id."""
     if with_marks:
         return marks.BITS
-    return int(segmenter != segmenters.NONE)
+    return int(segmenter != word_starts.NONE)
 
 
 def _encode(
@@ -188,7 +188,7 @@ def _encode_marked(
 
     Units that are found are counted in `facts`.
     """
-    cut = None if segmenter == segmenters.NONE else segmenters.load(segmenter)
+    cut = None if segmenter == word_starts.NONE else word_starts.load(segmenter)
     rows, found = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for line in lines:
         speaker = ""
@@ -199,10 +199,10 @@ def _encode_marked(
         if cut is not None:
             names = tokenizer.ids_to_pieces(row.tolist())
             pieces = names, begins, ends
-            bits += segmenters.mark_pieces(line, pieces, cut)
+            bits += word_starts.mark_pieces(line, pieces, cut)
         if marking is not None:
             # A single "▁" belongs to the piece after it.
-            place = segmenters.next_visible(line)[begins]
+            place = word_starts.next_visible(line)[begins]
             is_upper = np.array(
                 [line[p : p + 1].isupper() for p in place], bool
             )

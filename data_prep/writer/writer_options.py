@@ -13,7 +13,6 @@ from data_prep.writer import (
     corpus,
     output_files,
     segment_pairs,
-    segmenters,
     token_blocks,
     units,
     word_starts,
@@ -76,11 +75,11 @@ class CreatePretrainingDataOptions:
         choices=tuple(masking.WORD_START_RULES),
     )
     word_segmenter: str = options.option(
-        segmenters.NONE,
+        word_starts.NONE,
         "Package that finds words in text without spaces, for masks of whole "
         "words: jieba (Chinese), mecab (Japanese; fugashi with unidic-lite). "
         "They are extras. none: words start by --word_start_rule.",
-        choices=segmenters.NAMES,
+        choices=word_starts.SEGMENTERS,
     )
     phrase_file: str | None = options.option(
         None,
@@ -128,7 +127,7 @@ class CreatePretrainingDataOptions:
                 "both given. The cluster decides how many processes there are: "
                 "leave out one of them."
             )
-        if self.word_start_rule and self.word_segmenter != segmenters.NONE:
+        if self.word_start_rule and self.word_segmenter != word_starts.NONE:
             raise errors.UserError(
                 f"`word_start_rule={self.word_start_rule}` is given with "
                 f"`word_segmenter={self.word_segmenter}`, which also decides "
@@ -199,8 +198,8 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     inputs = corpus.find_files(wanted.text)
     output_files.check(wanted, outputs)
     _warn(wanted)
-    if wanted.word_segmenter != segmenters.NONE:
-        segmenters.load(wanted.word_segmenter)
+    if wanted.word_segmenter != word_starts.NONE:
+        word_starts.load(wanted.word_segmenter)
     marking = None
     if wanted.records == "passages":
         found = wanted.unit_files.items()

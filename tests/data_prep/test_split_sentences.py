@@ -158,7 +158,7 @@ def test_no_later_part_of_an_archive_is_dropped(ending, book):
 @pytest.mark.parametrize("content", [bytes(500), b"x" * 3000, b"x x\n" * 999])
 def test_what_is_no_prose_is_refused(book, monkeypatch, content):
     """In bounded memory, however much of it a small archive holds."""
-    monkeypatch.setattr(split_sentences.corpus, "MAX_PROSE_BYTES", 1000)
+    monkeypatch.setattr(split_sentences.prose, "MAX_LINE_BYTES", 1000)
     packed = book.with_name("books.tar.gz")
     with tarfile.open(packed, "w:gz") as archive:
         add(archive, "a.txt", content=b"A.\n" + content)

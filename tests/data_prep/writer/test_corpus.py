@@ -12,7 +12,7 @@ import pytest
 from backports import zstd
 
 from albert_tf.common import errors
-from data_prep.writer import corpus
+from data_prep.writer import corpus, prose
 from tests.conftest import python
 from tests.data_prep.reading import (
     SIZES,
@@ -375,9 +375,9 @@ def test_inputs_of_another_kind_are_refused(
 
 
 def test_prose_lines_have_a_bound(monkeypatch):
-    monkeypatch.setattr(corpus, "MAX_PROSE_BYTES", 10)
-    lines = corpus.read_prose_lines(io.BytesIO(b"0123456789\n" * 2), "x")
+    monkeypatch.setattr(prose, "MAX_LINE_BYTES", 10)
+    lines = prose.read(io.BytesIO(b"0123456789\n" * 2), "x")
     assert list(lines) == ["0123456789"] * 2
     stream = io.BytesIO(b"0\n" * 3 + b"01234567890")
     with pytest.raises(errors.UserError, match="x`: line 4 is longer than 10"):
-        list(corpus.read_prose_lines(stream, "x"))
+        list(prose.read(stream, "x"))

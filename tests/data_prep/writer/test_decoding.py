@@ -7,7 +7,7 @@ import re
 import pytest
 
 from albert_tf.common import errors
-from data_prep.writer import corpus, decoding
+from data_prep.writer import corpus, decoding, prose
 from tests import row_files
 from tests.data_prep.reading import make_options, read_all, write
 
@@ -134,7 +134,7 @@ def test_binary_files_are_not_text_of_another_encoding(tmp_path, content):
     with pytest.raises(errors.UserError, match=message):
         read_all([path])
     with pytest.raises(errors.UserError, match=message):
-        list(corpus.read_prose_lines(io.BytesIO(content), "x"))
+        list(prose.read(io.BytesIO(content), "x"))
 
 
 def test_a_few_control_characters_stay(tmp_path):

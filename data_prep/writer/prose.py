@@ -1,18 +1,21 @@
-"""Articles as WikiExtractor writes them: between tags, or as JSON lines.
+"""Text that is not divided into sentences, and articles of WikiExtractor.
 
-Each of its lines is a paragraph. The first one may be the title, which is no
-sentence. "&", "<" and ">" are written as in HTML, unless it was told otherwise.
+WikiExtractor writes articles between tags, or as JSON lines. Each of its lines
+is a paragraph. The first one may be the title, which is no sentence. "&", "<"
+and ">" are written as in HTML, unless it was told otherwise.
 """
 
 import html
 import itertools
 import re
+import typing
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import IO, Any
 
 from albert_tf.common import errors, strict_json
 from data_prep.writer import text_lines
 
+MAX_LINE_BYTES = 2**24  # Of a paragraph before it is cut into sentences.
 # After an article. It is known by its identity, because a text may hold it, and
 # has two characters, because Python shares strings of one.
 END = "\f\x1e"
@@ -27,15 +30,16 @@ def is_tag(line: str) -> bool:
 
 
 def read(
-    lines: Iterator[str], path: str, *, keep_titles: bool = False
+    stream: IO[bytes], path: str, *, keep_titles: bool = False
 ) -> Iterator[str]:
     """Yield the lines of a text; of articles, with an empty one after each.
 
-    The first line that is not empty shows which it is: a tag, or a JSON object
-    with a text. `END` comes after each article.
+    They have no ends, and no byte order mark. The first line that is not empty
+    shows whether there are articles: it is a tag, or a JSON object with a text.
+    `END` comes after each article.
     """
     numbered: Iterator[tuple[int, str]] = itertools.dropwhile(
-        lambda pair: not pair[1].strip(), enumerate(lines, 1)
+        lambda pair: not pair[1].strip(), enumerate(_decode(stream, path), 1)
     )
     begin = list(itertools.islice(numbered, _LOOKED_AT))
     numbered = itertools.chain(begin, numbered)
@@ -88,3 +92,25 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 def _plain(text: str) -> str:
     return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+
+
+def _decode(stream: IO[bytes], path: str) -> Iterator[str]:
+    def refuse(number: int) -> typing.NoReturn:
+        raise errors.UserError(
+            f"{text_lines.tell_line(path, number)} is longer than "
+            f"{MAX_LINE_BYTES:,} bytes. Paragraphs of text are read, "
+            "separated by empty lines. Is this the right file?"
+        )
+
+    lines = text_lines.read_lines([stream], MAX_LINE_BYTES, refuse)
+    for number, line in enumerate(lines, 1):
+        try:
+            if text_lines.is_binary(line):
+                raise ValueError
+            decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except ValueError as error:
+            where = text_lines.tell_line(path, number)
+            near = [line, *itertools.islice(lines, text_lines.NEAR_LINES)]
+            near = [other.removesuffix(b"\n") for other in near]
+            raise text_lines.bad_line(near, 0, where) from error
+        yield decoded.removesuffix("\n")
