@@ -13,7 +13,7 @@ from tests.data_prep import writing
     ("output_file", "message"),
     [
         ("{folder}/a.txt/x", "`output_file`: Cannot create the folder"),
-        ("/proc/x", "/proc/x.work cannot be created"),
+        ("/proc/x", "`output_file`: Cannot create the folder '/proc/x.work'"),
     ],
 )
 def test_outputs_where_nothing_can_be_written(
