@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from albert_tf.model.checkpoints.restoring import restore
     from albert_tf.model.config import AlbertConfig
     from albert_tf.model.heads.classification import AlbertClassifier
-    from albert_tf.model.heads.multiple_choice import AlbertMultipleChoice
     from albert_tf.model.heads.pretraining import AlbertPretrainer
     from albert_tf.model.heads.question_answering import (
         AlbertSquadV1,
         AlbertSquadV2,
     )
     from albert_tf.model.network.encoder import AlbertModel
+    from albert_tf.tasks.race.model import AlbertMultipleChoice
     from albert_tf.text.tokenization import Tokenizer
     from albert_tf.text.wordpiece import WordPieceTokenizer
 
@@ -61,7 +61,7 @@ _MODULES = {
     "AlbertClassifier": "albert_tf.model.heads.classification",
     "AlbertConfig": "albert_tf.model.config",
     "AlbertModel": "albert_tf.model.network.encoder",
-    "AlbertMultipleChoice": "albert_tf.model.heads.multiple_choice",
+    "AlbertMultipleChoice": "albert_tf.tasks.race.model",
     "AlbertPretrainer": "albert_tf.model.heads.pretraining",
     "AlbertSquadV1": "albert_tf.model.heads.question_answering",
     "AlbertSquadV2": "albert_tf.model.heads.question_answering",

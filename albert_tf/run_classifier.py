@@ -23,14 +23,12 @@ from albert_tf.common.options import checked, option
 from albert_tf.finetuning import (
     features,
     finetuning_options,
-    race,
     registry,
     regression,
     saved_outputs,
     tables,
 )
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
 
 finetune = imports.later("albert_tf.finetuning.finetune")
@@ -124,10 +122,10 @@ def run(settings: ClassifierOptions) -> None:
     if settings.is_table:
         settings = _with_labels(settings, tokenizer)
     task = registry.make(options.to_dict(settings), tokenizer)
-    if task.name in (race.NAME, squad.NAME):
+    if task.command != "run_classifier":
         raise errors.UserError(
             f"--task_name={settings.task_name} has a script of its own: python "
-            f"-m albert_tf.run_{task.name}."
+            f"-m albert_tf.{task.command}."
         )
     _names().check_order(settings.finetuning, getattr(task, "labels", ()))
     if isinstance(task, tables.TableTask):

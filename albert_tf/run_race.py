@@ -12,7 +12,8 @@ import dataclasses
 
 from albert_tf.common import imports, options
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import finetuning_options, race
+from albert_tf.finetuning import finetuning_options
+from albert_tf.tasks.race import task as race
 
 finetune = imports.later("albert_tf.finetuning.finetune")
 

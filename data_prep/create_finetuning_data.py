@@ -18,6 +18,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
+from typing import Any
 
 from absl import logging
 
@@ -30,13 +31,7 @@ from albert_tf.common import (
     slices,
 )
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import (
-    base,
-    features,
-    race,
-    registry,
-    tables,
-)
+from albert_tf.finetuning import base, features, registry, tables
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
@@ -50,8 +45,10 @@ SliceOptions = dataclasses.make_dataclass(
     [
         (
             name,
-            kind.options_class,
-            dataclasses.field(default=kind.options_class()),
+            kind.data_options or kind.options_class,
+            dataclasses.field(
+                default=(kind.data_options or kind.options_class)()
+            ),
         )
         for name, kind in _KINDS.items()
     ],
@@ -86,7 +83,6 @@ class FinetuningDataOptions:
     )
     num_workers: int = shared_options.num_workers()
     overwrite: bool = shared_options.overwrite("--output_file")
-    race_questions: race.RaceOptions = race.RaceOptions()
     squad_windows: squad_features.WindowOptions = squad_features.WindowOptions()
     of_slices: SliceOptions = SliceOptions()  # type: ignore[valid-type]
     vocabulary: tokenization.VocabularyOptions = (
@@ -131,7 +127,9 @@ def _make_task(
     kind = _KINDS.get(settings.task_name.lower())
     if not kind:
         return registry.make(options.to_dict(settings), tokenizer)
-    own = options.nested(settings.of_slices, kind.options_class)
+    own: Any = registry.own_options(
+        kind.options_class, options.to_dict(settings)
+    )
     path = settings.input_file if settings.is_training else None
     facts = kind.find_facts(own, base.KnownFile(path))
     made: base.Task = kind(tokenizer, settings.max_seq_length, own, facts)

@@ -35,7 +35,8 @@ from albert_tf.common import (
     rows,
     shared_options,
 )
-from albert_tf.finetuning import base, race_data
+from albert_tf.finetuning import base
+from albert_tf.tasks.race import data as race_data
 from data_prep.writer import decoding
 
 

@@ -206,6 +206,35 @@ def names(options_class: type) -> list[str]:
     return [leaf.name for leaf in leaves(options_class)]
 
 
+def optional(
+    options_class: type, names: Collection[str], about: str
+) -> type[Any]:
+    """Return a class of some options of another, which may all be left out.
+
+    For a command that takes their values from a run, or their defaults.
+
+    Args:
+        about: What the help says they are for.
+    """
+    fields = []
+    for leaf in leaves(options_class):
+        if leaf.name in names:
+            text = f"{leaf.metadata['help']} For {about}"
+            if leaf.default is not None:
+                text += f"; default: the run's, else {leaf.default}"
+            metadata = {**leaf.metadata, "help": f"{text}."}
+            metadata["may_change"] = False
+            field = dataclasses.field(default=None, metadata=metadata)
+            fields.append((leaf.name, leaf.type | None, field))
+    made = dataclasses.make_dataclass(
+        f"{about}Options",
+        fields,
+        namespace={"__post_init__": lambda self: None},
+        frozen=True,
+    )
+    return checked(made)
+
+
 def to_dict(options: Any) -> dict[str, Any]:
     """Return all options as one flat dictionary, nested ones included."""
     flat: dict[str, Any] = {}

@@ -13,6 +13,7 @@ from types import ModuleType
 SLICES = {
     "embedding": "albert_tf.tasks.embedding",
     "tagging": "albert_tf.tasks.tagging",
+    "race": "albert_tf.tasks.race",
 }
 
 

@@ -56,7 +56,11 @@ class Task(abc.ABC):
     """
 
     package: ClassVar[str] = ""  # Where `model` and `service` are.
+    command: ClassVar[str] = "run_classifier"  # It trains the task.
     options_class: ClassVar[type]  # What users choose, among a run's options.
+    # Those that features depend on, and those that an export may have.
+    data_options: ClassVar[type | None] = None  # Default: options_class.
+    export_options: ClassVar[type]
     facts_class: ClassVar[type[Facts]] = Facts
     name: str
     key_metric: str  # Chooses the best checkpoint; larger is better.
@@ -105,6 +109,17 @@ class Task(abc.ABC):
     @classmethod
     def longest_of(cls, known: Any) -> int | None:
         return None
+
+    @classmethod
+    def check_export(
+        cls, given: Mapping[str, Any], run: Mapping[str, Any]
+    ) -> None:
+        """Refuse options of an export that do not fit each other.
+
+        Args:
+            run: The options of the run; none for any other checkpoint.
+        """
+        del given, run  # All of them do.
 
     # Text to records.
 

@@ -32,8 +32,8 @@ class Known:
         self, option: str, given: Sequence[str], find: Find
     ) -> tuple[str, ...]:
         """Return the labels that are given, else those of file or model."""
-        head = slices.load(self._kind.name, "model").HEAD.width_of
-        names = known_labels.Names(option, lambda _: (), head)
+        (head,) = slices.load(self._kind.name, "model").HEADS
+        names = known_labels.Names(option, lambda _: (), head.width_of)
         labels = given or names.choose(self._settings, self._train_file, find)
         names.check_order(self._settings, labels)
         return tuple(labels)

@@ -6,14 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from albert_tf.common import errors, options, slices
-from albert_tf.finetuning import (
-    base,
-    multi_label,
-    race,
-    ranking,
-    regression,
-    tables,
-)
+from albert_tf.finetuning import base, multi_label, ranking, regression, tables
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
@@ -59,7 +52,6 @@ def make_table(
 # Tasks with a class of their own, by `task_name`. A module named by
 # `task_module` may add its own.
 MAKERS: dict[str, Maker] = {
-    race.NAME: _maker(race.RaceTask, race.RaceOptions),
     squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
     tables.NAME: _maker(make_table, tables.TableOptions),
 }

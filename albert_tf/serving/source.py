@@ -12,7 +12,7 @@ from absl import logging
 
 from albert_tf.common import errors, options, scores
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, multi_label, race, registry
+from albert_tf.finetuning import base, multi_label, registry
 from albert_tf.finetuning import known as knowing
 from albert_tf.finetuning.squad import squad
 from albert_tf.model import compatibility
@@ -36,7 +36,6 @@ _FOR = {
         for name in names
     },
     **dict.fromkeys(options.names(squad.SquadOptions), ["squad"]),
-    **dict.fromkeys(options.names(race.RaceOptions), ["race"]),
 }
 # Only the others have examples.
 _WITHOUT_A_TASK = ("encoder", "pretraining", "classifier", "regression")
@@ -186,6 +185,8 @@ def _check_given(
                 f"`{name}={value}` is for {' and '.join(_FOR[name])}, but the "
                 f"model is one of {kind}. Leave it out."
             )
+    if kind_of := registry.kind_of(task or known.get("task_name", "")):
+        kind_of.check_export(given, known)
     version = known.get("squad_version")
     if settings.run_dir and given.get("squad_version", version) != version:
         raise errors.UserError(

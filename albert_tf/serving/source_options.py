@@ -6,13 +6,12 @@ from typing import Any
 
 from albert_tf.common import errors, options, ranges, slices
 from albert_tf.common.options import checked, option
-from albert_tf.finetuning import race
 from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
 
 TASKS = (
     *("encoder", "pretraining", "classifier", "regression"),
-    *sorted({*slices.SLICES, "squad", "race"}),
+    *sorted({*slices.SLICES, "squad"}),
 )
 # Those that any run has.
 _OF_ANY_RUN = ("encoder", "embedding")
@@ -43,7 +42,6 @@ def _without_default(task: str, options_class: type, name: str) -> Any:
 
 
 _of_squad = functools.partial(_without_default, "SQuAD", squad.SquadOptions)
-_of_race = functools.partial(_without_default, "RACE", race.RaceOptions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,8 +126,6 @@ class SourceOptions:
     max_query_length: int | None = _of_squad("max_query_length")
     max_answer_length: int | None = _of_squad("max_answer_length")
     n_best_size: int | None = _of_squad("n_best_size")
-    num_options: int | None = _of_race("num_options")
-    max_qa_length: int | None = _of_race("max_qa_length")
 
     def __post_init__(self) -> None:
         if bool(self.run_dir) == bool(self.init_checkpoint):

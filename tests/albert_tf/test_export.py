@@ -12,7 +12,6 @@ from albert_tf.common import errors, strict_json
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import (
     classification,
-    multiple_choice,
     pretraining,
     question_answering,
 )
@@ -20,12 +19,13 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source
 from albert_tf.serving.services import (
     answer_service,
-    choice_service,
     encoder_service,
     text_service,
 )
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
+from albert_tf.tasks.race import model as multiple_choice
+from albert_tf.tasks.race import service as race_service
 from albert_tf.text import tokenization
 from tests import brightmart_files
 from tests.albert_tf.model import passes
@@ -157,7 +157,7 @@ BARE = {
     ),
     "race": (
         multiple_choice.AlbertMultipleChoice,
-        choice_service.ChoiceService,
+        race_service.ChoiceService,
         {"max_qa_length": 8},
     ),
 }

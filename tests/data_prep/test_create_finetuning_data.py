@@ -10,7 +10,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.finetuning import features, race, registry
+from albert_tf.finetuning import features, registry
+from albert_tf.tasks.race import task as race
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
 from tests import own_tasks, record_files

@@ -5,13 +5,10 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model.checkpoints import restoring
-from albert_tf.model.heads import (
-    classification,
-    multiple_choice,
-    question_answering,
-)
+from albert_tf.model.heads import classification, question_answering
 from albert_tf.model.losses import label_objectives, span_objectives
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.race import model as multiple_choice
 from tests.parity import recordings
 from tests.parity.conftest import assert_close
 

@@ -4,7 +4,7 @@ import tarfile
 
 import pytest
 
-from albert_tf.finetuning import race
+from albert_tf.tasks.race import task as race
 
 # The recorded real articles in their order, see fixtures/README.md.
 MIDDLE = (13, 73, 93, 148, 163, 175, 217, 299, 364, 401, 487, 495)

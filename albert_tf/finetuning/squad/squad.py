@@ -89,6 +89,7 @@ class SquadTask(base.Task):
     """SQuAD 1.1 or 2.0. An example is a question, its records are windows."""
 
     name = NAME
+    command = "run_squad"
     key_metric = "f1"
     package = "albert_tf.tasks.others"
     has_pairs = True

@@ -12,6 +12,7 @@ import dataclasses
 import functools
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -248,11 +249,11 @@ def family(model_type: str) -> Family:
     """Return a family with the heads of all slices."""
     common = _FAMILIES[model_type]
     architectures, without_pooler = {}, {*common.without_pooler}
-    for module in slices.parts("model"):
-        for kind, rows in module.HEAD.transformers.items():
+    for head in _heads_of_slices():
+        for kind, rows in head.transformers.items():
             name = f"{common.scope.capitalize()}{kind}"
             architectures[name] = rows
-            if not module.HEAD.reads_pooler:
+            if not head.reads_pooler:
                 without_pooler.add(name)
     return dataclasses.replace(
         common,
@@ -263,5 +264,11 @@ def family(model_type: str) -> Family:
 
 def labelled() -> set[str]:
     """Return the variables with a value for each label of a model."""
-    heads = (module.HEAD for module in slices.parts("model"))
+    heads = _heads_of_slices()
     return {"output_bias", *(h.width_of for h in heads if h.transformers)}
+
+
+def _heads_of_slices() -> Iterator[Any]:
+    """Yield `heads.head.Head`s; loads TensorFlow."""
+    for module in slices.parts("model"):
+        yield from module.HEADS

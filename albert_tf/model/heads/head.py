@@ -42,4 +42,4 @@ class Head:
 
 def of_slices() -> Iterator[Head]:
     for module in slices.parts("model"):
-        yield module.HEAD
+        yield from module.HEADS

@@ -70,13 +70,6 @@ def show_answer(texts: Texts, answer: Answer) -> View:
     return View(headline, passage, charts, notes_of(answer))
 
 
-def show_choice(texts: Texts, answer: Answer) -> View:
-    given = texts["options"]
-    headline = f"{answer['label']}: {given[answer['choice']]}"
-    charts = {"Options": bars(given, answer["probabilities"])}
-    return View(headline, (), charts, notes_of(answer))
-
-
 def show_label(texts: Texts, answer: Answer) -> View:
     charts = {"Classes": bars(answer["labels"], answer["probabilities"])}
     return View(answer["label"], (), charts, notes_of(answer))
@@ -143,17 +136,6 @@ KINDS = {
         "The answer is looked for in the context.",
         {"question": "Where does the ferry leave?", "context": STORY},
         show_answer,
-    ),
-    "choice": Kind(
-        "Multiple choice",
-        "Two options are needed at least. An underscore in the question is a "
-        "gap that the option fills.",
-        {
-            "article": STORY,
-            "question": "Mara bought two _.",
-            "options": ["tickets", "lamps", "boats", "maps"],
-        },
-        show_choice,
     ),
     "label": Kind("Classes", "The text is classified.", _PAIR, show_label),
     "predicted": Kind("Labels", "The text is labelled.", _PAIR, show_labels),

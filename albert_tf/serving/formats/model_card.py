@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from albert_tf.common import scores, slices, strict_json
+from albert_tf.common import scores, strict_json
+from albert_tf.model.heads import head
 from albert_tf.text import tokenization
 from albert_tf.training import run_card
 
@@ -33,8 +34,8 @@ _OF_CLASSES = {
 @functools.cache
 def pipelines() -> dict[str, str]:
     known = dict(_OF_CLASSES)
-    for module in slices.parts("model"):
-        known |= module.HEAD.pipelines
+    for one in head.of_slices():
+        known |= one.pipelines
     return {
         SENTENCES: "sentence-similarity",
         **{

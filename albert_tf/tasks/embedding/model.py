@@ -101,11 +101,13 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         return x if self.projection is None else self.projection(x)
 
 
-HEAD = head.Head(
-    SCOPE,
-    f"{SCOPE}/bias",
-    lambda encoder, width: AlbertEmbedder(encoder, projection_size=width),
-    reads_pooler=False,
+HEADS = (
+    head.Head(
+        SCOPE,
+        f"{SCOPE}/bias",
+        lambda encoder, width: AlbertEmbedder(encoder, projection_size=width),
+        reads_pooler=False,
+    ),
 )
 
 

@@ -98,6 +98,7 @@ class EmbeddingTask(packing.PackedTask):
     """A vector for each text. Records have `[CLS] text [SEP]` for each."""
 
     package = __package__
+    command = "run_embeddings"
     options_class = EmbeddingOptions
     export_options = ExportOptions
     facts_class = VectorFacts

@@ -7,21 +7,10 @@ import functools
 
 import tf_keras as keras
 
-from albert_tf.finetuning import (
-    base,
-    multi_label,
-    race,
-    ranking,
-    regression,
-    tables,
-)
+from albert_tf.finetuning import base, multi_label, ranking, regression, tables
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
-from albert_tf.model.heads import (
-    classification,
-    multiple_choice,
-    question_answering,
-)
+from albert_tf.model.heads import classification, question_answering
 from albert_tf.model.losses import (
     label_objectives,
     objectives,
@@ -83,18 +72,6 @@ def _(task: ranking.RankingTask) -> objectives.Objective:
 @objective.register
 def _(task: multi_label.MultiLabelTask) -> objectives.Objective:
     return label_objectives.multi_label(task.class_weights)
-
-
-@make.register
-def _(task: race.RaceTask, encoder: AlbertModel) -> keras.Model:
-    return multiple_choice.AlbertMultipleChoice(
-        encoder, task.options.dropout_prob
-    )
-
-
-@objective.register
-def _(task: race.RaceTask) -> objectives.Objective:
-    return label_objectives.CLASSIFICATION
 
 
 @make.register

@@ -4,17 +4,9 @@ from typing import Any
 
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
-from albert_tf.model.heads import (
-    classification,
-    multiple_choice,
-    question_answering,
-)
+from albert_tf.model.heads import classification, question_answering
 from albert_tf.serving import make
-from albert_tf.serving.services import (
-    answer_service,
-    choice_service,
-    service,
-)
+from albert_tf.serving.services import answer_service, service
 
 
 def _of_texts(
@@ -22,12 +14,6 @@ def _of_texts(
 ) -> service.Service:
     rest = task.tokenizer, task.max_seq_length
     return make.of_texts(model, *rest, **task.about)
-
-
-def _of_choices(task: Any, model: Any) -> service.Service:
-    return choice_service.ChoiceService(
-        model, task.tokenizer, task.max_seq_length, task.options
-    )
 
 
 def _of_answers_1(task: squad.SquadTask, model: Any) -> service.Service:
@@ -43,7 +29,6 @@ def _of_answers_2(task: squad.SquadTask, model: Any) -> service.Service:
 
 SERVICES = {
     classification.AlbertClassifier: _of_texts,
-    multiple_choice.AlbertMultipleChoice: _of_choices,
     question_answering.AlbertSquadV1: _of_answers_1,
     question_answering.AlbertSquadV2: _of_answers_2,
 }

@@ -57,16 +57,18 @@ class AlbertTokenClassifier(model_with_head.ModelWithHead):
         return self.with_exits(answer, outputs, inputs, training)
 
 
-HEAD = head.Head(
-    SCOPE,
-    f"{SCOPE}/output_bias",
-    AlbertTokenClassifier,
-    reads_pooler=False,
-    labels_option="tags",
-    transformers={
-        "ForTokenClassification": ((f"{SCOPE}/", "output", "classifier"),)
-    },
-    pipelines={"ForTokenClassification": "token-classification"},
+HEADS = (
+    head.Head(
+        SCOPE,
+        f"{SCOPE}/output_bias",
+        AlbertTokenClassifier,
+        reads_pooler=False,
+        labels_option="tags",
+        transformers={
+            "ForTokenClassification": ((f"{SCOPE}/", "output", "classifier"),)
+        },
+        pipelines={"ForTokenClassification": "token-classification"},
+    ),
 )
 
 

@@ -85,6 +85,7 @@ class TaggingTask(base.Task):
     """Tags of words. An example is a text, its records are windows."""
 
     package = __package__
+    command = "run_tagger"
     options_class = TaggingOptions
     export_options = ExportOptions
     name = NAME

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning import base, race, ranking, tables
+from albert_tf.finetuning import base, ranking, tables
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
-from albert_tf.model.heads import classification, multiple_choice
+from albert_tf.model.heads import classification
 from albert_tf.model.losses import (
     embedding_objectives,
     label_objectives,
@@ -14,6 +14,8 @@ from albert_tf.model.losses import (
 )
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.race import model as multiple_choice
+from albert_tf.tasks.race import task as race
 from albert_tf.tasks.tagging import task as tagging
 from tests.albert_tf.finetuning.glue import small_tasks
 

@@ -8,10 +8,11 @@ import pytest
 
 from albert_tf import export
 from albert_tf.common import errors
-from albert_tf.finetuning import finetuning_options, race, registry, teacher
+from albert_tf.finetuning import finetuning_options, registry, teacher
 from albert_tf.finetuning.glue import glue, glue_data
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.race import task as race
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import tiny_config
 from tests.export_options import make_options

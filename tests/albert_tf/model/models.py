@@ -4,12 +4,12 @@ import tf_keras as keras
 
 from albert_tf.model.heads import (
     classification,
-    multiple_choice,
     pretraining,
     question_answering,
 )
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import model as embedding
+from albert_tf.tasks.race import model as multiple_choice
 from albert_tf.tasks.tagging import model as token_classification
 from tests.albert_tf.model import passes
 

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from albert_tf.common import errors
+from albert_tf.common import errors, options
 from albert_tf.serving import source, source_options
 from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
@@ -30,8 +30,13 @@ def run(monkeypatch, tiny_vocab):
     return known
 
 
+def options_of(vocabulary=None, **values):
+    found = options.from_dict(source_options.SourceOptions, values)
+    return dataclasses.replace(found, vocabulary=vocabulary or VOCABULARY())
+
+
 def find(**values):
-    return source.find(source_options.SourceOptions(run_dir="r", **values))
+    return source.find(options_of(run_dir="r", **values))
 
 
 def test_a_run_says_everything(run, tiny_vocab):
@@ -83,7 +88,7 @@ def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
     monkeypatch.setattr(folder, "is_folder", lambda path: True)
     monkeypatch.setattr(folder, "read_details", lambda path: details)
     given = {"init_checkpoint": "f", "vocabulary": VOCABULARY(tiny_vocab)}
-    found = source.find(source_options.SourceOptions(task=task, **given))
+    found = source.find(options_of(task=task, **given))
     assert (found.checkpoint, found.option) == ("f/m", "init_checkpoint")
     assert found.vocabulary.path == tiny_vocab
     has_labels = task == "classifier"
@@ -96,9 +101,9 @@ def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
         "has_sentence_order": False,
     }
     assert found.values.items() >= expected.items()
-    short = source_options.SourceOptions(task=task, max_seq_length=8, **given)
+    short = options_of(task=task, max_seq_length=8, **given)
     assert source.find(short).values["max_seq_length"] == 8
-    tagger = source_options.SourceOptions(task="tagging", **given)
+    tagger = options_of(task="tagging", **given)
     assert source.make_task(source.find(tagger)).labels == ("a", "b", "c")
     checkpoint.config = None
     with pytest.raises(errors.UserError, match="`init_checkpoint=f` has no c"):
@@ -156,7 +161,7 @@ def test_options_of_other_kinds_are_refused_for_runs(
     ],
 )
 def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
-    settings = source_options.SourceOptions(
+    settings = options_of(
         init_checkpoint="nowhere", task="squad", squad_version="1.1", **changes
     )
     with pytest.raises(errors.UserError, match=message):
@@ -164,7 +169,7 @@ def test_options_of_other_kinds_are_refused_for_checkpoints(changes, message):
 
 
 def test_mistyped_checkpoint_is_named(tmp_path):
-    settings = source_options.SourceOptions(
+    settings = options_of(
         init_checkpoint=str(tmp_path / "albert_hff"), task="encoder"
     )
     message = "albert_hff` is neither a folder nor"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.common import errors
+from albert_tf.common import errors, options
 from albert_tf.serving import source_options
 
 
@@ -31,7 +31,7 @@ from albert_tf.serving import source_options
 )
 def test_options_that_do_not_go_together(values, message):
     with pytest.raises(errors.UserError, match=message):
-        source_options.SourceOptions(**values)
+        options.from_dict(source_options.SourceOptions, values)
 
 
 def test_only_given_options_count():

@@ -1,1 +1,5 @@
-from tests.albert_tf.serving.conftest import config, tokenizer  # noqa: F401
+from tests.albert_tf.serving.conftest import (  # noqa: F401
+    config,
+    of_choices,
+    tokenizer,
+)

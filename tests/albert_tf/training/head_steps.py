@@ -8,7 +8,6 @@ import tf_keras as keras
 
 from albert_tf.model.heads import (
     classification,
-    multiple_choice,
     pretraining,
     question_answering,
     replaced_tokens,
@@ -20,6 +19,7 @@ from albert_tf.model.losses import (
     span_objectives,
 )
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.race import model as multiple_choice
 from tests.albert_tf.training import update_runs
 
 BATCH, LENGTH, PREDICTIONS = 2, 32, 4

@@ -6,6 +6,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.serving.client import views
+from albert_tf.tasks.race import view as race_view
 from albert_tf.tasks.tagging import view as tag_view
 
 
@@ -101,7 +102,7 @@ def test_text_without_a_mask():
 
 def test_options_that_were_left_empty_have_no_bar():
     answer = {"label": "C", "choice": 2, "probabilities": [0.25, 0.5, 0.25]}
-    view = views.show_choice({"options": ["sea", "", "sky"]}, answer)
+    view = race_view.show_choice({"options": ["sea", "", "sky"]}, answer)
     assert view.headline == "C: sky"
     assert view.charts["Options"] == [("sea", 0.25, ""), ("sky", 0.25, "")]
 
@@ -135,11 +136,11 @@ def test_spans_are_marked():
 
 
 def form(**inputs):
-    return views.Form("serving_default", inputs, views.KINDS["choice"])
+    return views.Form("serving_default", inputs, race_view.KIND)
 
 
 def test_form_has_as_many_options_as_the_model():
-    samples = views.KINDS["choice"].samples["options"]
+    samples = race_view.KIND.samples["options"]
     for count in (2, 6):
         found = form(options=count, question=1).to_dict()
         assert list(found["fields"]) == ["question", "options"]

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import rows
-from albert_tf.finetuning import base, packing, race, race_data, windows
+from albert_tf.finetuning import base, packing, windows
 from albert_tf.finetuning.squad import (
     squad,
     squad_answers,
@@ -29,7 +29,6 @@ from albert_tf.serving import make
 from albert_tf.serving.client import ask
 from albert_tf.serving.formats import (
     answer,
-    answer_race,
     answer_squad,
     id_model,
     lite_model,
@@ -45,7 +44,6 @@ from albert_tf.text import (
     wordpiece,
 )
 from tests.albert_tf.serving import saved_services
-from tests.albert_tf.serving.services import test_choice_service
 from tests.albert_tf.text import hard_texts
 from tests.conftest import FIXTURES, python, tiny_config
 
@@ -299,26 +297,6 @@ def test_windows_of_a_text_reach_its_end():
     for size, starts in ((0, [0]), (6, [0]), (7, [0, 4]), (11, [0, 4, 8])):
         rows = [[range(size)[i : i + 6]] for i in starts]
         assert texts.lay_out(size) == (rows, False)
-
-
-def test_choices_are_laid_out_as_in_training(own_words):
-    length, options = saved_services.MAX_SEQ_LENGTH, saved_services.RACE
-    task = race.RaceTask(own_words, length, options)
-    about = {"max_seq_length": length, "options": dataclasses.asdict(options)}
-    for asked in saved_services.QUESTIONS:
-        example = race_data.RaceQuestion("", "", *asked, 0)
-        ((ids, mask),) = (
-            (batch["input_ids"][0], batch["input_mask"][0])
-            for batch in task.featurize([example], base.PREDICT)
-        )
-        rows, (is_real, cut) = answer_race.Task(about, own_words).lay_out(
-            *asked
-        )
-        wanted = [i[m > 0].tolist() for i, m in zip(ids, mask, strict=True)]
-        found = [pack(own_words, length, *row).ids for row in rows]
-        assert is_real == [bool(row) for row in wanted]
-        assert found == [row for row in wanted if row]
-        assert cut == test_choice_service.is_cut(example, own_words)
 
 
 def test_answers_in_contexts_are_those_of_the_task():

@@ -5,16 +5,16 @@ Source: ALBERT appendix A.4; in the original, race_utils.
 
 import dataclasses
 import os
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.common import errors, files, ranges, rows
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, optional
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, packing, probabilities, race_data
+from albert_tf.finetuning import base, packing, probabilities
+from albert_tf.tasks.race import data, portable
 from albert_tf.text import tokenization
 
 NAME = "race"
@@ -36,7 +36,7 @@ class RaceOptions:
     num_options: int = option(
         4,
         "Options of a question.",
-        within=ranges.Range(2, len(race_data.LETTERS)),
+        within=ranges.Range(2, len(portable.LETTERS)),
     )
     pad_options: bool = option(
         False,
@@ -58,16 +58,21 @@ class RaceOptions:
     @property
     def levels(self) -> tuple[str, ...]:
         if self.middle_only:
-            return race_data.LEVELS[:1]
-        return race_data.LEVELS[1:] if self.high_only else race_data.LEVELS
+            return data.LEVELS[:1]
+        return data.LEVELS[1:] if self.high_only else data.LEVELS
 
 
 class RaceTask(base.Task):
     """RACE."""
 
+    package = __package__
+    command = "run_race"
+    options_class = RaceOptions
+    export_options = optional(
+        RaceOptions, ("num_options", "max_qa_length"), "RACE"
+    )
     name = NAME
     key_metric = "accuracy"
-    package = "albert_tf.tasks.others"
     problem = "choice"
     has_pairs = True
     data_option = "data_dir"
@@ -78,9 +83,9 @@ class RaceTask(base.Task):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: RaceOptions,
+        facts: base.Facts | None = None,
     ):
-        super().__init__(tokenizer, max_seq_length)
-        self.options = options
+        super().__init__(tokenizer, max_seq_length, options, facts)
         self.sequences_at_once = options.num_options
         if not 0 < options.max_qa_length <= max_seq_length - 4:
             raise errors.UserError(
@@ -108,17 +113,15 @@ class RaceTask(base.Task):
         splits = base.TRAIN, base.DEV, base.TEST
         return {split: os.path.join(folder, split) for split in splits}
 
-    def read(self, path: str, split: str) -> list[race_data.RaceQuestion]:
+    def read(self, path: str, split: str) -> list[data.RaceQuestion]:
         return self._reader().read(path)
 
-    def read_own(
-        self, path: str
-    ) -> list[race_data.RaceQuestion | rows.BadLine]:
+    def read_own(self, path: str) -> list[data.RaceQuestion | rows.BadLine]:
         return self._reader().read_own(path)
 
-    def _reader(self) -> race_data.Reader:
+    def _reader(self) -> data.Reader:
         one = self.options
-        return race_data.Reader(
+        return data.Reader(
             one.levels, one.num_options, one.pad_options, self.remark
         )
 
@@ -128,38 +131,31 @@ class RaceTask(base.Task):
         )
 
     def featurize(
-        self, examples: Sequence[race_data.RaceQuestion], split: str
+        self, examples: Sequence[data.RaceQuestion], split: str
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield one record for each question.
 
-        Each option: `[CLS] article [SEP] question and option [SEP]`. Of
-        question and option the last `max_qa_length` pieces are kept, then the
-        article is cut at its end. Options that fill up, and empty ones, are all
-        padding.
+        Options that fill up, and empty ones, are all padding.
         """
-        limit, most = self.options.max_qa_length, self.max_seq_length - 3
+        limit = self.options.max_qa_length
         cut_choices: list[str] = []
         cut_articles: list[str] = []
         for start in range(0, len(examples), _BATCH):
             part = examples[start : start + _BATCH]
             places: list[tuple[int, int]] = []
             pairs: list[packing.Pair] = []
-            for row, (article, choices) in enumerate(self._encode(part)):
-                options = part[row].options
-                real = [i for i, option in enumerate(options) if option]
-                longest = max(len(choices[i]) for i in real)
-                if longest > limit:
-                    cut_choices.append(part[row].guid)
-                if len(article) + min(longest, limit) > most:
-                    cut_articles.append(part[row].guid)
-                for column in real:
-                    choice = choices[column][-limit:]
-                    places.append((row, column))
-                    pairs.append((article[: most - len(choice)], choice))
+            encoded = zip(part, self._encode(part), strict=True)
+            for row, (example, one) in enumerate(encoded):
+                if one.choice_is_cut:
+                    cut_choices.append(example.guid)
+                if one.article_is_cut:
+                    cut_articles.append(example.guid)
+                places += [(row, column) for column in example.real]
+                pairs += one.pairs
             shape = len(part), *self.layout(split)[0].shape
             values = {name: np.zeros(shape, np.int64) for name in packing.NAMES}
-            found = packing.pack(pairs, self.tokenizer, self.max_seq_length)
-            for name, sequences in found.items():
+            packed = packing.pack(pairs, self.tokenizer, self.max_seq_length)
+            for name, sequences in packed.items():
                 values[name][*np.transpose(places)] = sequences
             yield {
                 **values,
@@ -178,42 +174,34 @@ class RaceTask(base.Task):
             cut_articles,
         )
 
-    def choices(self, example: race_data.RaceQuestion) -> list[str]:
-        """Return the question with each option: in its gaps, or behind it.
+    def choices(self, example: data.RaceQuestion) -> list[str]:
+        """Return the question with each option that is not empty.
 
-        Both are cleaned before, if the vocabulary is one of SentencePiece: so
-        a full-width low line is a gap too, and an option brings no spaces into
-        it.
-
-        Source: original release, race_utils.RaceProcessor.process_text, which
-        does not clean for WordPiece. DIFFERS: there each low line of a row of
-        them is replaced.
-
-        Example:
-            question = "He is ___ .", options = ("old", "tall")
-            result = ["he is old .", "he is tall ."]
+        As in the original, texts for WordPiece are not cleaned before.
         """
-        question, *options = texts = example.question, *example.options
+        clean: Callable[[str], str] = str
         if isinstance(self.tokenizer, tokenization.Tokenizer):
-            question, *options = map(self.tokenizer.clean, texts)
-        parts = re.split(race_data.GAP, question)
-        if len(parts) > 1:
-            return [option.join(parts) for option in options]
-        return [f"{question} {option}" for option in options]
+            clean = self.tokenizer.clean
+        options = [example.options[number] for number in example.real]
+        return portable.fill(example.question, options, clean)
 
     def _encode(
-        self, examples: Sequence[race_data.RaceQuestion]
-    ) -> Iterator[tuple[list[int], list[list[int]]]]:
+        self, examples: Sequence[data.RaceQuestion]
+    ) -> Iterator[portable.Sequences]:
         articles = list(dict.fromkeys(e.article for e in examples))
         ids = dict(
             zip(articles, self.tokenizer.encode_batch(articles), strict=True)
         )
         for example in examples:
-            choices = self.tokenizer.encode_batch(self.choices(example))
-            yield ids[example.article], choices
+            yield portable.cut(
+                ids[example.article],
+                self.tokenizer.encode_batch(self.choices(example)),
+                self.max_seq_length,
+                self.options.max_qa_length,
+            )
 
     def score(
-        self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]
+        self, outputs: base.Outputs, examples: Sequence[data.RaceQuestion]
     ) -> dict[str, float]:
         """Return `accuracy`, `accuracy_middle`, `accuracy_high` and `loss`.
 
@@ -223,7 +211,7 @@ class RaceTask(base.Task):
         levels = np.array([example.level for example in examples])
         correct = outputs["logits"].argmax(-1) == labels
         scores = {"accuracy": float(correct.mean())}
-        for level in race_data.LEVELS:
+        for level in data.LEVELS:
             if (levels == level).any():
                 scores[f"accuracy_{level}"] = float(
                     correct[levels == level].mean()
@@ -232,16 +220,16 @@ class RaceTask(base.Task):
         return {**scores, "loss": loss}
 
     def answers(
-        self, outputs: base.Outputs, examples: Sequence[race_data.RaceQuestion]
+        self, outputs: base.Outputs, examples: Sequence[data.RaceQuestion]
     ) -> Iterator[dict[str, Any]]:
         shares = probabilities.softmax(outputs["logits"])
         for example, row in zip(examples, shares, strict=True):
             columns = zip(
-                race_data.LETTERS, example.options, row.tolist(), strict=False
+                portable.LETTERS, example.options, row.tolist(), strict=False
             )
             yield {
                 **rows.key_of(example.guid),
-                "prediction": race_data.LETTERS[row.argmax()],
+                "prediction": portable.LETTERS[row.argmax()],
                 "probabilities": {k: p for k, text, p in columns if text},
             }
 
@@ -251,9 +239,7 @@ class RaceTask(base.Task):
 
     # Exports.
 
-    def texts(
-        self, examples: Sequence[race_data.RaceQuestion]
-    ) -> dict[str, Any]:
+    def texts(self, examples: Sequence[data.RaceQuestion]) -> dict[str, Any]:
         count = self.options.num_options
         return {
             "article": [example.article for example in examples],
@@ -267,7 +253,7 @@ class RaceTask(base.Task):
     def score_answers(
         self,
         answers: base.Answers,
-        examples: Sequence[race_data.RaceQuestion],
+        examples: Sequence[data.RaceQuestion],
     ) -> dict[str, float]:
         rows = base.joined(answers, "probabilities")
         return self.score({"logits": probabilities.logs(rows)}, examples)
@@ -275,7 +261,7 @@ class RaceTask(base.Task):
     def write_predictions(
         self,
         outputs: base.Outputs,
-        examples: Sequence[race_data.RaceQuestion],
+        examples: Sequence[data.RaceQuestion],
         split: str,
         output_dir: str,
     ) -> None:
@@ -288,3 +274,6 @@ class RaceTask(base.Task):
         scores = self.score(outputs, examples)
         text = "".join(f"{name} = {scores[name]}\n" for name in sorted(scores))
         files.write_text(os.path.join(output_dir, "predict_results.txt"), text)
+
+
+TASK = RaceTask

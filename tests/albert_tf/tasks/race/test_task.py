@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, race, race_data
+from albert_tf.finetuning import base
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.race import data as race_data
+from albert_tf.tasks.race import task as race
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
-from tests.albert_tf.finetuning.race_articles import (
+from tests.albert_tf.tasks.race.articles import (
     FIVE,
     THREE,
     article,

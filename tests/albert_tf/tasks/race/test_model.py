@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.heads import multiple_choice
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.race import model as multiple_choice
 from tests.albert_tf.model import passes
 from tests.conftest import PARITY_ATOL
 

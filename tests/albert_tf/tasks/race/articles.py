@@ -2,7 +2,7 @@
 
 import json
 
-from albert_tf.finetuning import race
+from albert_tf.tasks.race import task as race
 from tests.albert_tf.finetuning.glue.small_tasks import Markers
 
 ARTICLE = {

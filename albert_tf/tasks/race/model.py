@@ -9,8 +9,10 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model import base
-from albert_tf.model.heads import classification
+from albert_tf.model.heads import classification, head
+from albert_tf.model.losses import label_objectives, objectives
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.race.task import RaceTask
 
 # The logit of a padding choice.
 PADDING_LOGIT = -1e30
@@ -75,3 +77,16 @@ def _mask_padding(logits: tf.Tensor, input_mask: tf.Tensor | None) -> tf.Tensor:
         return logits
     real = tf.reduce_any(input_mask > 0, -1)
     return tf.where(real, logits, PADDING_LOGIT)
+
+
+# Its weights are those of a classifier with one label.
+HEADS: tuple[head.Head, ...] = ()
+
+
+def make(task: RaceTask, encoder: AlbertModel) -> keras.Model:
+    return AlbertMultipleChoice(encoder, task.options.dropout_prob)
+
+
+def objective(task: RaceTask) -> objectives.Objective:
+    del task  # The same for all.
+    return label_objectives.CLASSIFICATION

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.albert_tf.finetuning.race_articles import article, write
+from tests.albert_tf.tasks.race.articles import article, write
 
 
 @pytest.fixture

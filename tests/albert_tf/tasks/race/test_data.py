@@ -6,8 +6,8 @@ import re
 import pytest
 
 from albert_tf.common import errors, rows
-from albert_tf.finetuning import race_data
-from tests.albert_tf.finetuning.race_articles import (
+from albert_tf.tasks.race import data as race_data
+from tests.albert_tf.tasks.race.articles import (
     ARTICLE,
     FIVE,
     THREE,

@@ -4,25 +4,25 @@ from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.finetuning import race, race_data
-from albert_tf.model.heads import multiple_choice
-from albert_tf.serving.formats import answer_race
 from albert_tf.serving.services import service
 from albert_tf.serving.services.service import Signature, Tensors
+from albert_tf.tasks.race import model as head
+from albert_tf.tasks.race import portable
+from albert_tf.tasks.race import task as race
 from albert_tf.text import packing_ops, tokenization
 
 
 class ChoiceService(service.Service):
     """Chooses one of the options of a question about an article."""
 
-    model: multiple_choice.AlbertMultipleChoice
+    model: head.AlbertMultipleChoice
     texts = "article", "question", "options"
     read_outputs = ("logits",)
-    portable = answer_race
+    portable = portable
 
     def __init__(
         self,
-        model: multiple_choice.AlbertMultipleChoice,
+        model: head.AlbertMultipleChoice,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: race.RaceOptions,
@@ -93,7 +93,7 @@ class ChoiceService(service.Service):
         choice = tf.argmax(probabilities, -1, tf.int32)
         return {
             "choice": choice,
-            "label": tf.gather(tf.constant(list(race_data.LETTERS)), choice),
+            "label": tf.gather(tf.constant(list(portable.LETTERS)), choice),
             "probabilities": probabilities,
             "truncated": truncated,
         }
@@ -141,8 +141,8 @@ class ChoiceService(service.Service):
 
 def _choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
     """Return questions with their options; see `race.RaceTask.choices`."""
-    one = tf.strings.regex_replace(questions, race_data.GAP, race_data.BLANK)
-    parts = tf.strings.split(one, race_data.BLANK)
+    one = tf.strings.regex_replace(questions, portable.GAP, portable.BLANK)
+    parts = tf.strings.split(one, portable.BLANK)
     gaps = tf.gather(options, parts.value_rowids())
     # Every part but the last of its question ends at a gap.
     last = tf.gather(parts.row_splits, parts.value_rowids() + 1) - 1
@@ -151,3 +151,10 @@ def _choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
     joined = tf.strings.reduce_join(parts.with_flat_values(filled), axis=-1)
     has_gap = parts.row_lengths() > 1
     return tf.where(has_gap, joined, questions + " " + options)
+
+
+SERVICES = {
+    head.AlbertMultipleChoice: lambda task, made: ChoiceService(
+        made, task.tokenizer, task.max_seq_length, task.options
+    )
+}

@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from albert_tf.common import errors, files, rows, strict_json
+from albert_tf.tasks.race.portable import LETTERS
 
 LEVELS = ("middle", "high")
-BLANK = "_"
-# A row of low lines, close together or not, is one gap.
-GAP = f"{BLANK}(?: *{BLANK})*"
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _LAYOUT = "{train,dev,test}/{middle,high}/N.txt"
 # Takes the end of a sentence that begins with the number of names, and these.
 Remark = Callable[[str, Sequence[str]], None]
@@ -40,6 +37,11 @@ class RaceQuestion:
     question: str
     options: tuple[str, ...]
     label: int | None
+
+    @property
+    def real(self) -> list[int]:
+        """Indices of the options that are not empty."""
+        return [i for i, option in enumerate(self.options) if option]
 
 
 @dataclasses.dataclass(frozen=True)

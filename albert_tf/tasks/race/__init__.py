@@ -1,0 +1,1 @@
+"""Questions about an article with options to choose from."""
