@@ -31,6 +31,7 @@ BESIDE_RECORDS = (".manifest.json", ".card.md", ".card.png", ".partial")
 _BUCKET = re.compile(r"[a-z0-9]+:")
 # Ending of what is not complete yet; nothing else has it.
 PARTIAL = ".albert_tf.partial"
+REPLACED = ".albert_tf.replaced"  # Ending of a folder that is being replaced.
 # Names of a folder that a wrong one is compared with; they take 0.1 s at most.
 _MOST_COMPARED = 1000
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -189,16 +190,16 @@ def identity(path: str) -> Any:
 
 def _no_match(pattern: str) -> str:
     """Explain why a pattern matches no file, and what to do."""
-    if not is_remote(pattern) and os.path.isdir(pattern):
+    if os.path.isdir(pattern):
         inside = os.path.join(glob.escape(pattern), "*")
         return f"is a folder. Files are needed. Use '{inside}'."
-    if not is_remote(pattern) and is_special(pattern):
+    if is_special(pattern):
         return (
             "is a pipe or a device. Regular files are needed. Write its "
             "content to a file, or, where the program allows it, pipe it into "
             "standard input."
         )
-    if not is_remote(pattern) and os.path.exists(pattern):
+    if os.path.exists(pattern):
         return "stands beside record files, but is none. Name those."
     return (
         f"matches no file.{similar(pattern)} Check the spelling (the "
@@ -276,7 +277,7 @@ def in_folder(folder: str, name: str) -> str:
 
 def refuse_file(path: str, option: str) -> None:
     """Make sure that the path of a folder is not that of a file."""
-    if not is_remote(path) and os.path.exists(path) and not os.path.isdir(path):
+    if os.path.exists(path) and not os.path.isdir(path):
         raise errors.UserError(
             f"`{option}={path}` is a file. A folder is needed. Name the folder."
         )
@@ -293,9 +294,8 @@ def require_regular(path: str) -> None:
 
     What a shell makes of <(COMMAND) is allowed.
     """
-    if is_remote(path) or path.startswith("/dev/fd/") or os.path.isdir(path):
-        return
-    if is_special(path):
+    is_read_once = path.startswith("/dev/fd/")
+    if is_special(path) and not (is_read_once or os.path.isdir(path)):
         raise errors.UserError(
             f"{path} is a pipe or a device. Put a regular file in its place."
         )
@@ -323,7 +323,7 @@ def read_lines(path: str, option: str) -> list[str]:
 
 def sha256(path: str) -> str:
     """Return the digest of a file that is read for another purpose, too."""
-    if not (is_remote(path) or os.path.isdir(path)) and is_special(path):
+    if is_special(path) and not os.path.isdir(path):
         raise errors.UserError(
             f"{path} is a pipe or a device, but is read twice. Write its "
             "content to a file, and name that."
@@ -341,22 +341,18 @@ def name_full_disk(path: str) -> Iterator[None]:
     try:
         yield
     except errors.or_tensorflow(OSError) as error:
-        number = _no_room(error)
+        if isinstance(error, OSError):
+            is_named = not str(error.filename or PARTIAL).endswith(".partial")
+            numbers = [] if is_named else [error.errno]
+        else:  # TensorFlow's have no number.
+            numbers = [n for n in NO_ROOM if os.strerror(n) in str(error)]
+        number = next(filter(NO_ROOM.__contains__, numbers), None)
         if number is None or is_remote(path):
             raise
         free = shutil.disk_usage(os.path.dirname(path) or ".").free
         limit = "; ulimit -f shows the limit" if number == errno.EFBIG else ""
         reason = f"{os.strerror(number)} ({free:,} bytes are free now{limit})"
         raise OSError(number, reason, path) from error
-
-
-def _no_room(error: Exception) -> int | None:
-    """Return the number of an error about a full disk that names no file."""
-    if isinstance(error, OSError):
-        is_named = not str(error.filename or ".partial").endswith(".partial")
-        return None if is_named or error.errno not in NO_ROOM else error.errno
-    said = str(error)  # TensorFlow's have no number.
-    return next((n for n in NO_ROOM if os.strerror(n) in said), None)
 
 
 def require_room(folder: str, needed: int, option: str) -> None:
@@ -554,7 +550,7 @@ def replace_folder(path: str) -> Iterator[str]:
     """
     path = os.path.realpath(path)
     clear_replacement(path)
-    new, old = _beside(path)
+    new, old = path + PARTIAL, path + REPLACED
     os.makedirs(new)
     try:
         yield new
@@ -582,9 +578,9 @@ def require_folder_target(path: str, option: str) -> None:
     path = path.rstrip("/") or path
     if os.path.islink(path) and not os.path.exists(path):
         make_folder(path, option)  # A link is in the way.
-    for beside in _beside(os.path.realpath(path)):
-        make_folder(beside, option)
-        os.rmdir(beside)
+    for ending in (PARTIAL, REPLACED):
+        make_folder(os.path.realpath(path) + ending, option)
+        os.rmdir(os.path.realpath(path) + ending)
 
 
 def clear_replacement(path: str) -> None:
@@ -594,11 +590,10 @@ def clear_replacement(path: str) -> None:
     not replaced.
     """
     path = os.path.realpath(path)
-    new, old = _beside(path)
-    _remove_folder(new)
-    if os.path.exists(old) and not os.path.exists(path):
-        os.replace(old, path)
-    _remove_folder(old)
+    _remove_folder(path + PARTIAL)
+    if os.path.exists(path + REPLACED) and not os.path.exists(path):
+        os.replace(path + REPLACED, path)
+    _remove_folder(path + REPLACED)
 
 
 def _remove_folder(path: str) -> None:
@@ -606,8 +601,3 @@ def _remove_folder(path: str) -> None:
     if os.path.islink(path):
         os.remove(path)
     shutil.rmtree(path, ignore_errors=True)
-
-
-def _beside(path: str) -> tuple[str, str]:
-    """Return the temporary names of a new folder and of the one it replaces."""
-    return path + PARTIAL, f"{path}.albert_tf.replaced"

@@ -9,7 +9,6 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, rows, scores
-from albert_tf.data import manifests
 from albert_tf.finetuning import base, batches, registry
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.network.encoder import AlbertModel
@@ -70,13 +69,8 @@ class RunPredictor:
                 "[--signature=fill_mask]."
             )
         registry.load_module_for(options, self._source.folder, task_module)
-        known = {option: run_dir, "checkpoint": checkpoint}
-        manifests.check_vocabularies(
-            {
-                f"`{name}={folder}`": run_folder.known_vocabularies(folder)
-                for name, folder in known.items()
-            }
-        )
+        named = {option: run_dir, "checkpoint": checkpoint}
+        run_folder.check_vocabularies(**named)
         vocabulary = tokenization.load(self._source.vocabulary)
         self.task = registry.make(options, vocabulary, self._source.facts)
         self.task.remember(scores.of_best(run_dir))

@@ -70,12 +70,8 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
             run_.options, run_.folder, settings.task_module
         )
     _check_given(settings, run_.options)
-    named = {"checkpoint": settings.checkpoint, "run_dir": settings.run_dir}
-    manifests.check_vocabularies(
-        {
-            f"`{name}={folder}`": run_folder.known_vocabularies(folder)
-            for name, folder in named.items()
-        }
+    run_folder.check_vocabularies(
+        checkpoint=settings.checkpoint, run_dir=settings.run_dir
     )
     vocabulary = choose_vocabulary(
         settings.vocabulary, run_.vocabulary, settings.run_dir

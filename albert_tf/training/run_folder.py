@@ -150,6 +150,16 @@ def known_vocabularies(folder: str | None) -> set[str]:
     return set(map(files.sha256, vocabularies(folder).values()))
 
 
+def check_vocabularies(**folders: str | None) -> None:
+    """Refuse folders of several vocabularies, which options name."""
+    manifests.check_vocabularies(
+        {
+            f"`{option}={folder}`": known_vocabularies(folder)
+            for option, folder in folders.items()
+        }
+    )
+
+
 def vocabulary_of(
     vocabulary: tokenization.VocabularyOptions,
 ) -> dict[str, set[str]]:

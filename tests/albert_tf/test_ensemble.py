@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf import ensemble
-from albert_tf.common import errors, scores
+from albert_tf.common import errors, outputs, scores
 from albert_tf.finetuning import saved_outputs, tables
 from albert_tf.finetuning.glue import glue_tasks
 from tests.albert_tf.finetuning import small_runs
@@ -82,8 +82,8 @@ def test_other_outputs_do_not_replace_an_ensemble(two_runs, tmp_path):
     for _ in range(2):  # Again, as after an interruption.
         small_runs.average([runs / "run_*"], tmp_path / "both")
     saved = saved_outputs.load(str(runs / "run_1"), "dev")
-    outputs = {name: -value for name, value in saved.outputs.items()}
-    save_again(runs / "run_1", "dev", outputs=outputs)
+    negated = {name: -value for name, value in saved.outputs.items()}
+    save_again(runs / "run_1", "dev", outputs=negated)
     with pytest.raises(errors.UserError, match="output_dir"):
         small_runs.average([runs / "run_*"], tmp_path / "both")
 
@@ -135,10 +135,11 @@ def test_runs_on_other_columns(split, name, is_refused):
         "columns": {"columns": [["body"], "mood"]},
         "dev_share": {"dev_share": [0.1, 2]},
     }[name]
-    lines = ensemble._other_meaning(
-        {"options": first}, {"options": {**first, **second}}, split
+    lines = outputs.changes(
+        ensemble._meaning(first, split),
+        ensemble._meaning({**first, **second}, split),
     )
-    assert any(line.startswith(f"  {name}: ") for line in lines) == is_refused
+    assert any(line.startswith(f"{name} was ") for line in lines) == is_refused
 
 
 @pytest.mark.parametrize("name", ["labels", "kind"])
@@ -149,7 +150,9 @@ def test_columns_of_other_labels_are_no_ensemble(two_runs, tmp_path, name):
     options = facts["options"]
     others = {**options, name: options.get(name, ["label"])[::-1] * 2}
     save_again(folder / "run_2", "dev", facts={**facts, "options": others})
-    with pytest.raises(errors.UserError, match=f"means .* else .*\n  {name}: "):
+    with pytest.raises(
+        errors.UserError, match=f"means .* else .*\n  {name} was "
+    ):
         small_runs.average([folder / "run_*"], tmp_path / "both")
 
 
@@ -169,7 +172,7 @@ def test_outputs_about_other_data_are_no_ensemble(two_runs, tmp_path):
     saved = saved_outputs.load(str(folder / "run_2"), "dev")
     other = {**saved.facts, "content_sha256": "0"}
     fewer = {"logits": saved.outputs["logits"][1:]}
-    for facts, outputs in ((other, saved.outputs), (saved.facts, fewer)):
-        save_again(folder / "run_2", "dev", facts=facts, outputs=outputs)
+    for facts, logits in ((other, saved.outputs), (saved.facts, fewer)):
+        save_again(folder / "run_2", "dev", facts=facts, outputs=logits)
         with pytest.raises(errors.UserError, match="about other data"):
             small_runs.average([folder / "run_*"], tmp_path / "both")

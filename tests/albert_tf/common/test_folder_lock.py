@@ -82,31 +82,26 @@ def test_second_process_is_told_who_holds_the_folder(start, tmp_path):
     assert (tmp_path / "run" / ".lock").read_bytes() == before
 
 
-def test_folder_is_free_afterwards(start, tmp_path):
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_an_ended_process_keeps_nobody_out(start, tmp_path, is_killed):
     first = start(tmp_path / "run")
+    if is_killed:
+        first.send_signal(signal.SIGKILL)
     first.stdin.close()
-    assert first.wait() == 0
+    first.wait()
+    assert (tmp_path / "run").exists() == is_killed
     with hold(tmp_path / "run"):
+        holder = (tmp_path / "run" / ".lock").read_text()
+        assert f", process {os.getpid()} or" in holder
         (tmp_path / "run" / "result").write_text("")
     assert os.listdir(tmp_path / "run") == ["result"]
-
-
-def test_a_killed_process_and_what_it_leaves_keep_nobody_out(start, tmp_path):
-    first = start(tmp_path)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    assert (tmp_path / ".lock").exists()
-    with hold(tmp_path):
-        holder = (tmp_path / ".lock").read_text()
-        assert f", process {os.getpid()} or" in holder
-    assert not (tmp_path / ".lock").exists()
 
 
 def test_children_of_a_killed_process_hold_it_on(start, tmp_path):
     parent = start(tmp_path, PARENT)
     parent.wait()
-    with pytest.raises(errors.UserError, match="is in use by"), hold(tmp_path):
-        pass
+    with pytest.raises(errors.UserError, match="is in use by"):
+        hold(tmp_path).__enter__()
     parent.stdin.close()
     with hold(tmp_path, patience=60.0):
         pass
@@ -148,16 +143,13 @@ def test_a_refused_process_has_no_open_file(tmp_path, monkeypatch):
         before = os.listdir("/proc/self/fd")
         monkeypatch.setattr(folder_lock, "PATIENCE", 60.0)
         monkeypatch.setattr(folder_lock.time, "sleep", pytest.fail)
-        with pytest.raises(errors.UserError), hold(tmp_path, patience=0.0):
-            pass
+        with pytest.raises(errors.UserError):
+            hold(tmp_path, patience=0.0).__enter__()
         assert os.listdir("/proc/self/fd") == before
 
 
 def test_a_folder_that_gets_nothing_is_not_left(tmp_path):
-    with (
-        pytest.raises(RuntimeError),
-        hold(tmp_path / "a" / "b"),
-    ):
+    with pytest.raises(RuntimeError), hold(tmp_path / "a" / "b"):
         raise RuntimeError
     with hold("export", lock=str(tmp_path / "c" / "lock")):
         assert (tmp_path / "c" / "lock").exists()
@@ -175,35 +167,33 @@ def test_a_link_in_the_place_of_the_lock_leads_nowhere(tmp_path):
     assert (tmp_path / "own").read_text() == "the user's"
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", "{}"])
-def test_a_lock_that_says_nothing_is_one(tmp_path, content):
+def test_a_lock_that_says_nothing_is_one(tmp_path):
     with hold(tmp_path):
-        (tmp_path / ".lock").write_text(content)
-        with (
-            pytest.raises(errors.UserError, match="by another process"),
-            hold(tmp_path),
-        ):
-            pass
+        for content in ("", "{", "[]", "{}"):
+            (tmp_path / ".lock").write_text(content)
+            with pytest.raises(errors.UserError, match="by another process"):
+                hold(tmp_path).__enter__()
 
 
-def test_what_a_power_failure_leaves_is_a_lock(tmp_path):
-    for content in (b"Held by " + b"x" * 900, b"\0" * 299):
-        (tmp_path / ".lock").write_bytes(content)
-        with hold(tmp_path):
-            holder = (tmp_path / ".lock").read_text()
-            assert len(holder) < 300 and f"process {os.getpid()} " in holder
-
-
-@pytest.mark.parametrize("content", ["my notes", "[1]", "3", "\0" * 300])
-def test_a_file_that_is_no_lock_is_kept(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "is_lock"),
+    [
+        (b"Held by " + b"x" * 900, True),
+        (b"\0" * 299, True),  # After a power failure.
+        *((text, False) for text in (b"my notes", b"[1]", b"3", b"\0" * 300)),
+    ],
+)
+def test_a_file_that_is_no_lock_is_kept(tmp_path, content, is_lock):
     path = tmp_path / "export.lock"
-    path.write_text(content)
-    with (
-        pytest.raises(errors.UserError, match="Rename that file"),
-        folder_lock.hold("export", "export_dir", lock=str(path)),
-    ):
-        pass
-    assert path.read_text() == content
+    path.write_bytes(content)
+    if is_lock:
+        with folder_lock.hold("export", "export_dir", lock=str(path)):
+            holder = path.read_text()
+            assert len(holder) < 300 and f"process {os.getpid()} " in holder
+        return
+    with pytest.raises(errors.UserError, match="Rename that file"):
+        folder_lock.hold("export", "export_dir", lock=str(path)).__enter__()
+    assert path.read_bytes() == content
 
 
 def test_a_file_system_without_locks_warns(tmp_path, monkeypatch, caplog):
@@ -226,12 +216,9 @@ def test_folder_that_may_not_be_written_to_is_named(
     monkeypatch.setattr(folder_lock, "_open", fail)
     reason = os.strerror(number)
     message = f"`output_dir={tmp_path}` cannot be written: {reason}. "
-    for given, advice in (({}, "Choose"), ({"advice": "Do so."}, "Do so.")):
-        with (
-            pytest.raises(errors.UserError, match=message + advice),
-            hold(tmp_path, **given),
-        ):
-            pass
+    for values, advice in (({}, "Choose"), ({"advice": "Do so."}, "Do so.")):
+        with pytest.raises(errors.UserError, match=message + advice):
+            hold(tmp_path, **values).__enter__()
 
 
 def test_a_full_disk_is_named_with_the_lock_and_leaves_none(
@@ -242,11 +229,8 @@ def test_a_full_disk_is_named_with_the_lock_and_leaves_none(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "pwrite", fail)
-        with (
-            pytest.raises(OSError, match=r"No space.*bytes are free.*\.lock'"),
-            hold(tmp_path),
-        ):
-            pass
+        with pytest.raises(OSError, match=r"No space.*are free.*\.lock'"):
+            hold(tmp_path).__enter__()
     assert not list(tmp_path.iterdir())
     with hold(tmp_path):  # It is not held by this process either.
         pass

@@ -28,6 +28,7 @@ def claim(small_config, tmp_path):
         config=small_config,
         spm=None,
         of_records=(),
+        facts=None,
     ):
         run_folder.Start(
             str(tmp_path / "run"),
@@ -36,6 +37,7 @@ def claim(small_config, tmp_path):
             config,
             tokenization.VocabularyOptions(spm),
             {"the records": of_records},
+            facts or {},
         ).claim()
         return run_folder.read(str(tmp_path / "run"))
 
@@ -112,45 +114,46 @@ def test_same_options_continue_the_run_and_the_newest_are_kept(claim, tmp_path):
     assert claim(Settings(note="b")).options == {"rate": 0.5, "note": "b"}
 
 
+@dataclasses.dataclass(frozen=True)
+class WithMarkers(Settings):
+    markers_file: str = option("markers.txt", "Markers.")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"settings": Settings(rate=0.25)}, "--rate was 0.5, is now 0.25"),
         ({"program": "run_y"}, "it was made by run_x, not run_y"),
+        ({"facts": {"labels": ["b", "a"]}}, "labels was .'a', 'b'., is now ."),
         (
             {"config": {"num_hidden_layers": 5}},
-            "num_hidden_layers was 4, is now 5 (in albert_config.json)",
+            r"num_hidden_layers was 4, is now 5 \(in albert_config.json\)",
         ),
+        ({"markers": "so\nbut\n"}, "`markers_file` had other markers"),
+        ({"markers": "but \r\n\r\nso"}, None),  # The same ones.
+        ({"facts": {"labels": ["a", "b"]}}, None),
+        ({"facts": {"another": 1}}, None),  # An earlier version has not it.
     ],
 )
-def test_another_run_is_refused(claim, change, message, small_config, tmp_path):
-    claim()
+def test_another_run_is_refused(
+    claim, change, message, small_config, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "markers.txt").write_text("but\nso\n")
+    change = {"settings": WithMarkers(), **change}
+    claim(WithMarkers(), facts={"labels": ["a", "b"]})
     (tmp_path / "run" / "checkpoint").write_text("")
-    before = content(tmp_path)
     if "config" in change:
-        config = dataclasses.replace(small_config, **change["config"])
-        change = {"config": config}
-    with pytest.raises(errors.UserError, match="belongs to another") as error:
+        change["config"] = dataclasses.replace(small_config, **change["config"])
+    (tmp_path / "markers.txt").write_text(change.pop("markers", "but\nso\n"))
+    before = content(tmp_path / "run")
+    if message is None:
         claim(**change)
-    assert message in str(error.value)
-    assert content(tmp_path) == before
-
-
-def test_markers_of_other_content_are_refused(claim, tmp_path):
-    @dataclasses.dataclass(frozen=True)
-    class WithMarkers:
-        markers_file: str | None = option(None, "Markers.")
-
-    (path := tmp_path / "markers.txt").write_text("but\nso\n")
-    settings = WithMarkers(str(path))
-    claim(settings)
-    (tmp_path / "run" / "checkpoint").write_text("")
-    claim(settings)
-    path.write_text("but \r\n\r\nso")  # The same ones.
-    claim(settings)
-    path.write_text("so\nbut\n")
-    with pytest.raises(errors.UserError, match="`markers_file` had other mark"):
-        claim(settings)
+        return
+    words = f"(?s)belongs to another run:\n.*  {message}.*\nRepeat its options"
+    with pytest.raises(errors.UserError, match=words):
+        claim(**change)
+    assert content(tmp_path / "run") == before
 
 
 @pytest.mark.parametrize("named", [False, True])
