@@ -42,11 +42,9 @@ YEAR = (
     ("winter", "frost"),
     ("winter", "snow"),
 )
-PLACES = tuple(row[0] for row in ROAD)
-KEEPERS = tuple(row[1] for row in ROAD)
-GOODS = tuple(row[3] for row in ROAD)
-SEASONS = tuple(dict.fromkeys(row[0] for row in YEAR))
-WEATHERS = tuple(row[1] for row in YEAR)
+PLACES, KEEPERS, _, GOODS = zip(*ROAD, strict=True)
+_, WEATHERS = zip(*YEAR, strict=True)
+SEASONS = tuple(dict(YEAR))
 
 # More names than a story has sentences. So nobody receives the treasure twice,
 # and it is unambiguous who gave it to whom.
@@ -94,12 +92,9 @@ FOODS = tuple(
     """.split()
 )
 # All words that fill slots; no word is in two of them.
-POOLS = (PLACES, KEEPERS, GOODS, SEASONS, WEATHERS) + (
-    NAMES,
-    TREASURES,
-    ANIMALS,
-    TOPICS,
-    FOODS,
+POOLS = (
+    *(PLACES, KEEPERS, GOODS, SEASONS, WEATHERS),
+    *(NAMES, TREASURES, ANIMALS, TOPICS, FOODS),
 )
 
 # Words to ask about stories with. No story says them, but the vocabulary has
@@ -117,20 +112,11 @@ QUESTION_WORDS = tuple(
 SHORTEST_STORY = 10  # Sentences: more than one pair of segments of 64 pieces.
 LONGEST_STORY = 24  # Sentences: four rounds of the road.
 
-# Relative frequencies of the kinds of sentences. Handovers and barters are the
-# most frequent because they connect a sentence with the next one.
-KIND_WEIGHTS = {
-    "handover": 7,
-    "barter": 6,
-    "journey": 2,
-    "weather": 2,
-    "rest": 3,
-}
 # Every sentence begins with season and place and has ten words: a tiny model
 # learns quickly which words to compare in the two segments only if they are
 # always at the same positions. A pair of 64 pieces holds six sentences.
 OPENING = "In {season} at the {place} "
-ENDINGS = {
+ENDINGS = {  # By kind.
     "handover": (
         "{holder} gave {receiver} the {treasure}.",
         "{receiver} took the {treasure} home.",
@@ -157,6 +143,9 @@ ENDINGS = {
         "the {keeper} gave {holder} {food}.",
     ),
 }
+# Relative frequencies of the kinds. Handovers and barters are the most frequent
+# because they connect a sentence with the next one.
+WEIGHTS = 7, 6, 2, 2, 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -181,9 +170,7 @@ def tell_story(rng: random.Random, num_sentences: int) -> Story:
         "treasure": rng.choice(TREASURES),
         "animal": rng.choice(ANIMALS),
     }
-    kinds = rng.choices(
-        list(KIND_WEIGHTS), list(KIND_WEIGHTS.values()), k=num_sentences
-    )
+    kinds = rng.choices([*ENDINGS], WEIGHTS, k=num_sentences)
     story = []
     for step, kind in enumerate(kinds):
         name, keeper, take, give = ROAD[(place + step) % len(ROAD)]
@@ -287,14 +274,12 @@ def make_cola(
     that were `told` are not repeated, and new ones are added to them. Returned
     are sentence and label (1 acceptable) of each row.
     """
-    labels = rng.sample([0, 1] * (num_rows // 2 + 1), num_rows)
-    rows = []
-    for label in labels:
-        while True:
+    rows: list[tuple[str, int]] = []
+    for label in rng.sample([0, 1] * (num_rows // 2 + 1), num_rows):
+        text = ""
+        while not text or text in told:
             (sentence,) = tell_story(rng, 1)
             text = sentence.text if label else _make_nonsense(rng, sentence)
-            if text not in told:
-                break
         told.add(text)
         rows.append((text, label))
     return rows

@@ -4,6 +4,7 @@ import gzip
 import io
 import lzma
 import math
+import re
 import zipfile
 
 import pyarrow
@@ -63,43 +64,123 @@ def test_commas_quotes_and_line_breaks(file, name):
     assert own(file(CSV, name)) == [(2, "1"), (5, "1"), (6, "1")]
 
 
-@pytest.mark.parametrize(
-    ("row", "message"),
-    [
-        (b'"a"b,1', "this row is not CSV .*twice"),
-        (b"a\rb,1", "this row is not CSV"),
-        (b"a;1", "1 columns, but the first row names 2. .* one comma each"),
-        (b'"\n\xff",1', "is not UTF-8: byte 2 of"),
-    ],
-)
-def test_a_bad_row_of_csv_keeps_its_place(file, row, message):
-    bad, good = own(file(b"id,n\n" + row + b"\nb,1\n", "own.csv"))
-    assert (bad.key, good[1]) == ({"line": 2}, "1")
-    with pytest.raises(errors.UserError, match=f"own.csv, line 2.* ?{message}"):
-        list(rows.strictly([bad]))
+def zipped(content):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as stream:
+        stream.writestr("own.csv", content)
+    return packed.getvalue()
 
 
-def test_a_quote_that_is_never_closed_is_named(file):
-    (bad,) = own(file(b'id,n\n"a,1\nb,1\n', "own.csv"))
-    assert bad.key == {"line": 2}
-    assert "this row is not CSV (unexpected end of data)" in bad.message
+def parquet(**columns):
+    stream = io.BytesIO()
+    pyarrow.parquet.write_table(pyarrow.table(columns), stream)
+    return stream.getvalue()
+
+
+PARQUET = parquet(n=["word " * 100] * 100)
+TABLE = "line 1: this looks like a table"
+PACKED = "is packed, or a work"
+DAMAGED = "is no whole Parquet file"
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("name", "content", "message"),
     [
-        (b"It rains.\n", "no 'n'; there are 'It rains.'.*separated by commas"),
-        (b"id;m\na;1\n", "has no 'n'; there are 'id', 'm'"),
-        (b"n,n\n", "the column 'n' is there 2 times"),
-        (b"\xff,n\n1,1\n", "is not UTF-8: byte 1 of"),
-        ("n\r\n1\r\n".encode("utf-16"), "is not UTF-8: byte 1 of"),
-        (b'"n\n1', "this row is not CSV"),
-        (b"n\r1\r2\r", "this row is not CSV"),
+        (
+            "own.csv",
+            b"It rains.\n",
+            "line 1 has no 'n'; there are 'It rains.'.*separated by commas",
+        ),
+        ("own.csv", b"id;m\na;1\n", "line 1 has no 'n'; there are 'id', 'm'"),
+        ("own.csv", b"n,n\n", "line 1: the column 'n' is there 2 times"),
+        ("own.csv", b"\xff,n\n1,1\n", "line 1 is not UTF-8: byte 1 of"),
+        ("own.csv", "n\r\n1\r\n".encode("utf-16"), "is not UTF-8: byte 1 of"),
+        ("own.csv", b'"n\n1', "line 1: this row is not CSV"),
+        ("own.csv", b"n\r1\r2\r", "line 1: this row is not CSV"),
+        ("own.TSV", b"n\tid\tn\n", "line 1: the column 'n' is there 2 times"),
+        ("own.TSV", b"n\xff\n1\n", "line 1 is not UTF-8: byte 2 of the line"),
+        ("own.TSV", b"m\n1\n", "has no 'n'; there are 'm'. The first row must"),
+        ("own.txt", b"id,n\na,1\n", TABLE),
+        ("own.txt", b'"id"; "n"\r\n"a"; "1"\r\n', TABLE),
+        ("own.jsonl", b"n|label\n1|a\n", TABLE),
+        ("own.txt", b"sentence\tlabel\nIt rains.\t1\n", TABLE),
+        ("own.csv", gzip.compress(b"n\n1\n"), PACKED),
+        ("own.tsv", lzma.compress(b"n\n1\n"), PACKED),
+        ("own.csv.gz", gzip.compress(b"n\n1\n"), PACKED),
+        ("a.xlsx", zipped(b"n\n1\n"), PACKED),
+        ("t.parquet", b"", DAMAGED),
+        ("t.parquet", b"PAR1", DAMAGED),
+        ("t.parquet", PARQUET[:-9], DAMAGED),
+        ("t.parquet", PARQUET[:200] + PARQUET[300:], DAMAGED),
+        ("t.parquet", parquet(m=[1], l=["a"]), "no 'n'; there are 'm', 'l'"),
     ],
 )
-def test_first_row_of_csv_must_be_good(file, content, message):
-    with pytest.raises(errors.UserError, match=f"own.csv, line 1.*{message}"):
-        own(file(content, "own.csv"))
+def test_files_that_are_refused(file, name, content, message):
+    with pytest.raises(errors.UserError, match=f"/{name}.* ?{message}"):
+        own(file(content, name))
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "key", "message"),
+    [
+        ("own.csv", b'"a"b,1', {}, ": this row is not CSV .*twice"),
+        ("own.csv", b"a\rb,1", {}, ": this row is not CSV"),
+        (
+            "own.csv",
+            b"a;1",
+            {},
+            ": 1 columns, but .* names 2. .* one comma each",
+        ),
+        ("own.csv", b'"\n\xff",1', {}, " is not UTF-8: byte 2 of"),
+        ("own.jsonl", b'{"id": 7, "n": null}', {"id": 7}, ": no n."),
+        ("own.jsonl", b'{"n": }', {}, ": this is not JSON"),
+        ("own.jsonl", b'{"n": NaN}', {}, ": this is not JSON"),
+        ("own.jsonl", b"[1]", {}, ": list instead of a JSON object"),
+        (
+            "own.jsonl",
+            b'{"n": "\xff"}',
+            {},
+            " is not UTF-8: byte 8 of the line is 0xff",
+        ),
+    ],
+)
+def test_a_bad_line_keeps_its_place(file, name, line, key, message):
+    is_csv = name == "own.csv"
+    first, last = (b"id,n", b"b,1") if is_csv else (b'{"n": 1}', b'{"n": 1}')
+    items = own(file(b"\n".join([first, line, last, b""]), name))
+    bad = items[-2]
+    lines = 3 + line.count(b"\n")
+    assert items == [
+        *[(1, 1)] * (not is_csv),
+        bad,
+        (lines, "1" if is_csv else 1),
+    ]
+    key = {**key, "line": 2}
+    assert bad.key == key
+    assert bad.answer == {**key, "error": bad.message}
+    with pytest.raises(errors.UserError, match=f"{name}, line 2{message}"):
+        list(rows.strictly(items))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "key", "message"),
+    [
+        (
+            "own.csv",
+            b'id,n\n"a,1\nb,1\n',
+            {"line": 2},
+            "line 2: .* end of data",
+        ),
+        ("own", b'["x"]', {"object": 1}, "object 1: str instead of a JSON obj"),
+        ("own", b"It rains.\n", {"line": 1}, "line 1: this is not JSON"),
+    ],
+)
+def test_a_file_may_have_nothing_but_a_bad_line(
+    file, name, content, key, message
+):
+    (bad,) = own(file(content, name))
+    assert bad.key == key
+    assert re.search(f"{name}, {message}", bad.message)
 
 
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
@@ -154,49 +235,17 @@ def test_layouts_of_objects(file, content, expected):
     assert own(file(content)) == expected
 
 
-@pytest.mark.parametrize(
-    "line, key, message",
-    [
-        (b'{"id": 7, "n": null}', {"id": 7, "line": 2}, "line 2: no n."),
-        (b'{"n": }', {"line": 2}, "line 2: this is not JSON"),
-        (b"[1]", {"line": 2}, "line 2: list instead of a JSON object"),
-        (
-            b'{"n": "\xff"}',
-            {"line": 2},
-            "line 2 is not UTF-8: byte 8 of the line is 0xff",
-        ),
-        (b'{"n": NaN}', {"line": 2}, "line 2: this is not JSON"),
-    ],
-)
-def test_a_bad_line_keeps_its_place(file, line, key, message):
-    path = file(b'{"n": 1}\n' + line + b'\n{"n": 1}')
-    first, bad, last = own(path)
-    assert (first, last) == ((1, 1), (3, 1))
-    assert bad.key == key
-    assert bad.answer == {**key, "error": bad.message}
-    with pytest.raises(errors.UserError, match=f"own.json, {message}"):
-        list(rows.strictly([first, bad, last]))
-
-
-def test_bad_object_of_a_list_has_its_number(file):
-    bad, good = own(file(b'["x", {"n": 1}]'))
-    assert (bad.key, good) == ({"object": 1}, (2, 1))
-    assert "own.json, object 1: str instead of a JSON object" in bad.message
-    bad, _ = own(file(b"It rains.\nWe stay.\n"))
-    assert "own.json, line 1: this is not JSON" in bad.message
-
-
-TABLE = b"id\tn\r\na\t1\r\n\r\nb\r\nc\t1"
+TSV = b"id\tn\r\na\t1\r\n\r\nb\r\nc\t1"
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("own.tsv", TABLE),
-        ("own.TSV", TABLE),
-        ("own.txt", TABLE),
-        ("standard input", TABLE),
-        ("own.json", b"\xef\xbb\xbf" + TABLE),
+        ("own.tsv", TSV),
+        ("own.TSV", TSV),
+        ("own.txt", TSV),
+        ("standard input", TSV),
+        ("own.json", b"\xef\xbb\xbf" + TSV),
         ("own", b"n\n1\n\nb\tc\n1"),
     ],
 )
@@ -206,21 +255,6 @@ def test_a_table_has_the_names_of_inputs_in_its_first_line(file, name, content):
     assert bad.key == {"line": 4}
     assert f"{name}, line 4: " in bad.message
     assert "columns, but the first row names " in bad.message
-
-
-@pytest.mark.parametrize(
-    ("name", "content"),
-    [
-        ("own.txt", b"id,n\na,1\n"),
-        ("own.txt", b'"id"; "n"\r\n"a"; "1"\r\n'),
-        ("own.jsonl", b"n|label\n1|a\n"),
-        ("own.txt", b"sentence\tlabel\nIt rains.\t1\n"),
-    ],
-)
-def test_other_tables_are_refused(file, name, content):
-    message = f"{name}, line 1: this looks like a table"
-    with pytest.raises(errors.UserError, match=message):
-        own(file(content, name))
 
 
 @pytest.mark.parametrize(
@@ -305,33 +339,6 @@ def test_ids_stay_what_they_are_and_none_is_made(id_):
     assert rows.key_of(id_) == {"id": id_}
     assert rows.key_of(place) == {"line": 2}
     assert str(place) == "line 2"
-
-
-def zipped(content):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as stream:
-        stream.writestr("own.csv", content)
-    return packed.getvalue()
-
-
-@pytest.mark.parametrize("pack", [gzip.compress, lzma.compress, zipped])
-@pytest.mark.parametrize("name", ["own.csv", "own.tsv", "own.csv.gz", "a.xlsx"])
-def test_packed_files_are_named_as_such(file, pack, name):
-    with pytest.raises(errors.UserError, match=f"{name} is packed, or a work"):
-        own(file(pack(b"n\n1\n"), name))
-
-
-@pytest.mark.parametrize(
-    "content, message",
-    [
-        (b"n\tid\tn\n", "line 1: the column 'n' is there 2 times"),
-        (b"n\xff\n1\n", "line 1 is not UTF-8: byte 2 of the line is 0xff"),
-        (b"m\n1\n", "line 1 has no 'n'; there are 'm'. The first row must"),
-    ],
-)
-def test_first_row_must_be_good(file, content, message):
-    with pytest.raises(errors.UserError, match=message):
-        own(file(content, "own.TSV"))
 
 
 def test_five_other_places_are_shown():
@@ -436,12 +443,6 @@ def test_missing_file_is_named(tmp_path):
             list(rows.read_rows(str(path)))
 
 
-def parquet(**columns):
-    stream = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.table(columns), stream)
-    return stream.getvalue()
-
-
 def test_rows_and_columns_of_parquet(file):
     content = parquet(text=["a", None] * 50, n=range(100))
     path = file(content, "t.Parquet")
@@ -450,17 +451,3 @@ def test_rows_and_columns_of_parquet(file):
     assert [row.values["text"] for row in found[:2]] == ["a", None]
     assert found[70].where == f"{path}, row 71"
     assert found[70].key == {"row": 71}
-
-
-def test_a_damaged_file_of_parquet_is_named(file):
-    content = parquet(text=["word " * 100] * 100)
-    for damaged in (b"", b"PAR1", content[:-9], content[:200] + content[300:]):
-        path = file(damaged, "t.parquet")
-        with pytest.raises(errors.UserError, match="t.parquet is no whole"):
-            list(rows.read_own(path, ["text"], itself))
-
-
-def test_a_missing_column_of_parquet_is_named(file):
-    path = file(parquet(text=["a"], n=[1]), "t.parquet")
-    with pytest.raises(errors.UserError, match="no 'label'; .*'text', 'n'"):
-        list(rows.read_own(path, ["text", "label"], itself))
