@@ -26,13 +26,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,12 +36,7 @@ from albert_tf.data import arrangements, layouts, manifests
 from albert_tf.model import model_options
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options
-from data_prep.inspection import (
-    passage_text,
-    record_batches,
-    record_statistics,
-    record_text,
-)
+from data_prep.inspection import record_batches, record_statistics, record_text
 from data_prep.writer import statistics
 
 
@@ -195,27 +184,27 @@ class Inspector:
                 self._check_ids(passage["tokens"], path)
             assert self._tokenizer is not None, "Options require it."
             manifest = manifests.find(path)
-            drawn = passage_text.draw(
+            drawn = record_text.draw(
                 parsed,
                 self._wanted.recipe,
                 self._tokenizer,
                 manifest.max_seq_length if manifest else None,
             )
         for row, example in enumerate(parsed):
-            is_passage = passage_text.is_passage(example)
+            is_passage = record_text.is_passage(example)
             if row >= show and not is_passage:
                 return
             ids = example.get("tokens" if is_passage else "input_ids", ())
             self._check_ids(np.array(ids, np.int64), path)
             to_lines: Callable[..., list[str]] = record_text.other_lines
             if is_passage:
-                to_lines = passage_text.passage_lines
-                counts = passage_text.count(example)
+                to_lines = record_text.passage_lines
+                counts = record_text.count_passage(example)
                 self._counts = statistics.add(self._counts, counts)
             if row < show:
                 lines = to_lines(example, self._text)
                 if drawn is not None and self._special:
-                    lines += passage_text.drawn_lines(
+                    lines += record_text.drawn_lines(
                         drawn,
                         row,
                         self._text,
@@ -227,7 +216,7 @@ class Inspector:
     def _check_passage(self, example: Mapping[str, Any]) -> None:
         """Refuse other records, if an example is to be drawn from them."""
         wanted = self._wanted.objective
-        if wanted != "none" and not passage_text.is_passage(example):
+        if wanted != "none" and not record_text.is_passage(example):
             raise errors.UserError(
                 f"`objective={wanted}` is for passages, but "
                 f"`input_file={self._wanted.input_file}` has other records. "
@@ -250,7 +239,7 @@ class Inspector:
     def print_statistics(self) -> None:
         lines = [f"records: {self._num_read:,}, not for pretraining"]
         if "passages" in self._counts:
-            lines = passage_text.lines(self._counts)
+            lines = record_text.count_lines(self._counts)
         elif self._counts:
             summary = record_statistics.summarize(self._counts)
             lines = record_statistics.lines(summary)

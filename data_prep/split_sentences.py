@@ -172,20 +172,12 @@ def _all_paragraphs(paths: Iterable[str], keep_titles: bool) -> Iterator[str]:
             ) from error
 
 
-def _count_rules(
-    paragraphs: Iterable[str], counts: collections.Counter[str]
-) -> Iterator[str]:
-    """Yield paragraphs; count those that are cut by the rules of a language."""
-    for paragraph in paragraphs:
-        if paragraph != DOCUMENT_END:
-            counts[sentences.rules_of(paragraph)] += 1
-        yield paragraph
-
-
 def _split_all(
-    paragraphs: Iterator[str], num_processes: int, language: str | None
+    paragraphs: Iterator[str],
+    settings: Options,
+    counts: collections.Counter[str],
 ) -> Iterator[list[str]]:
-    """Yield the sentences of each paragraph, in order.
+    """Yield the sentences of each paragraph, in order; count their rules.
 
     `DOCUMENT_END` gives no sentence. Processes get a bounded number of
     paragraphs at a time, so a corpus of any size passes through.
@@ -193,15 +185,22 @@ def _split_all(
     batches = iter(
         lambda: list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)), []
     )
-    count = parallel.count(num_processes)
-    with parallel.workers(count, language) as each:
-        for found in each(_split_batch, batches):
-            yield from found
+    num_processes = parallel.count(settings.num_processes)
+    with parallel.workers(num_processes, settings.language) as each:
+        for rules, split in each(_split_batch, batches):
+            counts.update(rules)
+            yield from split
 
 
-def _split_batch(paragraphs: list[str]) -> list[list[str]]:
+def _split_batch(
+    paragraphs: list[str],
+) -> tuple[collections.Counter[str], list[list[str]]]:
     language = parallel.context()
-    return [sentences.split_paragraph(p, language) for p in paragraphs]
+    rules = [language or sentences.rules_of(text) for text in paragraphs]
+    split = list(map(sentences.split_paragraph, paragraphs, rules))
+    return collections.Counter(
+        rule for rule, found in zip(rules, split, strict=True) if found
+    ), split
 
 
 def _check_output(settings: Options) -> None:
@@ -224,12 +223,10 @@ def run(settings: Options) -> None:
     _check_output(settings)
     sentences.require()
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
-    language, counts = settings.language, collections.Counter[str]()
+    counts = collections.Counter[str]()
     paragraphs = _all_paragraphs(paths, settings.keep_titles)
-    if language is None:
-        paragraphs = _count_rules(paragraphs, counts)
     lines = document_lines(
-        _split_all(paragraphs, settings.num_processes, language),
+        _split_all(paragraphs, settings, counts),
         settings.max_document_sentences,
     )
     written = documents = 0
@@ -243,7 +240,7 @@ def run(settings: Options) -> None:
                 f"--input_file={settings.input_file} holds no text. Give files "
                 "with prose."
             )
-    if language is None:
+    if settings.language is None:
         logging.info(
             "--language is not given: %s. Latin letters are taken for English.",
             ", ".join(

@@ -9,7 +9,7 @@ from albert_tf.common import errors
 from albert_tf.data import marks
 from albert_tf.training import pretraining_options
 from data_prep import inspect_records
-from data_prep.inspection import passage_text, record_text
+from data_prep.inspection import record_text
 from tests.data_prep import writing
 from tests.data_prep.writer.test_passages import in_one
 
@@ -45,9 +45,9 @@ def test_damaged_passages_are_other_records(changes):
         "marks": np.array([3, 0]),
         "document": np.array([5]),
     }
-    assert passage_text.is_passage(passage)
-    assert not passage_text.is_passage({**passage, **changes})
-    assert not passage_text.is_passage({"tokens": passage["tokens"]})
+    assert record_text.is_passage(passage)
+    assert not record_text.is_passage({**passage, **changes})
+    assert not record_text.is_passage({"tokens": passage["tokens"]})
 
 
 def test_passages_by_hand():
@@ -58,17 +58,17 @@ def test_passages_by_hand():
         "document": np.array([4]),
     }
     text = record_text.PieceText(None)
-    assert passage_text.passage_lines(passage, text) == [
+    assert record_text.passage_lines(passage, text) == [
         "  document: 4, tokens: 6, sentences: 3",
         *("  - 5 6", "  - 7 8", "  - 9 10"),
     ]
     each = {**passage, "marks": passage["marks"] | 2}
-    first, *_ = passage_text.passage_lines(each, text)
+    first, *_ = record_text.passage_lines(each, text)
     assert first.endswith("sentences: 6")
-    counts = passage_text.count(passage)
+    counts = record_text.count_passage(passage)
     assert (counts["passages"], counts["pieces"]) == (1, 6)
     assert counts["marks"].tolist() == [3, 2, 1, 1, 0, 0, 0, 1]
-    shown = passage_text.lines({**counts, "passages": 4})
+    shown = record_text.count_lines({**counts, "passages": 4})
     assert shown[0] == "passages: 4 of 1.5 pieces on average"
     assert shown[2] == "  sentences: 2, 33.3% of the pieces"
 
@@ -173,7 +173,7 @@ def draw(tokenizer, lengths, task, max_seq_length=None):
         for number, n in enumerate(lengths)
     ]
     recipe = pretraining_options.RecipeOptions(sentence_objective=task)
-    return passage_text.draw(passages, recipe, tokenizer, max_seq_length)
+    return record_text.draw(passages, recipe, tokenizer, max_seq_length)
 
 
 @pytest.mark.parametrize("task", ["nsp", "reordering", "dialogue"])
@@ -187,7 +187,7 @@ def test_without_a_manifest_no_passage_loses_its_end(tiny_tokenizer, task):
 def test_examples_are_as_long_as_those_of_training(base, monkeypatch, capsys):
     given = []
     monkeypatch.setattr(
-        passage_text, "draw", lambda *args: given.append(args[-1])
+        record_text, "draw", lambda *args: given.append(args[-1])
     )
     inspect(base, objective="mlm")
     assert given == [32]
