@@ -28,7 +28,6 @@ _SILENT_KEYS = (
     "layer_norm_eps",
 )
 _ENCODER = "bert"
-_POOLER = "pooler/dense"  # Below the scope of the encoder.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,46 +80,68 @@ def restore(
             head nor the checkpoint needs one.
     """
     base.require_built(model)
-    checkpoint = source
-    if isinstance(checkpoint, str):
-        checkpoint = checkpoint_reader.read(checkpoint, option)
-    what = f"`{option}={checkpoint.path}`"
+    if isinstance(source, str):
+        source = checkpoint_reader.read(source, option)
+    checkpoint, what = source, f"`{option}={source.path}`"
     variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     encoder = getattr(model, "encoder", model)
-    pooler = f"{encoder.name}/{_POOLER}"
-    has_pooler = f"{pooler}/kernel" in variables
-    own = encoder.config.pooling
-    stored = checkpoint.config.pooling if checkpoint.config else None
-    lacks_pooler = not any(
-        name.startswith(f"{pooler}/") for name in checkpoint.shapes
-    )
-    is_unread = lacks_pooler and not getattr(model, "reads_pooler", True)
-    if new_heads and has_pooler and (stored == "cls" != own or is_unread):
-        new_scopes = [*new_scopes, pooler]
+    pooler = f"{encoder.name}/pooler/dense/"
+    has_pooler = f"{pooler}kernel" in variables
+    if new_heads and has_pooler and _has_new_pooler(model, checkpoint, pooler):
+        new_scopes = [*new_scopes, pooler.rstrip("/")]
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
-    reads_pooler = has_pooler and not is_new(f"{pooler}/kernel")
-    if stored not in (None, own) and reads_pooler:
-        # The weights of a pooler that reads something else.
-        raise errors.UserError(
-            f"{what} was trained with pooling={stored}, says the config file "
-            f"beside it, and the model has pooling={own}. Use that file as "
-            f"`albert_config_file`; for finetuning, `pooling={stored}` is "
-            "enough. Where a run starts from it, `new_weights=bert/pooler` "
-            "gives it a new pooler."
-        )
     kept = [name for name in variables if not is_new(name)]
+    if checkpoint.config and f"{pooler}kernel" in kept:
+        _check_pooling(encoder.config, checkpoint.config.pooling, what)
     partners = _find_partners(encoder, checkpoint, kept, layers, what)
-    stored_shapes = {
+    stored = {
         name: shape
         for name, shape in checkpoint.shapes.items()
-        if has_pooler or not name.startswith(f"{pooler}/")
+        if has_pooler or not name.startswith(pooler)
     }
-    _check_partners(variables, partners, stored_shapes, is_new, what)
-    if checkpoint.config:
-        _check_config(encoder.config, checkpoint.config, layers, what)
+    _check_partners(variables, partners, stored, is_new, what)
+    _check_config(encoder.config, checkpoint.config, layers, what)
     return _assign(variables, partners, checkpoint, what)
+
+
+def _assign(
+    variables: Mapping[str, tf.Variable],
+    partners: Mapping[str, str],
+    checkpoint: checkpoint_reader.Checkpoint,
+    what: str,
+) -> Restored:
+    values = checkpoint.load(set(partners.values()))
+    _check_numbers(values, what)
+    for name, partner in partners.items():
+        variables[name].assign(values[partner])
+    new = tuple(name for name in variables if name not in partners)
+    copied = tuple(n for n, partner in partners.items() if n != partner)
+    return Restored(checkpoint.path, new, copied)
+
+
+def _check_pooling(config: AlbertConfig, stored: str, what: str) -> None:
+    """Refuse the weights of a pooler that reads something else."""
+    if stored != config.pooling:
+        raise errors.UserError(
+            f"{what} was trained with pooling={stored}, says the config file "
+            f"beside it, and the model has pooling={config.pooling}. Use that "
+            f"file as `albert_config_file`; for finetuning, `pooling={stored}` "
+            "is enough. Where a run starts from it, `new_weights=bert/pooler` "
+            "gives it a new pooler."
+        )
+
+
+def _has_new_pooler(
+    model: keras.Model, checkpoint: checkpoint_reader.Checkpoint, pooler: str
+) -> bool:
+    """Tell whether a head's encoder keeps its pooler; see `restore`."""
+    pooling = getattr(model, "encoder", model).config.pooling
+    if checkpoint.config and checkpoint.config.pooling == "cls" != pooling:
+        return True
+    is_stored = any(name.startswith(pooler) for name in checkpoint.shapes)
+    return not (is_stored or getattr(model, "reads_pooler", True))
 
 
 def _new_variables(
@@ -178,23 +199,6 @@ def _find_partners(
         else re.sub(r"/group_\d+/", "/group_0/", name)
         for name in names
     }
-
-
-def _assign(
-    variables: Mapping[str, tf.Variable],
-    partners: Mapping[str, str],
-    checkpoint: checkpoint_reader.Checkpoint,
-    what: str,
-) -> Restored:
-    values = checkpoint.load(set(partners.values()))
-    _check_numbers(values, what)
-    for name, partner in partners.items():
-        variables[name].assign(values[partner])
-    return Restored(
-        checkpoint.path,
-        new=tuple(name for name in variables if name not in partners),
-        copied=tuple(n for n, partner in partners.items() if n != partner),
-    )
 
 
 def _shallower_names(
@@ -359,9 +363,11 @@ def _explain_misfit(
 
 
 def _check_config(
-    config: AlbertConfig, other: AlbertConfig, layers: str, what: str
+    config: AlbertConfig, other: AlbertConfig | None, layers: str, what: str
 ) -> None:
     """Refuse weights that were trained for another function."""
+    if other is None:
+        return
     lines = [
         f"  {key}: model {getattr(config, key)}, checkpoint "
         f"{getattr(other, key)}"

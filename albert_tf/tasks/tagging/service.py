@@ -108,7 +108,7 @@ class TagService(service.Service):
     def _spans(
         self,
         text: tf.Tensor,
-        found: word_ops.Words,
+        words: word_ops.Words,
         probabilities: tf.Tensor,
         goes_on: tf.Tensor,
     ) -> Tensors:
@@ -119,24 +119,19 @@ class TagService(service.Service):
             goes_on: bool [words], which words share the piece, and the tag, of
                 the one before them.
         """
-        own = ~goes_on
-        label = tf.boolean_mask(tf.argmax(probabilities, -1), own)
-        row = tf.boolean_mask(found.row, own)
-        type_ = tf.gather(self._type, label)
-        same_row = offset_ops.previous(row, -1) == row
-        continues = same_row & (offset_ops.previous(type_, -1) == type_)
-        continues &= ~offset_ops.previous(tf.gather(self._ended, label), True)
-        begins = (type_ >= 0) & (tf.gather(self._begins, label) | ~continues)
-        # Back to all words, from those of their own.
-        carrier = tf.cumsum(tf.cast(own, tf.int32)) - 1
-        inside = tf.gather(type_, carrier) >= 0
+        is_first = ~goes_on
+        label = tf.boolean_mask(tf.argmax(probabilities, -1), is_first)
+        begins = self._begin_spans(label, tf.boolean_mask(words.row, is_first))
+        # Back to all words, from the first of each piece.
+        carrier = tf.cumsum(tf.cast(is_first, tf.int32)) - 1
+        type_ = tf.gather(tf.gather(self._type, label), carrier)
+        inside = type_ >= 0
         begins = tf.gather(begins, carrier)
         if self._has_entities:
-            begins &= own
-        span = tf.cumsum(tf.cast(begins, tf.int32)) - 1
+            begins &= is_first
         count = tf.reduce_sum(tf.cast(begins, tf.int32))
-        span = tf.boolean_mask(span, inside)
-        best = tf.boolean_mask(tf.reduce_max(probabilities, -1), own)
+        span = tf.boolean_mask(tf.cumsum(tf.cast(begins, tf.int32)) - 1, inside)
+        best = tf.boolean_mask(tf.reduce_max(probabilities, -1), is_first)
         best = tf.boolean_mask(tf.gather(best, carrier), inside)
 
         def first_of(values: tf.Tensor) -> tf.Tensor:
@@ -146,31 +141,43 @@ class TagService(service.Service):
             kept = tf.boolean_mask(values, inside)
             return tf.math.unsorted_segment_max(kept, span, count)
 
-        start, end = first_of(found.start), last_of(found.end)
-        rows = first_of(found.row)
-        texts = tf.strings.substr(tf.gather(text, rows), start, end - start)
+        start, end = first_of(words.start), last_of(words.end)
+        rows = first_of(words.row)
         values = {
-            "label": tf.gather(
-                [*self._types, ""], first_of(tf.gather(type_, carrier))
+            "label": tf.gather([*self._types, ""], first_of(type_)),
+            "text": tf.strings.substr(
+                tf.gather(text, rows), start, end - start
             ),
-            "text": texts,
             "score": tf.math.unsorted_segment_mean(best, span, count),
-            "start": first_of(found.start_character),
-            "end": last_of(found.end_character),
+            "start": first_of(words.start_character),
+            "end": last_of(words.end_character),
             "start_byte": start,
             "end_byte": end,
         }
-        ragged = {
-            f"span_{name}": tf.RaggedTensor.from_value_rowids(
-                value, tf.cast(rows, tf.int64), tf.size(text, tf.int64)
-            )
-            for name, value in values.items()
-        }
-        sizes = ragged["span_start"].row_lengths()
-        return {
-            "num_spans": tf.cast(sizes, tf.int32),
-            **{name: value.to_tensor() for name, value in ragged.items()},
-        }
+        return _padded(values, rows, tf.size(text, tf.int64))
+
+    def _begin_spans(self, label: tf.Tensor, row: tf.Tensor) -> tf.Tensor:
+        """Return whether a span begins, for labels and rows [words]."""
+        type_ = tf.gather(self._type, label)
+        same_row = offset_ops.previous(row, -1) == row
+        continues = same_row & (offset_ops.previous(type_, -1) == type_)
+        continues &= ~offset_ops.previous(tf.gather(self._ended, label), True)
+        return (type_ >= 0) & (tf.gather(self._begins, label) | ~continues)
+
+
+def _padded(values: Tensors, rows: tf.Tensor, size: tf.Tensor) -> Tensors:
+    """Return values of spans [spans] as [batch, spans], and their number."""
+    ragged = {
+        f"span_{name}": tf.RaggedTensor.from_value_rowids(
+            value, tf.cast(rows, tf.int64), size
+        )
+        for name, value in values.items()
+    }
+    sizes = ragged["span_start"].row_lengths()
+    return {
+        "num_spans": tf.cast(sizes, tf.int32),
+        **{name: value.to_tensor() for name, value in ragged.items()},
+    }
 
 
 SERVICES = {
