@@ -72,7 +72,7 @@ def grouped_training_dataset(
     batch_size: int,
     *,
     seed: int,
-    shortest: int,
+    grouping: length_groups.Grouping,
     first_step: int = 0,
 ) -> tf.data.Dataset:
     """Endless, shuffled batches of similar length, see `length_groups`."""
@@ -86,8 +86,7 @@ def grouped_training_dataset(
     windows = records.batch(count * batch_size, drop_remainder=True)
 
     def divide(number: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
-        lengths = length_groups.record_lengths(layout, serialized)
-        by_length = tf.argsort(lengths, stable=True)
+        by_length = grouping.order(layout, serialized)
         rows = tf.reshape(by_length, [count, batch_size])
         draws = tf.random.stateless_uniform([count], [seed, number])
         rows = tf.gather(rows, tf.argsort(draws, stable=True))
@@ -95,7 +94,7 @@ def grouped_training_dataset(
 
     def finish(serialized: tf.Tensor) -> Batch:
         batch = _pad(parsing.parse(layout, serialized), batch_size)
-        return length_groups.trim(batch, layout, shortest)
+        return length_groups.trim(batch, layout, grouping.shortest)
 
     batches = windows.enumerate(first_window).flat_map(divide).skip(done)
     return _prefetched(batches, finish)

@@ -10,6 +10,8 @@ window. So a restarted run continues with the same batches, and batches do not
 depend on the number of replicas.
 """
 
+import dataclasses
+
 import tensorflow as tf
 
 from albert_tf.data import layouts, lengths, parsing
@@ -20,6 +22,27 @@ WINDOW_RECORDS = 4096
 MIN_BATCHES = 8
 
 Batch = dict[str, tf.Tensor]
+
+
+@dataclasses.dataclass(frozen=True)
+class Grouping:
+    """How examples of a window come into batches.
+
+    Attributes:
+        shortest: Tokens of the shortest batches.
+        mixes_equal: Whether those that are padded to the same length stay in
+            their random order, so that examples of equal texts do not gather.
+    """
+
+    shortest: int
+    mixes_equal: bool = False
+
+    def order(self, layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
+        """Return the numbers of records, int32 [n], the shortest first."""
+        tokens = record_lengths(layout, serialized)
+        if self.mixes_equal:
+            tokens = padded(tokens, layout, self.shortest)
+        return tf.argsort(tokens, stable=True)
 
 
 def max_records(batch_size: int) -> int:
@@ -37,15 +60,21 @@ def record_lengths(layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
 def trim(batch: Batch, layout: layouts.Layout, shortest: int) -> Batch:
     """Cut padding that all sequences of a batch have."""
     names = lengths.sequence_features(layout)
-    allowed = tf.constant(
-        lengths.allowed(shortest, batch["input_mask"].shape[-1])
-    )
     longest = tf.reduce_max(_lengths(batch["input_mask"]))
-    length = allowed[tf.searchsorted(allowed, longest[None])[0]]
+    length = padded(longest[None], layout, shortest)[0]
     return {
         name: value[..., :length] if name in names else value
         for name, value in batch.items()
     }
+
+
+def padded(
+    tokens: tf.Tensor, layout: layouts.Layout, shortest: int
+) -> tf.Tensor:
+    """Return what lengths are padded to, int32 [n]."""
+    (mask,) = (f for f in layout if f.name == "input_mask")
+    allowed = tf.constant(lengths.allowed(shortest, mask.shape[-1]))
+    return tf.gather(allowed, tf.searchsorted(allowed, tokens))
 
 
 def _lengths(mask: tf.Tensor) -> tf.Tensor:

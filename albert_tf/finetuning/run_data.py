@@ -10,7 +10,7 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, files
-from albert_tf.data import inputs, layouts, lengths
+from albert_tf.data import inputs, layouts, length_groups, lengths
 from albert_tf.finetuning import (
     base,
     features,
@@ -172,8 +172,11 @@ class RunData:
             return inputs.training_dataset(
                 *records, seed=seed, first_step=first_step
             )
+        grouping = length_groups.Grouping(
+            shortest, mixes_equal=self.task.compares_by is not None
+        )
         return inputs.grouped_training_dataset(
-            *records, seed=seed, shortest=shortest, first_step=first_step
+            *records, seed=seed, grouping=grouping, first_step=first_step
         )
 
     def _layout(self, split: str) -> layouts.Layout:

@@ -150,14 +150,14 @@ def build_albert_tf(
 
 def make_dataset(settings: argparse.Namespace, layout: Any, kind: str) -> Any:
     """Return the batches of this project, grouped by length or padded."""
-    from albert_tf.data import inputs, lengths
+    from albert_tf.data import inputs, length_groups, lengths
 
     paths = [str(pathlib.Path(settings.folder) / RECORDS)]
     data = paths, layout, settings.batch_size
     if kind == "padded":
         return inputs.training_dataset(*data, seed=1)
-    shortest = lengths.SHORTEST
-    return inputs.grouped_training_dataset(*data, seed=1, shortest=shortest)
+    grouping = length_groups.Grouping(lengths.SHORTEST)
+    return inputs.grouped_training_dataset(*data, seed=1, grouping=grouping)
 
 
 def look_ahead(dataset: Any, steps: int) -> tuple[list[int], Any]:

@@ -5,8 +5,8 @@ import tensorflow as tf
 from albert_tf.model.losses import cross_entropy, objectives
 from albert_tf.model.losses.objectives import Batch, Tensors
 
-# The logit of a text that only fills up the batch.
-_PADDING_LOGIT = -1e9
+# The logit of a text that is no negative, or only fills up the batch.
+_HIDDEN_LOGIT = -1e9
 
 
 def _squared_error(outputs: Tensors, batch: Batch) -> Tensors:
@@ -27,17 +27,40 @@ def ranking(temperature: float) -> objectives.Objective:
     several replicas, or microbatches, each compares within its own part of the
     batch: there a text has fewer to be told from than in one piece. Cosines are
     divided by the temperature before the softmax.
+
+    An answer that is right for other reasons is not told apart: that of an
+    example with an equal first or second text, and a text that equals the one
+    it is compared with. `input_ids` of the batch say which texts are equal.
     """
 
     def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
-        vectors = outputs["embedding"]
-        first, second = vectors[:, 0], vectors[:, 1]
-        padding = (1.0 - objectives.real_examples(batch)) * _PADDING_LOGIT
-        labels = tf.range(tf.shape(vectors)[0])
-        others = tf.unstack(vectors, axis=1)[1:]
-        logits = _logits(first, tf.concat(others, 0), temperature)
-        logits += tf.tile(padding, [len(others)])
-        back = _logits(second, first, temperature) + padding
+        vectors = tf.unstack(outputs["embedding"], axis=1)
+        texts = tf.unstack(batch["input_ids"], axis=1)
+        first, second = texts[:2]
+        is_padding = objectives.real_examples(batch) == 0.0
+        is_right = _equal(first, first) | _equal(second, second) | is_padding
+        own_text = _equal(first, second)
+        hidden = [
+            is_right | own_text,
+            *(
+                _equal(first, third) | _equal(second, third) | is_padding
+                for third in texts[2:]
+            ),
+        ]
+        labels = tf.range(tf.shape(first)[0])
+
+        def logits_of(
+            one: tf.Tensor, others: list[tf.Tensor], hidden: tf.Tensor
+        ) -> tf.Tensor:
+            cosines = tf.matmul(one, tf.concat(others, 0), transpose_b=True)
+            is_label = labels[:, None] == tf.range(tf.shape(cosines)[1])
+            hidden &= ~is_label
+            return tf.where(hidden, _HIDDEN_LOGIT, cosines / temperature)
+
+        logits = logits_of(vectors[0], vectors[1:], tf.concat(hidden, 1))
+        back = logits_of(
+            vectors[1], vectors[:1], is_right | tf.transpose(own_text)
+        )
         losses = [cross_entropy.compute(x, labels) for x in (logits, back)]
         return {
             "ranking_loss": tf.add_n(losses) / 2.0,
@@ -49,5 +72,6 @@ def ranking(temperature: float) -> objectives.Objective:
     )
 
 
-def _logits(one: tf.Tensor, other: tf.Tensor, temperature: float) -> tf.Tensor:
-    return tf.matmul(one, other, transpose_b=True) / temperature
+def _equal(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
+    """Return which texts have the same ids: from int [n, S], [m, S], [n, m]."""
+    return tf.reduce_all(rows[:, None] == columns[None], -1)

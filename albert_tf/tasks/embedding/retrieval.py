@@ -92,7 +92,7 @@ def score(vectors: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
     """Return `mrr`, `recall_at_1` and `recall_at_10`, means over the queries.
 
     `mrr` is 1 / the rank of the first relevant text, recall the share of the
-    relevant texts among the first ones. Of equal cosines the rank is the mean.
+    relevant texts among the first ones. For equal cosines see `places`.
 
     Args:
         vectors: float [entries, width], of length 1.
@@ -116,9 +116,17 @@ def of_ranks(ranks: Sequence[np.ndarray]) -> dict[str, float]:
 
 
 def places(row: np.ndarray, chosen: Sequence[int]) -> np.ndarray:
-    """Return ranks of numbers of a row, from 1; of equal ones the mean."""
-    own = row[chosen, None]
-    return 1 + (row > own).sum(1) + ((row == own).sum(1) - 1) / 2
+    """Return the ranks of numbers of a row, from 1, the best first.
+
+    Of equal numbers, chosen or not, all orders are equally likely; a rank is
+    the mean over them, and the next chosen one stands behind it.
+    """
+    values = np.sort(row[chosen])[::-1]
+    larger = (row > values[:, None]).sum(1)
+    equal = (row == values[:, None]).sum(1)
+    is_equal = values == values[:, None]
+    chosen_equal, before = is_equal.sum(1), np.tril(is_equal, -1).sum(1)
+    return larger + (before + 1) * (equal + 1) / (chosen_equal + 1)
 
 
 def answers(

@@ -330,7 +330,8 @@ def ranks(vectors: np.ndarray, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
     """Return the rank of each example's second text for its first, from 1.
 
     It stands among all that are no first texts, each counted once, but for the
-    first text itself. Of equal cosines the rank is the mean.
+    first text itself and the second texts of equal first ones. Of equal cosines
+    the rank is the mean.
 
     Args:
         vectors: float [n, texts, width], of length 1.
@@ -338,18 +339,23 @@ def ranks(vectors: np.ndarray, texts: Sequence[tuple[str, ...]]) -> np.ndarray:
     """
     numbers: dict[str, int] = {}
     candidates = []
+    right: dict[str, list[int]] = {}  # Of each first text.
     for row, group in zip(vectors, texts, strict=True):
         for vector, text in zip(row[1:], group[1:], strict=True):
             if text not in numbers:
                 numbers[text] = len(numbers)
                 candidates.append(vector)
-    found = []
+        right.setdefault(group[0], []).append(numbers[group[1]])
+    places = []
     rows = retrieval.cosines(vectors[:, 0], np.stack(candidates))
-    for row, (text, right, *_) in zip(rows, texts, strict=True):
-        if text in numbers and text != right:
-            row[numbers[text]] = -np.inf
-        found.append(retrieval.places(row, [numbers[right]])[0])
-    return np.array(found)
+    for row, (first, second, *_) in zip(rows, texts, strict=True):
+        cosine = row[numbers[second]]
+        row[right[first]] = -np.inf
+        if first in numbers:
+            row[numbers[first]] = -np.inf
+        row[numbers[second]] = cosine
+        places.append(retrieval.places(row, [numbers[second]])[0])
+    return np.array(places)
 
 
 TASK = EmbeddingTask

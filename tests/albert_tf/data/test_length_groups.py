@@ -12,6 +12,7 @@ from tests import record_files
 from tests.conftest import make_replicas
 
 LAYOUT = layouts.classification_layout(128)
+GROUPING = length_groups.Grouping(16)
 RECORDS = 150
 SIZE = 4
 
@@ -49,7 +50,7 @@ def train(path, seed=1, first_step=0):
         LAYOUT,
         SIZE,
         seed=seed,
-        shortest=16,
+        grouping=GROUPING,
         first_step=first_step,
     )
 
@@ -85,7 +86,7 @@ def test_few_records_are_not_drawn_again_before_all_were(
     few = str(tmp_path / "few.tfrecord")
     record_files.write(few, itertools.islice(records_of(path), number))
     dataset = inputs.grouped_training_dataset(
-        [few], LAYOUT, SIZE, seed=1, shortest=16
+        [few], LAYOUT, SIZE, seed=1, grouping=GROUPING
     )
     passes = 6
     flat = np.concatenate(labels(take(dataset, -(-passes * number // SIZE))))
@@ -93,9 +94,27 @@ def test_few_records_are_not_drawn_again_before_all_were(
     assert seen.min() >= passes - 1
     assert seen.max() <= passes + 1
     again = inputs.grouped_training_dataset(
-        [few], LAYOUT, SIZE, seed=1, shortest=16, first_step=7
+        [few], LAYOUT, SIZE, seed=1, grouping=GROUPING, first_step=7
     )
     assert labels(take(again, 5)) == labels(take(dataset, 12))[7:]
+
+
+def test_records_of_equal_texts_do_not_gather(path, monkeypatch, tmp_path):
+    """Of 30 texts with five records each, padded to at most three lengths."""
+    monkeypatch.setattr(length_groups, "WINDOW_RECORDS", 4096)
+    texts = itertools.islice(records_of(path), 30)
+    copies = str(tmp_path / "copies.tfrecord")
+    record_files.write(copies, [r for r in texts for _ in range(5)])
+
+    def repeats(**more):
+        grouping = length_groups.Grouping(96, **more)
+        dataset = inputs.grouped_training_dataset(
+            [copies], LAYOUT, 10, seed=1, grouping=grouping
+        )
+        batches = labels(take(dataset, 15))
+        return sum(len(batch) - len({*batch}) for batch in batches)
+
+    assert repeats(mixes_equal=True) < repeats() / 2
 
 
 def test_batches_hold_records_of_similar_length(path):

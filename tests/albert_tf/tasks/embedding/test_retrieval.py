@@ -1,5 +1,7 @@
 """Files of queries, and how many of their texts are found."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -59,8 +61,30 @@ def test_scores_by_hand(tmp_path):
     assert first == {"line": 2, "prediction": [7, "b", "a"]}
     assert second == {"id": "q", "prediction": ["b", "a", 7]}
     equal = retrieval.score(np.ones([5, 2]), entries)
-    assert equal["mrr"] == pytest.approx(1 / 2)
+    # The mean rank of the first of two relevant texts among three is 4 / 3.
+    assert equal["mrr"] == pytest.approx((3 / 4 + 1 / 2) / 2)
     assert equal["recall_at_1"] == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "chosen"),
+    [
+        ([3, 3, 1], [0, 1]),  # Both right: none stands before the other.
+        ([1, 3, 3, 2], [3, 0]),
+        ([2, 2, 2, 2], [1, 2]),
+        ([2, 3, 2, 3, 2, 1], [0, 1, 4]),
+        ([1, 2, 2, 2, 0], [2, 3, 4]),
+    ],
+)
+def test_ranks_of_equal_numbers_are_means_over_their_orders(row, chosen):
+    orders = itertools.permutations(range(len(row)))
+    ranks = [
+        sorted(order.index(number) + 1 for number in chosen)
+        for order in orders
+        if [row[n] for n in order] == sorted(row, reverse=True)
+    ]
+    places = retrieval.places(np.array(row), chosen)
+    np.testing.assert_allclose(places, np.mean(ranks, 0))
 
 
 def test_many_queries_are_what_counting_finds():
@@ -71,7 +95,7 @@ def test_many_queries_are_what_counting_finds():
     entries = [retrieval.Entry(n, ("x",)) for n in range(300)]
     wanted = generator.integers(300, size=[400, 2]).tolist()
     entries += [
-        retrieval.Entry(n, ("x",), relevant=tuple(ids))
+        retrieval.Entry(n, ("x",), relevant=tuple({*ids}))
         for n, ids in enumerate(wanted)
     ]
     expected = []

@@ -122,6 +122,14 @@ def test_ranks_count_each_text_once_and_share_ties(monkeypatch):
     np.testing.assert_allclose(found, [1.5, 2.5, 1, 1.5])
 
 
+def test_another_right_answer_does_not_count_as_wrong():
+    """Each query has two answers, which its vector equals."""
+    x, y = [1.0, 0.0], [0.0, 1.0]
+    vectors = unit([x, x], [x, x], [y, y], [y, y])
+    texts = [("1", "a"), ("1", "b"), ("2", "c"), ("2", "d")]
+    assert embedding.ranks(vectors, texts).tolist() == [1, 1, 1, 1]
+
+
 def test_a_text_need_not_be_told_from_itself():
     """It is the second text of another example, as in files of questions."""
     x, near, far = [1.0, 0.0], [1.0, 0.2], [0.0, 1.0]
