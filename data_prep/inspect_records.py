@@ -63,10 +63,14 @@ class InspectOptions:
         choices=("none", *model_options.OBJECTIVES),
     )
     sentence_objective: str = options.option(
-        "none", "For --objective: the --sentence_objective of run_pretraining."
+        "none",
+        "For --objective: the --sentence_objective of run_pretraining.",
+        needs="objective=mlm|rtd",
     )
     markers_file: str | None = options.option(
-        None, "For --sentence_objective=discourse: the discourse markers."
+        None,
+        "For --sentence_objective=discourse: the discourse markers.",
+        needs="objective=mlm|rtd",
     )
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
@@ -75,13 +79,7 @@ class InspectOptions:
     def __post_init__(self) -> None:
         if self.objective != "none":
             self.vocabulary.require()
-        else:
-            names = "sentence_objective", "markers_file"
-            options.refuse_foreign(self, names, "objective")
-        if self.objective in ("plm", "spans"):
-            others = "objective=mlm or rtd"
-            options.refuse_foreign(self, ["sentence_objective"], others)
-        _ = self.recipe
+            _ = self.recipe
 
     @property
     def recipe(self) -> pretraining_options.RecipeOptions:
@@ -89,7 +87,9 @@ class InspectOptions:
         return pretraining_options.RecipeOptions(
             objective=name,
             sentence_objective=self.sentence_objective,
-            markers_file=self.markers_file,
+            passages=pretraining_options.PassageOptions(
+                markers_file=self.markers_file
+            ),
         )
 
 

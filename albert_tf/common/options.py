@@ -69,7 +69,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
     may_change: bool = False,
     positional: bool = False,
     repeated: bool = False,
-    needs: str | None = None,
+    needs: str | tuple[str, ...] = (),
 ) -> Any:
     """Declare one option as a dataclass field.
 
@@ -85,7 +85,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
             expands a pattern, are joined by commas.
         repeated: Whether a text may be given several times; the values are
             joined by commas.
-        needs: The option without which this one has no use, such as `teacher`
+        needs: The options without which this one has no use, such as `teacher`
             or `objective=mlm|rtd`; then it must be left out, or as by default.
     """
     metadata = {
@@ -95,7 +95,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
         "may_change": may_change,
         "positional": positional,
         "repeated": repeated,
-        "needs": needs,
+        "needs": (needs,) if isinstance(needs, str) else needs,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -149,19 +149,26 @@ def _check_needs(options: Any) -> None:
     """
     values = to_dict(options)
     for leaf in leaves(type(options)):
-        other, _, allowed = (leaf.metadata["needs"] or "").partition("=")
         value = values[leaf.name]
-        if other not in values or value == leaf.default:
+        if value == leaf.default:
             continue
-        given = values[other]
-        if given in allowed.split("|") if allowed else given:
-            continue
-        *most, last = leaf.metadata["needs"].split("|")
-        named = f"{', '.join(most)} or {last}" if most else last
-        raise errors.UserError(
-            f"`{leaf.name}={value}` is only used with `{named}`, which is not "
-            "given. Give both or neither."
-        )
+        for need in leaf.metadata["needs"]:
+            other, _, allowed = need.partition("=")
+            held = values.get(other, True)
+            if allowed and other in values:
+                held = str(held) in allowed.split("|")
+            if not held:
+                raise foreign(leaf.name, value, need)
+
+
+def foreign(name: str, value: Any, need: str) -> errors.UserError:
+    """Return the error of an option that has no use without another."""
+    *most, last = need.split("|")
+    others = f"{', '.join(most)} or {last}" if most else last
+    return errors.UserError(
+        f"`{name}={value}` is only used with `{others}`, which is not given. "
+        "Give both or neither."
+    )
 
 
 def _flag(field: dataclasses.Field[Any], hint: Any, default: Any) -> Flag:
@@ -189,8 +196,10 @@ def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
         needs = field.metadata.get("part_needs")
         for leaf in leaves(typing.cast(type, hint), default):
             if needs and leaf.name not in field.metadata["but"]:
-                metadata = {**leaf.metadata, "needs": needs}
-                leaf = dataclasses.replace(leaf, metadata=metadata)
+                both = {"needs": (*leaf.metadata["needs"], needs)}
+                leaf = dataclasses.replace(
+                    leaf, metadata={**leaf.metadata, **both}
+                )
             yield leaf
 
 
@@ -383,10 +392,7 @@ def refuse_foreign(settings: Any, names: Collection[str], other: str) -> None:
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name in names and value != field.default:
-            raise errors.UserError(
-                f"`{field.name}={value}` is only used with `{other}`, which is "
-                "not given. Give both or neither."
-            )
+            raise foreign(field.name, value, other)
 
 
 def differences(

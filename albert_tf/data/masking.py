@@ -86,6 +86,7 @@ class MaskingOptions:
         False,
         "Also exchange some unmasked pieces with each other and predict them; "
         "the records then hold twice --max_predictions_per_seq.",
+        needs="masking_time=writing",
     )
 
     @property

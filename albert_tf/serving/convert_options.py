@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from albert_tf.common import errors, shared_options
+from albert_tf.common import shared_options
 from albert_tf.common.options import checked, option
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
@@ -41,6 +41,7 @@ class ConvertOptions:
         "sentence_transformers: how the vectors of the tokens become that of "
         "the text. Default: as --from says, a run or such a folder, else mean.",
         choices=TEXT_POOLINGS,
+        needs=f"format={SENTENCES}",
     )
     albert_config_file: str | None = option(
         None,
@@ -55,10 +56,3 @@ class ConvertOptions:
         None, "The --task_module of the run in --from, if it had one."
     )
     overwrite: bool = shared_options.overwrite("--to")
-
-    def __post_init__(self) -> None:
-        if self.text_pooling and self.format != SENTENCES:
-            raise errors.UserError(
-                f"`text_pooling={self.text_pooling}` is for "
-                f"`format={SENTENCES}`. Leave it out."
-            )

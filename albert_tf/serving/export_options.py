@@ -40,23 +40,27 @@ class ExportOptions:
         True,
         "Whether the SavedModel takes text, too. Without, it needs no "
         "tensorflow_text, whose operations some servers lack.",
+        needs=f"format={SAVED_MODEL}",
     )
     eval_file: str | None = option(
         None,
         "A labelled file of the finetuned task: the score of the export is "
         "compared with that of the model in float32.",
+        needs=f"format={SAVED_MODEL}|litert|onnx",
     )
     calibration_file: str | None = option(
         None,
         "--format=onnx --precision=int8: a labelled file of the finetuned "
         "task, such as its training file. With 256 of its texts it is measured "
         "which products are to stay in float32.",
+        needs=("format=onnx", "precision=int8"),
     )
     adaptive: bool = option(
         False,
         "Whether a classifier stops at the first of the run's --exit_layers "
         "where its answer is sure, by --patience or --entropy; `layers` says "
         "how many were used. For --format=saved_model and onnx.",
+        needs=f"format={SAVED_MODEL}|onnx",
     )
     patience: int | None = option(
         None,
@@ -80,30 +84,6 @@ class ExportOptions:
             raise errors.UserError(
                 f"`precision={self.precision}` does not go with "
                 f"`format={self.format}`. Allowed are {', '.join(allowed)}."
-            )
-        if self.format != SAVED_MODEL and not self.with_text:
-            raise errors.UserError(
-                f"`with_text=false` goes with `format={SAVED_MODEL}`: "
-                f"{self.format} takes ids only. Leave it out."
-            )
-        if self.format == "mediapipe" and self.eval_file:
-            raise errors.UserError(
-                f"`eval_file={self.eval_file}` does not go with "
-                "`format=mediapipe`. Measure `format=litert`: it computes the "
-                "same."
-            )
-        if self.calibration_file and (self.format, self.precision) != (
-            "onnx",
-            "int8",
-        ):
-            raise errors.UserError(
-                f"`calibration_file={self.calibration_file}` goes with "
-                "`format=onnx` and `precision=int8`. Leave it out."
-            )
-        if self.adaptive and self.format not in (SAVED_MODEL, "onnx"):
-            raise errors.UserError(
-                f"`adaptive` goes with `format={SAVED_MODEL}` and onnx, not "
-                f"with {self.format}. Leave one out."
             )
         if self.adaptive and self.patience is self.entropy is None:
             raise errors.UserError(

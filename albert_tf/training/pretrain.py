@@ -11,7 +11,7 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.common import errors, files, folder_lock, preemption
+from albert_tf.common import errors, files, folder_lock, options, preemption
 from albert_tf.data import (
     drawing,
     layouts,
@@ -421,9 +421,10 @@ def _find_data(
 
 def _warn_of_no_effect(settings: PretrainingOptions) -> None:
     recipe, devices = settings.recipe, settings.devices
+    values = options.to_dict(recipe)
     for part in ("sentence", "token"):
-        factor = getattr(recipe, f"{part}_factor")
-        if factor != 1 and getattr(recipe, f"{part}_objective") == "none":
+        factor = values[f"{part}_factor"]
+        if factor != 1 and values[f"{part}_objective"] == "none":
             logging.warning(
                 "`%s_factor=%g` has no effect: `%s_objective=none` leaves out "
                 "the loss that it multiplies.",
@@ -457,13 +458,13 @@ def _warn(
         )
     recipe = settings.recipe
     _warn_of_no_effect(settings)
-    if "capitalization" in recipe.token_objective and (
+    if "capitalization" in recipe.passages.token_objective and (
         settings.vocabulary.resolved().do_lower_case is False
     ):
         logging.warning(
             "`token_objective=%s`: pieces of this vocabulary have upper-case "
             "letters themselves, so there is nothing to learn about them.",
-            recipe.token_objective,
+            recipe.passages.token_objective,
         )
     for name, factor in pretraining_recipe.make_objective(
         recipe

@@ -246,20 +246,25 @@ def check_marks(
     recipe: pretraining_options.RecipeOptions, paths: Sequence[str]
 ) -> None:
     """Refuse records without the marks of phrases, entities or speakers."""
-    wanted = [("mask_levels", level) for _, level in recipe.levels]
-    wanted += [
-        ("sentence_objective", task)
-        for task in arrangements.parse(recipe.sentence_objective)
+    levels, tasks = recipe.passages.mask_levels, recipe.sentence_objective
+    given = {
+        f"mask_levels={levels}": [x.value for x in recipe.passages.levels],
+        f"sentence_objective={tasks}": arrangements.parse(tasks),
+    }
+    marked = [
+        (option, name)
+        for option, names in given.items()
+        for name in names
+        if name in _WRITTEN_WITH
     ]
-    marked = [(o, name) for o, name in wanted if name in _WRITTEN_WITH]
     for path, (option, name) in itertools.product(paths, marked):
         manifest, needed = manifests.find(path), _WRITTEN_WITH[name]
         if manifest and any(_has(manifest, n) for n in needed):
             continue
         options = " or ".join(f"`{n}`" for n in needed)
         raise errors.UserError(
-            f"`{option}={getattr(recipe, option)}` has {name}, but the records "
-            f"{path} were not written with {options}, or have no manifest that "
+            f"`{option}` has {name}, but the records {path} "
+            f"were not written with {options}, or have no manifest that "
             "says so. Write them again with it."
         )
 

@@ -69,10 +69,10 @@ def make(
         drawing.Masks(masker, max_seq_length),
         tasks,
         _segments_of_a_task(recipe, num_segments),
-        recipe.task_shares,
-        recipe.levels,
+        recipe.passages.task_shares,
+        recipe.passages.levels,
         _encode_markers(recipe, tokenizer),
-        recipe.task_embeddings,
+        recipe.passages.task_embeddings,
     )
     return arranged if hides else drawing.Chain(arranged, drawer)
 
@@ -81,7 +81,7 @@ def _segments_of_a_task(
     recipe: pretraining_options.RecipeOptions, num_segments: int
 ) -> int:
     """Return how many segment ids a task has; refuse too few."""
-    if not recipe.task_embeddings:
+    if not recipe.passages.task_embeddings:
         return num_segments
     tasks = len(arrangements.parse(recipe.sentence_objective))
     each, rest = divmod(num_segments, max(1, tasks))
@@ -102,14 +102,14 @@ def _encode_markers(
 ) -> dict[tuple[int, ...], int]:
     """Return the pieces of markers, and their classes."""
     found: dict[tuple[int, ...], int] = {}
-    for label, names in enumerate(recipe.markers):
+    for label, names in enumerate(recipe.passages.markers):
         for name in names:
             pieces = tuple(tokenizer.encode(name))
             if not pieces or found.setdefault(pieces, label) != label:
                 raise errors.UserError(
-                    f"`markers_file={recipe.markers_file}` has {name!r}, whose "
-                    "pieces are none or those of a marker of another class. "
-                    "Leave one of them out."
+                    f"`markers_file={recipe.passages.markers_file}` has "
+                    f"{name!r}, whose pieces are none or those of a marker of "
+                    "another class. Leave one of them out."
                 )
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
 
@@ -163,8 +163,8 @@ def check_markers(
         if arrangements.find_markers(pieces, drawer.markers):
             return
     raise errors.UserError(
-        f"`markers_file={recipe.markers_file}` matches nothing in the first "
-        f"{_LOOKED_AT:,} passages of each file of `{option}`: no second or "
-        "later sentence begins with a marker and goes on. Name markers of this "
-        "text."
+        f"`markers_file={recipe.passages.markers_file}` matches nothing in the "
+        f"first {_LOOKED_AT:,} passages of each file of `{option}`: no second "
+        "or later sentence begins with a marker and goes on. Name markers of "
+        "this text."
     )

@@ -24,48 +24,44 @@ from albert_tf.training import training_options
 
 @dataclasses.dataclass(frozen=True)
 @checked
-class RecipeOptions:
-    """What is learned, and how the updates go: the recipe of a pretraining."""
+class RtdOptions:
+    """The generator that replaces tokens, and what telling them counts."""
 
-    objective: str = option(
-        "mlm",
-        "What is learned about the tokens. mlm: masked words; rtd: which "
-        "tokens a small generator, trained along, has replaced, as in ELECTRA; "
-        "plm: some tokens in a random order, each from those before it, as in "
-        "XLNet; spans: hidden spans, written by a decoder, as in T5. The last "
-        "two are for records without masks.",
-        choices=model_options.OBJECTIVES,
-    )
     generator_size: float = option(
         0.25,
         "For --objective=rtd: width and heads of the generator, as a share of "
         "the encoder's.",
         within=ranges.Range(above=0, high=1),
-        needs="objective=rtd",
     )
     generator_sharing: str = option(
         "embeddings",
         "For --objective=rtd: the weights that generator and encoder share. "
         "With all, the encoder is the generator.",
         choices=model_options.GENERATOR_SHARING,
-        needs="objective=rtd",
     )
     replaced_token_factor: float = option(
         50.0,
         "For --objective=rtd: what the loss of replaced tokens is multiplied "
         "with. --masked_lm_factor is for the generator's loss.",
         within=ranges.Range(0, 1000),
-        needs="objective=rtd",
     )
-    sentence_objective: str = option(
-        "sop",
-        "What is predicted about the segments, beside the masked words. sop: "
-        "whether they are swapped; nsp: whether the second is from elsewhere, "
-        "as in BERT; none: nothing. The records must have been written for it. "
-        "With --records=passages also ERNIE 2.0's reordering (of up to three "
-        "segments), distance and discourse (--markers_file), ERNIE 1.0's "
-        "dialogue, or several with commas, one for each example.",
-    )
+
+    def __post_init__(self) -> None:
+        size = self.generator_size
+        allowed = 1, RtdOptions.generator_size
+        if self.generator_sharing == "all" and size not in allowed:
+            raise errors.UserError(
+                f"`generator_size={size}` does not fit "
+                "`generator_sharing=all`, where the encoder is the generator. "
+                "Leave out one of the two."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class PassageOptions:
+    """What is drawn of records that hold passages, beside the sentences."""
+
     task_stages: str | None = option(
         None,
         "How often each task of --sentence_objective is drawn, in stages, "
@@ -101,6 +97,99 @@ class RecipeOptions:
         "basic:9000,phrase:3000,entity. Default: words.",
         needs="objective=mlm|rtd",
     )
+    token_factor: float = option(
+        1.0,
+        "What the losses of --token_objective are multiplied with.",
+        within=ranges.Range(0, 1000),
+    )
+
+    def __post_init__(self) -> None:
+        _ = self.token_tasks, self.levels
+
+    def check(self, sentence_objective: str, num_train_steps: int) -> None:
+        """Refuse what does not fit the tasks about sentences, or the run."""
+        tasks = arrangements.parse(sentence_objective)
+        shares = [stage.value.split("/") for stage in self.task_shares]
+        sizes = list(map(len, shares))
+        if self.task_stages is not None and not (
+            sizes == sorted(sizes)
+            and sizes[-1:] == [len(tasks)]
+            and all(re.fullmatch("[1-9][0-9]?", s) for n in shares for s in n)
+        ):
+            raise errors.UserError(
+                f"`task_stages={self.task_stages}` does not say how often each "
+                f"of `sentence_objective={sentence_objective}` is drawn. "
+                "Write shares from 1 to 99, for the first tasks and in the "
+                "last stage for all, such as 1:9000,1/2."
+            )
+        for name in ("mask_levels", "task_stages"):
+            for start, value in stages.parse(getattr(self, name)):
+                if start >= num_train_steps:
+                    raise errors.UserError(
+                        f"`{name}={getattr(self, name)}` begins {value} after "
+                        f"{start} steps, but the run has "
+                        f"`num_train_steps={num_train_steps}`. Give the "
+                        "stages before it fewer steps, or leave it out."
+                    )
+        if ("discourse" in tasks) != (self.markers_file is not None):
+            given = f"={self.markers_file}" if self.markers_file else ""
+            raise errors.UserError(
+                f"`markers_file{given}` goes with "
+                "`sentence_objective=discourse`, and that with a file of "
+                "markers. Give both or neither."
+            )
+
+    @property
+    def token_tasks(self) -> tuple[str, ...]:
+        return arrangements.parse_tokens(self.token_objective)
+
+    @property
+    def task_shares(self) -> tuple[stages.Stage, ...]:
+        return stages.parse(self.task_stages)
+
+    @functools.cached_property
+    def markers(self) -> tuple[tuple[str, ...], ...]:
+        """The forms of each marker of `markers_file`."""
+        path = self.markers_file
+        return () if path is None else arrangements.read_markers(path)
+
+    @property
+    def levels(self) -> tuple[stages.Stage, ...]:
+        found = stages.parse(self.mask_levels)
+        is_known = found and {stage.value for stage in found} <= {*marks.LEVELS}
+        if self.mask_levels is not None and not is_known:
+            raise errors.UserError(
+                f"`mask_levels={self.mask_levels}` is not some of "
+                f"{', '.join(marks.LEVELS)}, with commas, each but the last "
+                "with its number of steps. Write such as "
+                "basic:9000,phrase:3000,entity."
+            )
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class RecipeOptions:
+    """What is learned, and how the updates go: the recipe of a pretraining."""
+
+    objective: str = option(
+        "mlm",
+        "What is learned about the tokens. mlm: masked words; rtd: which "
+        "tokens a small generator, trained along, has replaced, as in ELECTRA; "
+        "plm: some tokens in a random order, each from those before it, as in "
+        "XLNet; spans: hidden spans, written by a decoder, as in T5. The last "
+        "two are for records without masks.",
+        choices=model_options.OBJECTIVES,
+    )
+    sentence_objective: str = option(
+        "sop",
+        "What is predicted about the segments, beside the masked words. sop: "
+        "whether they are swapped; nsp: whether the second is from elsewhere, "
+        "as in BERT; none: nothing. The records must have been written for it. "
+        "With --records=passages also ERNIE 2.0's reordering (of up to three "
+        "segments), distance and discourse (--markers_file), ERNIE 1.0's "
+        "dialogue, or several with commas, one for each example.",
+    )
     masked_lm_factor: float = option(
         1.0,
         "What the loss of masked words is multiplied with.",
@@ -110,11 +199,6 @@ class RecipeOptions:
     sentence_factor: float = option(
         1.0,
         "What the loss of --sentence_objective is multiplied with.",
-        within=ranges.Range(0, 1000),
-    )
-    token_factor: float = option(
-        1.0,
-        "What the losses of --token_objective are multiplied with.",
         within=ranges.Range(0, 1000),
     )
     num_train_steps: int = option(
@@ -140,6 +224,10 @@ class RecipeOptions:
         "for the encoder and a generator; all else starts from random weights. "
         "Not with --init_checkpoint.",
     )
+    rtd: RtdOptions = options.part(RtdOptions(), needs="objective=rtd")
+    passages: PassageOptions = options.part(
+        PassageOptions(), needs="records=passages", but=("token_factor",)
+    )
     init: model_options.InitOptions = model_options.InitOptions()
     optimizer: model_options.OptimizerOptions = model_options.OptimizerOptions()
 
@@ -147,79 +235,13 @@ class RecipeOptions:
         training_options.check_warmup(
             "num_warmup_steps", self.num_warmup_steps, self.num_train_steps
         )
-        arrangements.parse(self.sentence_objective)
-        arrangements.parse_tokens(self.token_objective)
-        self._check_stages()
-        self._check_markers()
+        self.passages.check(self.sentence_objective, self.num_train_steps)
         self._check_word_embeddings()
-        self._check_generator()
 
     @property
     def draws_targets(self) -> bool:
         """Whether the objective has a rule of its own for what it asks for."""
         return self.objective in ("plm", "spans")
-
-    @property
-    def task_shares(self) -> tuple[stages.Stage, ...]:
-        return stages.parse(self.task_stages)
-
-    def _check_stages(self) -> None:
-        """Refuse stages that are none, or never begin."""
-        shares = [stage.value.split("/") for stage in self.task_shares]
-        sizes = [len(found) for found in shares]
-        tasks = arrangements.parse(self.sentence_objective)
-        if self.task_stages is not None and not (
-            sizes == sorted(sizes)
-            and sizes[-1:] == [len(tasks)]
-            and all(re.fullmatch("[1-9][0-9]?", s) for n in shares for s in n)
-        ):
-            raise errors.UserError(
-                f"`task_stages={self.task_stages}` does not say how often each "
-                f"of `sentence_objective={self.sentence_objective}` is drawn. "
-                "Write shares from 1 to 99, for the first tasks and in the "
-                "last stage for all, such as 1:9000,1/2."
-            )
-        for name, found in (
-            ("mask_levels", self.levels),
-            ("task_stages", self.task_shares),
-        ):
-            for start, value in found:
-                if start >= self.num_train_steps:
-                    raise errors.UserError(
-                        f"`{name}={getattr(self, name)}` begins {value} after "
-                        f"{start} steps, but the run has "
-                        f"`num_train_steps={self.num_train_steps}`. Give the "
-                        "stages before it fewer steps, or leave it out."
-                    )
-
-    @functools.cached_property
-    def markers(self) -> tuple[tuple[str, ...], ...]:
-        """The forms of each marker of `markers_file`."""
-        path = self.markers_file
-        return () if path is None else arrangements.read_markers(path)
-
-    def _check_markers(self) -> None:
-        tasks = arrangements.parse(self.sentence_objective)
-        if ("discourse" in tasks) != (self.markers_file is not None):
-            given = f"={self.markers_file}" if self.markers_file else ""
-            raise errors.UserError(
-                f"`markers_file{given}` goes with "
-                "`sentence_objective=discourse`, and that with a file of "
-                "markers. Give both or neither."
-            )
-
-    @property
-    def levels(self) -> tuple[stages.Stage, ...]:
-        found = stages.parse(self.mask_levels)
-        is_known = found and {stage.value for stage in found} <= {*marks.LEVELS}
-        if self.mask_levels is not None and not is_known:
-            raise errors.UserError(
-                f"`mask_levels={self.mask_levels}` is not some of "
-                f"{', '.join(marks.LEVELS)}, with commas, each but the last "
-                "with its number of steps. Write such as "
-                "basic:9000,phrase:3000,entity."
-            )
-        return found
 
     def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file
@@ -233,16 +255,6 @@ class RecipeOptions:
             raise errors.UserError(
                 f"`word_embeddings_file={path}` does not go with "
                 "`init_checkpoint`, which has word embeddings of its own. "
-                "Leave out one of the two."
-            )
-
-    def _check_generator(self) -> None:
-        size = self.generator_size
-        allowed = 1, RecipeOptions.generator_size
-        if self.generator_sharing == "all" and size not in allowed:
-            raise errors.UserError(
-                f"`generator_size={size}` does not fit "
-                "`generator_sharing=all`, where the encoder is the generator. "
                 "Leave out one of the two."
             )
 
@@ -277,6 +289,7 @@ class PretrainingOptions:
         "text (--records=passages of the writer), from which segments, labels "
         "and masks (--masked_lm_budget) are drawn afresh every time.",
         choices=layouts.KINDS,
+        needs="masked_lm_budget",
     )
     masked_lm_budget: int = option(
         0,
@@ -394,32 +407,22 @@ class PretrainingOptions:
 
     def _check_records(self) -> None:
         if self.records == "passages":
-            if not self.masked_lm_budget:
-                raise errors.UserError(
-                    "`records=passages`: passages hold no masks. Give "
-                    "`masked_lm_budget`, the most pieces to hide in one."
-                )
             units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
-            if self.recipe.mask_levels and not units:
+            levels = self.recipe.passages.mask_levels
+            if levels and not units:
                 raise errors.UserError(
-                    f"`mask_levels={self.recipe.mask_levels}` hides single "
-                    "units. Set `ngram=1`, with `do_whole_word_mask`."
+                    f"`mask_levels={levels}` hides single units. Set "
+                    "`ngram=1`, with `do_whole_word_mask`."
                 )
             return
         tasks = arrangements.parse(self.recipe.sentence_objective)
         is_known = not tasks[1:] and {*tasks} <= {*arrangements.OF_INSTANCES}
-        for name, is_fine in (
-            ("token_objective", self.recipe.token_objective == "none"),
-            ("mask_levels", self.recipe.mask_levels is None),
-            ("task_embeddings", not self.recipe.task_embeddings),
-            ("sentence_objective", is_known),
-        ):
-            if not is_fine:
-                raise errors.UserError(
-                    f"`{name}={getattr(self.recipe, name)}` needs "
-                    "`records=passages`, and records that the writer made with "
-                    "this option, too."
-                )
+        if not is_known:
+            raise errors.UserError(
+                f"`sentence_objective={self.recipe.sentence_objective}` needs "
+                "`records=passages`, and records that the writer made with "
+                "this option, too."
+            )
 
     @property
     def num_predictions(self) -> int:

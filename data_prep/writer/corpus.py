@@ -29,7 +29,7 @@ from typing import IO, Any
 from backports import zstd
 
 from albert_tf.common import arrow_tables, errors, files, streams
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option
 from data_prep.writer import prose, sentences, tables, text_lines
 
 BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
@@ -51,12 +51,7 @@ UNPACKING_ERRORS = (
 # Names of archives, which are not text.
 _ARCHIVE = re.compile(r"\.(tar(\.\w+)?|t[gx]z|zip|7z|bz2)$")
 
-# Options that are for some formats only.
-_FORMATS = {
-    "json_field": ("jsonl",),
-    "text_column": tuple(arrow_tables.ENDINGS),
-    "split_sentences": ("jsonl", *arrow_tables.ENDINGS),
-}
+_TABLES = "|".join(arrow_tables.ENDINGS)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,14 +72,21 @@ class CorpusOptions:
         "a tab, the text; for --records=passages.",
         choices=("lines", "jsonl", *arrow_tables.ENDINGS, "dialogues"),
     )
-    json_field: str = option("text", "The field of JSON objects with the text.")
+    json_field: str = option(
+        "text",
+        "The field of JSON objects with the text.",
+        needs="input_format=jsonl",
+    )
     text_column: str = option(
-        "text", "The column of Parquet and Arrow files with the text."
+        "text",
+        "The column of Parquet and Arrow files with the text.",
+        needs=f"input_format={_TABLES}",
     )
     split_sentences: bool = option(
         False,
         "Cut the text of objects and rows into sentences; its paragraphs are "
         "separated by empty lines. Otherwise each of its lines is a sentence.",
+        needs=f"input_format=jsonl|{_TABLES}",
     )
     language: str | None = sentences.language_option()
     on_bad_line: str = option(
@@ -102,12 +104,6 @@ class CorpusOptions:
                 "--json_field is empty. Name the field that holds the "
                 "text of each JSON object, for example --json_field=text."
             )
-        for name, formats in _FORMATS.items():
-            if self.input_format not in formats:
-                allowed = " or ".join(formats)
-                refuse_foreign(self, [name], f"input_format={allowed}")
-        if not self.split_sentences:
-            refuse_foreign(self, ["language"], "split_sentences")
 
     @property
     def is_text(self) -> bool:

@@ -187,6 +187,7 @@ def language_option() -> Any:
         "Language whose rules find the ends of sentences. Default: by the "
         "script of each paragraph, English for Latin letters.",
         choices=LANGUAGES,
+        needs="split_sentences",
     )
 
 

@@ -45,6 +45,7 @@ class CreatePretrainingDataOptions:
         40,
         "Passes over the corpus, each with different pairs and masks.",
         within=ranges.Range(1, 10**4),
+        needs="records=instances",
     )
     records: str = options.option(
         "instances",
@@ -58,6 +59,7 @@ class CreatePretrainingDataOptions:
         False,
         "Whether a passage goes on behind the end of a document, after a "
         "[SEP]: RoBERTa's FULL-SENTENCES. Without it: DOC-SENTENCES.",
+        needs="records=passages",
     )
     masking_time: str = options.option(
         "writing",
@@ -65,6 +67,7 @@ class CreatePretrainingDataOptions:
         "none; run_pretraining draws new masks in every epoch "
         "(--masked_lm_budget), so --dupe_factor=1 is enough.",
         choices=("writing", "training"),
+        needs="records=instances",
     )
     word_start_rule: str | None = options.option(
         None,
@@ -73,6 +76,7 @@ class CreatePretrainingDataOptions:
         "other alphabets; in scripts without spaces, such as Chinese, every "
         "piece. wordpiece: those without ##. Default: chosen by the text.",
         choices=tuple(masking.WORD_START_RULES),
+        needs=f"word_segmenter={word_starts.NONE}",
     )
     word_segmenter: str = options.option(
         word_starts.NONE,
@@ -86,9 +90,12 @@ class CreatePretrainingDataOptions:
         "File of phrases, one a line, that --records=passages marks in the "
         "text, the longest first, for ERNIE's --mask_levels. With a word "
         "segmenter its words are phrases already.",
+        needs="records=passages",
     )
     entity_file: str | None = options.option(
-        None, "The same for entities: names of people, places and so on."
+        None,
+        "The same for entities: names of people, places and so on.",
+        needs="records=passages",
     )
     drop_duplicates: bool = options.option(
         False, "Leave out documents that equal an earlier one."
@@ -105,17 +112,23 @@ class CreatePretrainingDataOptions:
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
     )
-    pairs: segment_pairs.PairOptions = segment_pairs.PairOptions()
-    masks: masking.MaskingOptions = masking.MaskingOptions()
+    pairs: segment_pairs.PairOptions = options.part(
+        segment_pairs.PairOptions(),
+        needs="records=instances",
+        but=("max_seq_length",),
+    )
+    masks: masking.MaskingOptions = options.part(
+        masking.MaskingOptions(), needs="records=instances"
+    )
 
     def __post_init__(self) -> None:
-        if self.masking_time == "training" and self.masks.do_permutation:
-            raise errors.UserError(
-                "--do_permutation needs --masking_time=writing: masking in "
-                "training does not permute. Drop one of the two."
-            )
         self.vocabulary.require()
-        self._check_records()
+        if self.records == "instances" and (
+            self.text.input_format == "dialogues"
+        ):
+            raise options.foreign(
+                "input_format", self.text.input_format, "records=passages"
+            )
         if self.dask_scheduler == "":
             raise errors.UserError(
                 "`dask_scheduler=` is empty. Give HOST:PORT, or leave the "
@@ -127,34 +140,6 @@ class CreatePretrainingDataOptions:
                 "both given. The cluster decides how many processes there are: "
                 "leave out one of them."
             )
-        if self.word_start_rule and self.word_segmenter != word_starts.NONE:
-            raise errors.UserError(
-                f"`word_start_rule={self.word_start_rule}` is given with "
-                f"`word_segmenter={self.word_segmenter}`, which also decides "
-                "where words start. Leave one of them out."
-            )
-
-    def _check_records(self) -> None:
-        if self.records == "instances":
-            other = "records=passages"
-            names = "cross_documents", *units.OPTIONS
-            options.refuse_foreign(self, names, other)
-            if self.text.input_format == "dialogues":
-                options.refuse_foreign(self.text, ["input_format"], other)
-            return
-        values = options.to_dict(self)
-        groups = segment_pairs.PairOptions(), masking.MaskingOptions()
-        usual = {"dupe_factor": 40, "masking_time": "writing"}
-        for group in groups:
-            usual |= options.to_dict(group)
-        del usual["max_seq_length"]
-        for name, value in usual.items():
-            if values[name] != value:
-                raise errors.UserError(
-                    f"`{name}={values[name]}` is for `records=instances`: of "
-                    "passages all but the text is drawn in training. Leave it "
-                    "out; run_pretraining has options for it."
-                )
 
     @property
     def unit_files(self) -> dict[str, str]:

@@ -51,7 +51,7 @@ export --precision=int8
 export --precision=bfloat16 --format=onnx
     --precision=bfloat16 does not go with --format=onnx
 export --with_text=false --format=onnx
-    --with_text=false goes with --format=saved_model: onnx takes ids
+    --with_text=False is only used with --format=saved_model
 export --checkpoint=model.ckpt-7
     --checkpoint= ... is neither a folder
 export --run_dir={inputs}/pretrained --eval_file=dev.tsv
@@ -59,13 +59,13 @@ export --run_dir={inputs}/pretrained --eval_file=dev.tsv
 export --eval_file={inputs}/config.json
     cannot be
 export --eval_file=dev.tsv --format=mediapipe
-    --eval_file=dev.tsv does not go with --format=mediapipe
+    --eval_file=dev.tsv is only used with --format=saved_model, litert or onnx
 export --run_dir={inputs}/pretrained --format=mediapipe
     --format=mediapipe takes models that give
 export --calibration_file=a --format=litert --precision=int8
-    --calibration_file=a goes with --format=onnx --precision=int8
+    --calibration_file=a is only used with --format=onnx
 export --calibration_file=a --format=onnx
-    --calibration_file=a goes with --format=onnx --precision=int8
+    --calibration_file=a is only used with --precision=int8
 calibrated --calibration_file=a --run_dir={inputs}/pretrained
     --calibration_file=a needs a finetuned
 calibrated --calibration_file={here}/no
@@ -81,7 +81,7 @@ export --adaptive=true
 export --patience=1
     --patience=1 is only used with --adaptive
 export --adaptive=true --patience=1 --format=litert
-    --adaptive goes with ... and onnx, not with litert
+    --adaptive=True is only used with --format=saved_model or onnx
 convert_checkpoint --format=tf1 --to=
     --to
 convert_checkpoint --format=tf1 --to={out}/
@@ -169,11 +169,11 @@ plm --pack_sequences=true
 spans --ngram=2
     Set --ngram=3
 passages --masked_lm_budget=0
-    --records=passages: passages hold no masks
+    --records=passages is only used with --masked_lm_budget
 passages --pack_sequences=true
     --pack_sequences=True is only used with --records=inst
 run_pretraining --sentence_objective=none --token_objective=capitalization
-    --token_objective=capitalization needs --records=passages
+    --token_objective=capitalization is only used with --records=pas
 run_pretraining --sentence_objective=reordering,distance,nsp
     --sentence_objective=reordering,distance,nsp needs --rec
 run_pretraining --sentence_objective=reordering
@@ -185,9 +185,9 @@ passages --mask_levels=phrase
 passages --mask_levels=phrase --ngram=1 --do_whole_word_mask=false
     hides single units. Set --ngram=1, with --do_whole_word_mask
 run_pretraining --masked_lm_budget=5 --mask_levels=basic
-    --mask_levels=basic needs --
+    --mask_levels=basic is only used with --records=passages
 run_pretraining --task_embeddings=true
-    embeddings=True needs --rec
+    embeddings=True is only used with --rec
 
 run_classifier --max_seq_length=65
     --max_seq_length=65 is longer than the 64 positions

@@ -15,21 +15,23 @@ class MaskedWords(system.System):
             self.recipe.sentence_objective,
             self.recipe.masked_lm_factor,
             self.recipe.sentence_factor,
-            self.recipe.token_objective,
-            self.recipe.token_factor,
+            self.recipe.passages.token_objective,
+            self.recipe.passages.token_factor,
         )
 
     def make_model(self, encoder: AlbertModel) -> pretraining.AlbertPretrainer:
         order, tasks = arrangements.heads(
-            self.recipe.sentence_objective, len(self.recipe.markers)
+            self.recipe.sentence_objective, len(self.recipe.passages.markers)
         )
-        token_tasks = arrangements.parse_tokens(self.recipe.token_objective)
         return pretraining.AlbertPretrainer(
-            encoder, order, tasks=tasks, token_tasks=token_tasks
+            encoder,
+            order,
+            tasks=tasks,
+            token_tasks=self.recipe.passages.token_tasks,
         )
 
     def forward_flops(self, shape: system.Shape) -> float:
         config, length, predictions, outputs = shape
-        if arrangements.parse_tokens(self.recipe.token_objective):
+        if self.recipe.passages.token_tasks:
             outputs = None  # All positions are read.
         return config.forward_flops(length, predictions, outputs)

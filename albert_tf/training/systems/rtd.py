@@ -16,12 +16,12 @@ class ReplacedTokens(system.System):
 
     def make_objective(self) -> objectives.Objective:
         return replaced_tokens_objective.make(
-            self.recipe.replaced_token_factor,
+            self.recipe.rtd.replaced_token_factor,
             sentence_objective=self.recipe.sentence_objective,
             masked_lm_factor=self.recipe.masked_lm_factor,
             sentence_factor=self.recipe.sentence_factor,
-            token_objective=self.recipe.token_objective,
-            token_factor=self.recipe.token_factor,
+            token_objective=self.recipe.passages.token_objective,
+            token_factor=self.recipe.passages.token_factor,
         )
 
     def make_model(
@@ -30,17 +30,18 @@ class ReplacedTokens(system.System):
         return replaced_tokens.ReplacedTokenDetector(
             encoder,
             self.generator_config(encoder.config),
-            self.recipe.generator_sharing,
+            self.recipe.rtd.generator_sharing,
             *arrangements.heads(
-                self.recipe.sentence_objective, len(self.recipe.markers)
+                self.recipe.sentence_objective,
+                len(self.recipe.passages.markers),
             ),
-            arrangements.parse_tokens(self.recipe.token_objective),
+            self.recipe.passages.token_tasks,
         )
 
     def generator_config(self, config: AlbertConfig) -> AlbertConfig:
-        if self.recipe.generator_sharing == "all":
+        if self.recipe.rtd.generator_sharing == "all":
             return config
-        return replaced_tokens.shrink(config, self.recipe.generator_size)
+        return replaced_tokens.shrink(config, self.recipe.rtd.generator_size)
 
     def forward_flops(self, shape: system.Shape) -> float:
         config, length, predictions, outputs = shape
@@ -58,6 +59,6 @@ class ReplacedTokens(system.System):
             f"Generator: {generator.num_attention_heads} heads, hidden size "
             f"{generator.hidden_size}, intermediate size "
             f"{generator.intermediate_size}; it shares with the encoder: "
-            f"{self.recipe.generator_sharing}. The number of parameters "
+            f"{self.recipe.rtd.generator_sharing}. The number of parameters "
             "includes it."
         )

@@ -311,6 +311,50 @@ def test_to_dict_is_flat_and_from_dict_undoes_it():
             options.from_dict(Outer, {"name": "x", **wrong})
 
 
+@dataclasses.dataclass(frozen=True)
+@checked
+class Sauce:
+    salt: float = option(0.5, within=ranges.Range(0, 9), needs="cooked")
+    pepper: bool = option(False)
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+class Meal:
+    kind: str = option("soup", choices=("soup", "rice", "cake"))
+    cooked: bool = option(True)
+    cream: str | None = option(None, needs="kind=soup|cake")
+    crust: int = option(0, within=ranges.Range(0, 9), needs=("cream", "cooked"))
+    raw: bool = option(False, needs="cooked=False")
+    sauce: Sauce = options.part(Sauce(), needs="kind=rice", but=("pepper",))
+
+
+@pytest.mark.parametrize(
+    ("values", "says"),
+    [
+        ({"cream": "a", "crust": 1}, None),
+        ({"kind": "rice", "salt": 1.0, "pepper": True}, None),
+        ({"pepper": True, "raw": True, "cooked": False}, None),
+        ({"kind": "rice", "salt": 0.5, "cooked": False}, None),  # As usual.
+        ({"kind": "rice", "cream": ""}, "cream=` is only used with `kind=soup"),
+        ({"crust": 1}, "`crust=1` is only used with `cream`, which is not"),
+        ({"cream": "a", "crust": 1, "cooked": False}, "with `cooked`, which"),
+        ({"raw": True}, "`raw=True` is only used with `cooked=False`, which"),
+        ({"salt": 0.0}, "`salt=0.0` is only used with `kind=rice`, which"),
+        ({"kind": "rice", "salt": 1.0, "cooked": False}, "with `cooked`, wh"),
+    ],
+)
+def test_options_without_what_they_need_are_refused(values, says):
+    """Where a part of the options does not know the other, the whole does."""
+    Sauce(salt=1.0)
+    if says is None:
+        flat = options.to_dict(options.from_dict(Meal, values))
+        assert values.items() <= flat.items()
+        return
+    with pytest.raises(errors.UserError, match=says):
+        options.from_dict(Meal, values)
+
+
 def test_options_of_something_else_are_refused_whatever_they_are():
     options.refuse_foreign(Viewer("a", 3), ["size"], "other=x")
     words = "`size=0` is only used with `other=x`, .* Give both or neither"

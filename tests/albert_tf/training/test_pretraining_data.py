@@ -10,10 +10,10 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
-from albert_tf.training import pretraining_data, pretraining_options
+from albert_tf.training import pretraining_data
 from tests import record_files
 from tests.albert_tf.data import short_records
-from tests.albert_tf.training import tiny_manifests
+from tests.albert_tf.training import recipes, tiny_manifests
 
 PHRASES = {"mask_levels": "basic:5,phrase"}
 DIALOGUE = {"sentence_objective": "sop,dialogue"}
@@ -99,7 +99,7 @@ def test_records_need_the_marks_of_what_is_drawn(
         if options is not None
     }
     monkeypatch.setattr(manifests, "find", known.get)
-    recipe = pretraining_options.RecipeOptions(**values)
+    recipe = recipes.make(**values)
     refused = contextlib.nullcontext()
     if message:
         refused = pytest.raises(errors.UserError, match=message)

@@ -16,7 +16,8 @@ from albert_tf.data import (
     stages,
     tfrecord,
 )
-from albert_tf.training import pretraining_drawer, pretraining_options
+from albert_tf.training import pretraining_drawer
+from tests.albert_tf.training import recipes
 from tests.data_prep import writing
 
 
@@ -24,7 +25,7 @@ from tests.data_prep import writing
 def make(tiny_tokenizer):
     def make(records="passages", num_segments=2, **values):
         return pretraining_drawer.make(
-            pretraining_options.RecipeOptions(**values),
+            recipes.make(**values),
             masking.MaskingOptions(max_predictions_per_seq=8),
             tiny_tokenizer,
             records=records,
@@ -91,7 +92,7 @@ def test_markers_of_two_classes_are_refused(make, markers):
 def test_markers_must_occur(make, markers, tiny_tokenizer, monkeypatch):
     """In one file at least, not in the first sentence or alone in one."""
     given = markers("we\nso\n")
-    recipe, drawer = pretraining_options.RecipeOptions(**given), make(**given)
+    recipe, drawer = recipes.make(**given), make(**given)
     monkeypatch.setattr(tfrecord, "read_records", lambda path: [path])
 
     def check(*texts):

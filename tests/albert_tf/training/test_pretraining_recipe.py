@@ -8,10 +8,10 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.model import model_options
 from albert_tf.training import (
-    pretraining_options,
     pretraining_recipe,
     training_options,
 )
+from tests.albert_tf.training import recipes
 from tests.data_prep import writing
 
 RTD = {"objective": "rtd"}
@@ -64,7 +64,7 @@ def test_learning_rates_that_are_too_high(
     ],
 )
 def test_factors_that_leave_nothing_to_learn_are_refused(values, message):
-    recipe = pretraining_options.RecipeOptions(**values)
+    recipe = recipes.make(**values)
     with pytest.raises(errors.UserError, match=message):
         pretraining_recipe.make_objective(recipe)
 
@@ -102,7 +102,7 @@ def test_factors_that_leave_nothing_to_learn_are_refused(values, message):
     ],
 )
 def test_what_is_measured_follows_from_what_is_learned(values, names):
-    recipe = pretraining_options.RecipeOptions(**values)
+    recipe = recipes.make(**values)
     found = pretraining_recipe.make_objective(recipe).names
     assert found == tuple(names.split())
     default = {"rtd": "loss", "spans": "target_accuracy"}.get(
@@ -131,7 +131,7 @@ def test_what_is_measured_follows_from_what_is_learned(values, names):
     ],
 )
 def test_metrics_that_are_not_measured_are_refused(values, metric, message):
-    recipe = pretraining_options.RecipeOptions(**values)
+    recipe = recipes.make(**values)
     with pytest.raises(errors.UserError, match=message):
         pretraining_recipe.best_metric(recipe, metric)
 
@@ -139,7 +139,7 @@ def test_metrics_that_are_not_measured_are_refused(values, metric, message):
 @pytest.mark.parametrize(("instances", "read"), [(1, 6), (3, 8), (None, None)])
 def test_cost_is_of_the_positions_that_are_read(small_config, instances, read):
     found = pretraining_recipe.forward_flops(
-        pretraining_options.RecipeOptions(), small_config, 32, 5, instances
+        recipes.make(), small_config, 32, 5, instances
     )
     assert found == small_config.forward_flops(32, 5, read)
 
@@ -149,9 +149,7 @@ ENTROPY = 6.4
 
 def warned_at(caplog, losses, steps=10_000, entropy=ENTROPY, factor=1.0):
     """The steps at which a run with these lines was warned."""
-    recipe = pretraining_options.RecipeOptions(
-        num_train_steps=steps, masked_lm_factor=factor
-    )
+    recipe = recipes.make(num_train_steps=steps, masked_lm_factor=factor)
     found = []
     for count in range(1, len(losses) + 1):
         caplog.clear()
@@ -227,7 +225,7 @@ OF_TEXT = {
     ],
 )
 def test_factors_are_those_of_the_losses(small_config, values, losses):
-    recipe = pretraining_options.RecipeOptions(masked_lm_factor=2.0, **values)
+    recipe = recipes.make(masked_lm_factor=2.0, **values)
     assert dict(pretraining_recipe.make_objective(recipe).losses) == losses
     update = training_options.UpdateOptions()
     model = pretraining_recipe.make_model(recipe, small_config, update)
@@ -241,7 +239,7 @@ def test_heads_have_the_classes_of_their_tasks(
     """That of discourse as many as there are markers."""
     four = "we\nso\tand so\nbut\nor\n"
     given = writing.markers(tmp_path, four, "discourse,sop")
-    recipe = pretraining_options.RecipeOptions(
+    recipe = recipes.make(
         objective=objective, token_objective="capitalization", **given
     )
     update = training_options.UpdateOptions()

@@ -8,11 +8,11 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.text import tokenization
 from albert_tf.training import (
-    pretraining_options,
     pretraining_recipe,
     training_options,
     word_embeddings,
 )
+from tests.albert_tf.training import recipes
 
 WHOLE = np.zeros((400, 8), np.float32)
 
@@ -26,8 +26,8 @@ def table(small_config):
 @pytest.mark.parametrize(
     "recipe",
     [
-        pretraining_options.RecipeOptions(),
-        pretraining_options.RecipeOptions(
+        recipes.make(),
+        recipes.make(
             objective="rtd", generator_size=0.5, generator_sharing="none"
         ),
     ],

@@ -142,7 +142,7 @@ def test_markers_of_discourse_are_shown_without_them(base, tmp_path, capsys):
 def test_a_task_is_shown_with_an_objective_only(name, value):
     with pytest.raises(
         errors.UserError,
-        match=f"`{name}={value}` is only used with `objective`, which is not",
+        match=f"`{name}={value}` is only used with `objective=mlm or rtd`",
     ):
         inspect_records.InspectOptions("records", **{name: value})
 

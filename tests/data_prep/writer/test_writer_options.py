@@ -56,16 +56,22 @@ PASSAGES = {"records": "passages", "dupe_factor": 40}
         ({"input_format": "dialogues"}, "=dialogues` is only used with `recor"),
         ({"phrase_file": "x"}, "`phrase_file=x` is only used with `records=pa"),
         ({"cross_documents": True}, "`cross_documents=True` is only used with"),
-        ({"records": "passages"}, "`dupe_factor=3` is for `records=instances`"),
-        (PASSAGES, "`max_predictions_per_seq=5` is for `records=instances`"),
+        (
+            {"records": "passages"},
+            "`dupe_factor=3` is only used with `records=in",
+        ),
+        (PASSAGES, "`max_predictions_per_seq=5` is only used with `re"),
         ({**PASSAGES, "masking_time": "training"}, "`masking_time=training`"),
         ({**PASSAGES, "sentence_objective": "nsp"}, "`sentence_objective=nsp`"),
-        ({"masking_time": "training", "do_permutation": True}, "does not perm"),
+        (
+            {"masking_time": "training", "do_permutation": True},
+            "only used with",
+        ),
         ({"dask_scheduler": ""}, "`dask_scheduler=` is empty"),
         ({"dask_scheduler": "a:1", "num_workers": 2}, "`num_workers=2` and"),
         (
             {"word_start_rule": "marker", "word_segmenter": "jieba"},
-            "`word_start_rule=marker` is given with `word_segmenter=jieba`",
+            "`word_start_rule=marker` is only used with `word_segmenter=none`",
         ),
     ],
 )

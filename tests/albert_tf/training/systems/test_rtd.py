@@ -3,13 +3,14 @@
 import dataclasses
 
 from albert_tf.model import model_options
-from albert_tf.training import pretraining_options, pretraining_recipe
+from albert_tf.training import pretraining_recipe
 from albert_tf.training.systems import rtd
+from tests.albert_tf.training import recipes
 
 
 def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
     config = dataclasses.replace(small_config, project_words_first=True)
-    recipe = pretraining_options.RecipeOptions(
+    recipe = recipes.make(
         objective="rtd", generator_size=0.5, generator_sharing="none"
     )
     generator = rtd.ReplacedTokens(recipe).generator_config(config)
@@ -22,21 +23,19 @@ def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
 
 
 def test_work_of_both_networks_is_counted(small_config):
-    recipes = {
-        sharing: pretraining_options.RecipeOptions(
-            objective="rtd", generator_sharing=sharing
-        )
+    of_sharing = {
+        sharing: recipes.make(objective="rtd", generator_sharing=sharing)
         for sharing in model_options.GENERATOR_SHARING
     }
-    plain = pretraining_options.RecipeOptions()
+    plain = recipes.make()
     alone = pretraining_recipe.forward_flops(plain, small_config, 32, 5)
     assert alone == small_config.forward_flops(32, 5, 6)
-    tokens = pretraining_options.RecipeOptions(token_objective="capitalization")
+    tokens = recipes.make(token_objective="capitalization")
     found = pretraining_recipe.forward_flops(tokens, small_config, 32, 5)
     assert found == small_config.forward_flops(32, 5)
     found = {
         sharing: pretraining_recipe.forward_flops(recipe, small_config, 32, 5)
-        for sharing, recipe in recipes.items()
+        for sharing, recipe in of_sharing.items()
     }
     encoder = small_config.forward_flops(32, 0)
     width = small_config.hidden_size
