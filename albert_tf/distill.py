@@ -18,7 +18,7 @@ import functools
 from typing import Any
 
 from albert_tf.common import errors, imports, options, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import finetuning_options
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.tasks.embedding import data
@@ -37,6 +37,7 @@ distillation = imports.later("albert_tf.model.losses.distillation")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 @checked
+@shown(Model="teacher teacher_pooling", Data="train_file dev_file task_name")
 class DistillOptions(finetuning_options.FileOptions):
     """Options of distill."""
 

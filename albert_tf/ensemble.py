@@ -28,7 +28,7 @@ from albert_tf.common import (
     scores,
     strict_json,
 )
-from albert_tf.common.options import option
+from albert_tf.common.options import option, shown
 from albert_tf.finetuning import (
     base,
     features,
@@ -44,6 +44,11 @@ RUNS_NAME = "ensemble.json"  # In the folder: what it is an ensemble of.
 
 
 @dataclasses.dataclass(frozen=True)
+@shown(
+    Model="run_dirs",
+    Data="data_dir predict_file task_module",
+    Output="output_dir",
+)
 class EnsembleOptions:
     """Options of ensemble."""
 

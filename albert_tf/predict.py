@@ -56,7 +56,7 @@ from albert_tf.common import (
     streams,
     strict_json,
 )
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 
 predictions = imports.later("albert_tf.finetuning.predictions")
 ask = imports.later("albert_tf.serving.client.ask")
@@ -76,6 +76,12 @@ _COLUMNS = frozenset(["id", "line", "object", "prediction", "error"])
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="run_dir saved_model checkpoint",
+    Data="input_file task_module",
+    Training="batch_size",
+    Output="output_file signature strict overwrite",
+)
 class PredictOptions:
     """Options of predict."""
 

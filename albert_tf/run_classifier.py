@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from albert_tf.common import errors, files, imports, options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import (
     features,
     finetuning_options,
@@ -38,6 +38,7 @@ run_folder = imports.later("albert_tf.training.run_folder")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="train_file data_dir task_name task_module")
 class ClassifierOptions(finetuning_options.FileOptions):
     """Options of run_classifier."""
 

@@ -13,7 +13,7 @@ last checkpoint of --output_dir.
 import dataclasses
 
 from albert_tf.common import errors, imports, options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import finetuning_options
 from albert_tf.tasks.embedding import data, task
 
@@ -22,6 +22,7 @@ finetune = imports.later("albert_tf.finetuning.finetune")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="train_file task_name")
 class RunEmbeddingsOptions(finetuning_options.FileOptions):
     """Options of run_embeddings."""
 

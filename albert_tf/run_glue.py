@@ -31,7 +31,7 @@ from albert_tf.common import (
     ranges,
     scores,
 )
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning.glue import glue_tasks
 
 TABLE_NAME = "glue_table.md"
@@ -53,6 +53,12 @@ _SHARED = (
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="albert_config_file spm_model_file vocab_file init_checkpoint",
+    Data="data_dir tasks",
+    Training="recipe_dir from_mnli num_runs overrides",
+    Output="output_dir",
+)
 class GlueOptions:
     """Options of run_glue; those without a default here are the recipes'."""
 

@@ -11,7 +11,7 @@ Started again with the same options, it goes on from the last checkpoint of
 import dataclasses
 
 from albert_tf.common import imports, options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import finetuning_options
 from albert_tf.tasks.race import task as race
 
@@ -20,6 +20,7 @@ finetune = imports.later("albert_tf.finetuning.finetune")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="data_dir task_name")
 class RunRaceOptions(finetuning_options.TaskOptions):
     """Options of run_race."""
 

@@ -16,7 +16,7 @@ Started again with the same options, it goes on from the last checkpoint of
 import dataclasses
 
 from albert_tf.common import errors, imports, options, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import base, finetuning_options
 from albert_tf.finetuning.squad import squad
 
@@ -25,6 +25,7 @@ finetune = imports.later("albert_tf.finetuning.finetune")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="max_seq_length")
 class SquadFinetuningOptions(finetuning_options.FinetuningOptions):
     """The shared options, with the original's length of a sequence."""
 
@@ -35,6 +36,7 @@ class SquadFinetuningOptions(finetuning_options.FinetuningOptions):
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="train_file predict_file task_name")
 class RunSquadOptions(finetuning_options.TaskOptions):
     """Options of run_squad."""
 

@@ -13,7 +13,7 @@ checkpoint of --output_dir.
 import dataclasses
 
 from albert_tf.common import imports, options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import finetuning_options
 from albert_tf.tasks.tagging import task
 
@@ -22,6 +22,7 @@ finetune = imports.later("albert_tf.finetuning.finetune")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="train_file task_name")
 class RunTaggerOptions(finetuning_options.FileOptions):
     """Options of run_tagger."""
 

@@ -23,7 +23,7 @@ import socket
 from absl import logging
 
 from albert_tf.common import errors, files, imports, options, packages, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 
 app = imports.later("albert_tf.serving.server.app")
 batching = imports.later("albert_tf.serving.server.batching")
@@ -36,6 +36,11 @@ _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="saved_model",
+    Training="batch_size",
+    Output="port host batch_wait max_waiting max_body_bytes",
+)
 class ServeOptions:
     """Options of serve."""
 

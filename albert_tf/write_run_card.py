@@ -6,12 +6,13 @@ python -m albert_tf.write_run_card --output_dir=FOLDER
 import dataclasses
 
 from albert_tf.common import imports, options
-from albert_tf.common.options import option
+from albert_tf.common.options import option, shown
 
 run_card = imports.later("albert_tf.training.run_card")
 
 
 @dataclasses.dataclass(frozen=True)
+@shown(Output="output_dir")
 class RunCardOptions:
     """Options of write_run_card."""
 

@@ -30,7 +30,7 @@ from albert_tf.common import (
     shared_options,
     slices,
 )
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import base, features, registry, tables
 from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
@@ -58,6 +58,11 @@ SliceOptions = dataclasses.make_dataclass(
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Data="task_name input_file is_training split max_seq_length task_module",
+    Devices="num_workers",
+    Output="output_file overwrite",
+)
 class FinetuningDataOptions:
     """Options of create_finetuning_data."""
 

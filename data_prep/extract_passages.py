@@ -41,6 +41,7 @@ from data_prep.writer import decoding
 
 
 @dataclasses.dataclass(frozen=True)
+@options.shown(Data="squad_file race_dir", Output="output_file overwrite")
 class Options:
     """Options of the script."""
 

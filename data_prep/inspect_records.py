@@ -42,6 +42,10 @@ from data_prep.writer import statistics
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
+@options.shown(
+    Data="input_file num_examples statistics",
+    Training="objective sentence_objective markers_file",
+)
 class InspectOptions:
     """Options of the script."""
 

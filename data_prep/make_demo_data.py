@@ -66,6 +66,10 @@ demo_options.json   The options that the data were generated with.
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
+@options.shown(
+    Data="random_seed num_stories num_task_examples",
+    Output="output_dir",
+)
 class DemoOptions:
     """Options of `make_demo_data`."""
 

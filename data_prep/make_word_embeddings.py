@@ -44,6 +44,11 @@ _MAX_RECORDS = 1_000_000
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
+@options.shown(
+    Model="albert_config_file",
+    Data="input_file random_seed",
+    Output="output_file overwrite",
+)
 class WordEmbeddingsOptions:
     """Options of the script."""
 

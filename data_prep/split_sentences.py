@@ -47,6 +47,11 @@ BROKEN_FILE = (tarfile.TarError, *corpus.UNPACKING_ERRORS)
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
+@options.shown(
+    Data="input_file language max_document_sentences",
+    Devices="num_processes",
+    Output="output_file overwrite",
+)
 class Options:
     """Options of the script."""
 

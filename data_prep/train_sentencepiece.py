@@ -47,6 +47,7 @@ NUM_THREADS = 16  # Its default too. A part of the result: sums are rounded.
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
+@options.shown(Data="vocab_size")
 class Options(text.TrainingOptions):
     """Options of the script."""
 

@@ -44,6 +44,7 @@ _import_tokenizers = functools.partial(
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
+@options.shown(Data="vocab_size")
 class Options(text.TrainingOptions):
     """Options of the script."""
 

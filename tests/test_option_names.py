@@ -229,11 +229,9 @@ def test_help_has_what_must_be_given_and_fits_the_screen():
             assert max(map(len, lines)) <= option_help.WIDTH
 
 
-def test_groups_name_each_option_once_and_none_that_is_gone():
-    known = {flag.name for where in OPTIONS for flag in flags_of(where)}
-    listed = " ".join(option_help.GROUPS.values()).split()
-    assert not set(listed) - known
-    assert len(set(listed)) == len(listed)
+def test_help_has_the_sections_that_options_name():
+    flags = [flag for where in OPTIONS for flag in flags_of(where)]
+    assert {f.section for f in flags} == {None, *option_help.SECTIONS}
 
 
 def test_options_have_types_that_flags_can_have():

@@ -1,8 +1,7 @@
 """What `--help` and `--helpfull` print.
 
-`--help` lists the options of `GROUPS` that a command has, in that order, and
-those that must be given.
-`--helpfull` lists the others, too.
+`--help` lists the options of a command that `options.shown` names, by section,
+and those that must be given. `--helpfull` lists the others, too.
 """
 
 import dataclasses
@@ -14,57 +13,8 @@ WIDTH = 80
 _INDENT = " " * 6
 _KINDS = {str: "TEXT", int: "NUMBER", float: "NUMBER"}
 
-# By purpose, most used first. An option that is not here is rarely needed.
-GROUPS = {
-    "Model": """
-        albert_config_file run_dir run_dirs saved_model from to checkpoint
-        init_checkpoint word_embeddings_file task
-        teacher teacher_pooling teacher_weight temperature
-        spm_model_file vocab_file do_lower_case
-        squad_version num_labels labels pairs new_head
-        pooling hidden_dropout_prob attention_probs_dropout_prob
-    """,
-    "Data": """
-        input_file eval_input_file train_file dev_file test_file predict_file
-        text_columns label_column id_column header class_weights dev_share
-        multi_label label_separator label_thresholds regression
-        query_column ranking_loss ndcg_at windows window_stride
-        data_dir train_examples dev_examples max_score
-        squad_file race_dir task_name tasks task_module eval_file
-        calibration_file
-        input_format text_column split_sentences language
-        max_document_sentences vocab_size
-        max_seq_length max_predictions_per_seq masked_lm_budget masking_time
-        pack_sequences records cross_documents phrase_file entity_file
-        dupe_factor short_seq_prob masked_lm_prob ngram mask_levels
-        doc_stride max_query_length max_answer_length n_best_size
-        max_qa_length num_options null_score_diff_threshold
-        is_training split num_examples statistics
-        num_stories num_task_examples random_seed
-    """,
-    "Training": """
-        do_train do_eval do_predict num_train_steps num_train_epochs
-        train_batch_size learning_rate encoder_learning_rate optimizer
-        num_warmup_steps
-        warmup_proportion train_step warmup_step max_minutes
-        objective sentence_objective markers_file task_embeddings
-        eval_batch_size predict_batch_size batch_size
-        max_eval_steps best_metric best_score save_checkpoints_steps
-        keep_checkpoint_max exit_layers
-        early_stopping_evaluations num_runs from_mnli recipe_dir overrides seed
-    """,
-    "Devices": """
-        precision distribution_strategy gradient_accumulation_steps recompute
-        worker_hosts task_index tpu_name num_workers num_processes
-        dask_scheduler
-    """,
-    "Output": """
-        output_dir output_file output_prefix export_dir cached_dir num_shards
-        format with_text depth adaptive patience entropy
-        signature strict overwrite
-        host port batch_wait max_waiting max_body_bytes
-    """,
-}
+# In this order. An option without a section is rarely needed.
+SECTIONS = ("Model", "Data", "Training", "Devices", "Output")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +27,7 @@ class Flag:
         optional: Whether None is allowed.
         default: `dataclasses.MISSING` if it must be given.
         metadata: The other arguments of `options.option`.
+        section: Where `--help` shows it, one of `SECTIONS`.
     """
 
     name: str
@@ -84,6 +35,7 @@ class Flag:
     optional: bool
     default: Any
     metadata: Mapping[str, Any]
+    section: str | None = None
 
     @property
     def is_required(self) -> bool:
@@ -92,21 +44,21 @@ class Flag:
 
 def text(description: str, flags: Sequence[Flag], full: bool) -> str:
     """Return the help of a command; `full` has what is rarely needed, too."""
-    remaining = {flag.name: flag for flag in flags}
+    others = [f for f in flags if not f.section]
+    rare = [f for f in others if not f.is_required]
+    sections = {"Required": [f for f in others if f.is_required]}
+    for title in SECTIONS:
+        sections[title] = [f for f in flags if f.section == title]
+    if full:
+        sections["Rarely needed"] = rare
     parts = [description.strip()]
-    for title, names in GROUPS.items():
-        members = [remaining.pop(n) for n in names.split() if n in remaining]
-        if members:
-            parts.append(f"{title}:\n{describe(members)}")
-    if needed := [f for f in remaining.values() if f.is_required]:
-        parts.insert(1, f"Required:\n{describe(needed)}")
-    rest = [f for f in remaining.values() if not f.is_required]
-    if full and rest:
-        parts.append(f"Rarely needed:\n{describe(rest)}")
+    parts += [
+        f"{t}:\n{describe(found)}" for t, found in sections.items() if found
+    ]
     if full:
         parts.append("--flagfile=FILE reads options from a file, one a line.")
     else:
-        parts.append(f"--helpfull has {len(rest)} more.")
+        parts.append(f"--helpfull has {len(rare)} more.")
     return "\n\n".join(parts) + "\n"
 
 

@@ -75,8 +75,8 @@ def option(  # noqa: PLR0913 - all but two are keywords.
 
     Args:
         default: Without one the option is required.
-        help: One line for `--help`, which shows the options of
-            `option_help.GROUPS`, or else for `--helpfull`.
+        help: One line for `--help`, if a class has it `shown`, or else for
+            `--helpfull`.
         within: The allowed values of a number; every number has them.
         may_change: Whether a run may be continued in the same output folder
             with another value.
@@ -105,6 +105,23 @@ def part(default: OptionsT, *, needs: str, but: Collection[str] = ()) -> Any:
     return dataclasses.field(
         default=default, metadata={"part_needs": needs, "but": but}
     )
+
+
+def shown(**sections: str) -> Callable[[type[OptionsT]], type[OptionsT]]:
+    """Have `--help` show options of a class, under a title of its sections.
+
+    A decorator, written below `checked`.
+    """
+
+    def declare(options_class: type[OptionsT]) -> type[OptionsT]:
+        found = dict(getattr(options_class, "help_sections", {}))
+        for title, names in sections.items():
+            assert {*names.split()} <= options_class.__annotations__.keys()
+            found |= dict.fromkeys(names.split(), title)
+        options_class.help_sections = found  # type: ignore[attr-defined]
+        return options_class
+
+    return declare
 
 
 def checked(options_class: type[OptionsT]) -> type[OptionsT]:
@@ -188,10 +205,13 @@ def _default(field: dataclasses.Field[Any], outer: Any) -> Any:
 def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
     """Yield the flags of an options class, nested classes included."""
     hints = typing.get_type_hints(options_class)
+    sections = getattr(options_class, "help_sections", {})
     for field in dataclasses.fields(options_class):
         hint, default = hints[field.name], _default(field, defaults)
         if not dataclasses.is_dataclass(hint):
-            yield _flag(field, hint, default)
+            flag = _flag(field, hint, default)
+            section = sections.get(field.name)
+            yield dataclasses.replace(flag, section=section)
             continue
         needs = field.metadata.get("part_needs")
         for leaf in leaves(typing.cast(type, hint), default):
@@ -225,7 +245,7 @@ def optional(
     Args:
         about: What the help says they are for.
     """
-    fields = []
+    fields, sections = [], {}
     for leaf in leaves(options_class):
         if leaf.name in names:
             text = f"{leaf.metadata['help']} For {about}"
@@ -235,10 +255,14 @@ def optional(
             metadata["may_change"] = False
             field = dataclasses.field(default=None, metadata=metadata)
             fields.append((leaf.name, leaf.type | None, field))
+            sections[leaf.name] = leaf.section
     made = dataclasses.make_dataclass(
         f"{about}Options",
         fields,
-        namespace={"__post_init__": lambda self: None},
+        namespace={
+            "__post_init__": lambda self: None,
+            "help_sections": sections,
+        },
         frozen=True,
     )
     return checked(made)

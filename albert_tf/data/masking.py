@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from albert_tf.common import ragged, random_streams, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 
 # BERT's replacement rule, kept by ALBERT: of the chosen pieces 80 % become
 # [MASK], half of the others stay and half become a random piece.
@@ -53,6 +53,7 @@ WITHOUT_SPACES = (
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="max_predictions_per_seq masked_lm_prob ngram")
 class MaskingOptions:
     """How many pieces are hidden and in what runs."""
 

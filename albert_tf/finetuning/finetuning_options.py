@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.common import errors, ranges, shared_options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import base
 from albert_tf.model import compatibility, model_options
 from albert_tf.model.config import POOLINGS, AlbertConfig
@@ -13,6 +13,7 @@ from albert_tf.training import training_options
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Training="train_step warmup_step num_train_epochs warmup_proportion")
 class LengthOptions:
     """How many updates a run makes.
 
@@ -56,6 +57,15 @@ class LengthOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="albert_config_file new_head hidden_dropout_prob "
+    "attention_probs_dropout_prob pooling",
+    Data="max_seq_length",
+    Training="do_train do_eval do_predict train_batch_size eval_batch_size "
+    "predict_batch_size early_stopping_evaluations num_runs "
+    "exit_layers encoder_learning_rate",
+    Output="output_dir cached_dir",
+)
 class FinetuningOptions:
     """Options that all finetuning scripts share."""
 
@@ -218,6 +228,7 @@ class FinetuningOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Model="teacher teacher_weight temperature")
 class TeacherOptions:
     """What is learned from another model beside the labels."""
 
@@ -254,6 +265,7 @@ class TaskOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="train_file dev_file test_file")
 class FileOptions(TaskOptions):
     """The options of commands that take a file for each split."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, files, ranges, rows
-from albert_tf.common.options import checked, option, refuse_foreign
+from albert_tf.common.options import checked, option, refuse_foreign, shown
 from albert_tf.finetuning import base, held_out, probabilities, windows
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.glue.glue_data import TextExample
@@ -50,6 +50,13 @@ _Read = list[TextExample | rows.BadLine]
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="labels",
+    Data="text_columns label_column id_column header class_weights "
+    "query_column ranking_loss ndcg_at regression multi_label "
+    "label_separator label_thresholds dev_share",
+    Training="best_score",
+)
 class TableOptions:
     """Columns and labels of a table."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.glue.glue_data import TextExample
 
@@ -20,6 +20,7 @@ FIRST, MEAN, MAX = "first", "mean", "max"
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="windows window_stride")
 class WindowOptions:
     """What is done with texts that are longer than a sequence."""
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 
 # What is learned about the tokens; see `training.systems`.
 OBJECTIVES = ("mlm", "rtd", "plm", "spans")
@@ -16,6 +16,7 @@ OPTIMIZERS = ("lamb", "adamw", "muon")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Model="init_checkpoint")
 class InitOptions:
     """The weights that a run starts from."""
 
@@ -77,6 +78,7 @@ class InitOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Training="optimizer learning_rate")
 class OptimizerOptions:
     """How weights are updated."""
 

@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.common import shared_options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
 
@@ -15,6 +15,11 @@ BFLOAT16 = "bfloat16"
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="from_ to albert_config_file",
+    Data="task_module",
+    Output="format overwrite",
+)
 class ConvertOptions:
     """Options of convert_checkpoint."""
 

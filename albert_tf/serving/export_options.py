@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.common import errors, ranges, shared_options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.serving import source_options
 
 SAVED_MODEL = "saved_model"
@@ -18,6 +18,11 @@ _PRECISIONS = {
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Data="eval_file calibration_file",
+    Devices="precision",
+    Output="export_dir format with_text adaptive patience entropy overwrite",
+)
 class ExportOptions:
     """Options of export."""
 

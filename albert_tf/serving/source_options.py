@@ -5,7 +5,7 @@ import functools
 from typing import Any
 
 from albert_tf.common import errors, options, ranges, slices
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
 
@@ -46,6 +46,13 @@ _of_squad = functools.partial(_without_default, "SQuAD", squad.SquadOptions)
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="run_dir checkpoint init_checkpoint albert_config_file task "
+    "num_labels labels pairs squad_version",
+    Data="task_module max_seq_length null_score_diff_threshold doc_stride "
+    "max_query_length max_answer_length n_best_size",
+    Output="depth",
+)
 class SourceOptions:
     """Where the weights are, and what they were trained for."""
 

@@ -22,7 +22,7 @@ import sentencepiece
 from absl import logging
 
 from albert_tf.common import configs, errors, files, imports
-from albert_tf.common.options import option
+from albert_tf.common.options import option, shown
 from albert_tf.text import cleaning, normalization, offsets, wordpiece
 
 sentencepiece_model_pb2 = imports.later("sentencepiece.sentencepiece_model_pb2")
@@ -352,6 +352,7 @@ def _warn_of_both(spm_model_file: str, vocab_file: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
+@shown(Model="spm_model_file vocab_file do_lower_case")
 class VocabularyOptions:
     """Which vocabulary is used, and how.
 

@@ -8,7 +8,7 @@ import functools
 import re
 
 from albert_tf.common import errors, options, ranges, shared_options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.data import (
     arrangements,
     layouts,
@@ -59,6 +59,7 @@ class RtdOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="mask_levels", Training="task_embeddings markers_file")
 class PassageOptions:
     """What is drawn of records that hold passages, beside the sentences."""
 
@@ -169,6 +170,10 @@ class PassageOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="word_embeddings_file",
+    Training="objective sentence_objective num_train_steps num_warmup_steps",
+)
 class RecipeOptions:
     """What is learned, and how the updates go: the recipe of a pretraining."""
 
@@ -261,6 +266,14 @@ class RecipeOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Model="albert_config_file",
+    Data="input_file eval_input_file max_seq_length records masked_lm_budget "
+    "pack_sequences",
+    Training="do_train do_eval train_batch_size eval_batch_size "
+    "max_eval_steps best_metric",
+    Output="output_dir",
+)
 class PretrainingOptions:
     """Options of run_pretraining."""
 

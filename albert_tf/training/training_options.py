@@ -7,7 +7,7 @@ import dataclasses
 import re
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.model import config
 
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
@@ -15,6 +15,10 @@ STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(
+    Training="seed",
+    Devices="precision recompute gradient_accumulation_steps",
+)
 class UpdateOptions:
     """How an update is computed."""
 
@@ -48,6 +52,7 @@ class UpdateOptions:
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Training="save_checkpoints_steps keep_checkpoint_max max_minutes")
 class TrainerOptions(UpdateOptions):
     """How updates are computed, logged, saved and limited."""
 
@@ -104,6 +109,7 @@ class TrainerOptions(UpdateOptions):
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Devices="distribution_strategy worker_hosts task_index tpu_name")
 class DistributionOptions:
     """The devices of a run; without dropout, results do not depend on them."""
 

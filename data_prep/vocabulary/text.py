@@ -13,7 +13,7 @@ import sentencepiece
 from absl import logging
 
 from albert_tf.common import errors, files, outputs, ranges, shared_options
-from albert_tf.common.options import option
+from albert_tf.common.options import option, shown
 from albert_tf.text import (
     cleaning,
     normalization,
@@ -31,6 +31,11 @@ COVERAGE, COVERAGE_OF_MANY = 0.99995, 0.9995
 
 
 @dataclasses.dataclass(frozen=True)
+@shown(
+    Model="do_lower_case",
+    Data="input_file",
+    Output="output_prefix overwrite",
+)
 class TrainingOptions:
     """What the trainers of vocabularies have in common."""
 

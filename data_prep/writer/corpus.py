@@ -29,7 +29,7 @@ from typing import IO, Any
 from backports import zstd
 
 from albert_tf.common import arrow_tables, errors, files, streams
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from data_prep.writer import prose, sentences, tables, text_lines
 
 BLOCK_BYTES = 2**20  # Thousands of sentences, about a second of tokenizing.
@@ -56,6 +56,7 @@ _TABLES = "|".join(arrow_tables.ENDINGS)
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="input_file input_format text_column split_sentences language")
 class CorpusOptions:
     """The text files and their format."""
 

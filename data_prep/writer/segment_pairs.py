@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from albert_tf.common import errors, random_streams, ranges, shared_options
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts
 
 # The shortest target length that the original draws.
@@ -32,6 +32,7 @@ SINGLE_SENTENCE_POLICIES = ("split", "drop", "random")
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="max_seq_length short_seq_prob", Training="sentence_objective")
 class PairOptions:
     """Lengths of pairs, and the meaning of their label."""
 

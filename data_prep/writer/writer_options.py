@@ -25,6 +25,12 @@ _USUAL_SHARE_CUT, _USUAL_TOKENS_CUT = 0.05, 32
 
 @dataclasses.dataclass(frozen=True)
 @options.checked
+@options.shown(
+    Data="random_seed dupe_factor records cross_documents masking_time "
+    "phrase_file entity_file",
+    Devices="num_workers dask_scheduler",
+    Output="output_file num_shards overwrite",
+)
 class CreatePretrainingDataOptions:
     """Options of this script; the names are the original's."""
 

@@ -11,7 +11,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import ranges, rows
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts, lengths
 from albert_tf.finetuning import base
 from albert_tf.finetuning.squad import (
@@ -32,6 +32,7 @@ _EVEN = 0.0
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Model="squad_version", Data="null_score_diff_threshold")
 class SquadOptions:
     """Which version of SQuAD, and how answers are found."""
 

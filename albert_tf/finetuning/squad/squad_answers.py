@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from albert_tf.common import ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import overlaps
 from albert_tf.finetuning.squad import squad_data, squad_features, squad_spans
 
@@ -32,6 +32,7 @@ _BLOCK = 1024  # Windows whose pairs are ranked together; bounds the memory.
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="n_best_size max_answer_length")
 class AnswerOptions:
     """How answers are chosen."""
 

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from albert_tf.common import errors, ranges
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts, tfrecord
 from albert_tf.finetuning import overlaps, packing
 from albert_tf.finetuning.squad import squad_data
@@ -35,6 +35,7 @@ _BLOCK = 1024  # Windows that become arrays together; bounds the memory.
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="doc_stride max_query_length")
 class WindowOptions:
     """How questions and paragraphs are cut."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, ranges, rows
-from albert_tf.common.options import checked, option
+from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, packing
 from albert_tf.finetuning.glue import glue_metrics
@@ -26,6 +26,7 @@ NAME = "embedding"
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Model="temperature", Data="train_examples dev_examples max_score")
 class EmbeddingOptions:
     """What is compared, and how vectors are made."""
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import errors, files, ranges, rows
-from albert_tf.common.options import checked, option, optional
+from albert_tf.common.options import checked, option, optional, shown
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, packing, probabilities
 from albert_tf.tasks.race import data, portable
@@ -24,6 +24,7 @@ _BATCH = 32
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Data="max_qa_length num_options")
 class RaceOptions:
     """How questions are read and turned into sequences."""
 
