@@ -28,7 +28,7 @@ def fields_with_types():
     for found in CLASSES:
         hints = typing.get_type_hints(found)
         for field in dataclasses.fields(found):
-            if field.metadata:
+            if "help" in field.metadata:
                 yield found, field, hints[field.name]
 
 

@@ -3,10 +3,11 @@
 import dataclasses
 
 from albert_tf.common import option_help, options, ranges
-from albert_tf.common.options import option
+from albert_tf.common.options import option, shown
 
 
 @dataclasses.dataclass(frozen=True)
+@shown(Devices="precision", Training="learning_rate")
 class Inner:
     learning_rate: float = option(
         0.5, "Peak.", within=ranges.Range(above=0, high=10)
@@ -15,11 +16,17 @@ class Inner:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outer:
+@shown(Training="do_eval")
+class Base:
+    do_eval: bool = option(True, "Whether to evaluate.")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+@shown(Model="task", Training="do_train", Data="input_file")
+class Outer(Base):
     task: str = option(help="A task.", choices=("a" * 20, "b" * 20))
     odd_one: str = option(help="Needed.")
     odd_option: str | None = option(None, "An odd one.")
-    do_eval: bool = option(True, "Whether to evaluate.")
     do_train: bool = option(False, "Whether to train.")
     inner: Inner = Inner()
     input_file: str = option(
@@ -27,7 +34,7 @@ class Outer:
     )
 
 
-def test_options_stand_in_groups_by_use():
+def test_options_stand_in_the_sections_that_show_them():
     leaves = list(options.leaves(Outer))
     shown = (
         "What it does.\n\n"
@@ -41,10 +48,10 @@ def test_options_stand_in_groups_by_use():
         "Long words.\n"
         "      Long words. Default: a.\n\n"
         "Training:\n"
-        "  --[no]do_train\n"
-        "      Whether to train. Default: false.\n"
         "  --[no]do_eval\n"
         "      Whether to evaluate. Default: true.\n"
+        "  --[no]do_train\n"
+        "      Whether to train. Default: false.\n"
         "  --learning_rate=NUMBER\n"
         "      Peak. A number above 0, up to 10. Default: 0.5.\n\n"
         "Devices:\n"

@@ -377,9 +377,9 @@ def test_differences_leave_out_what_may_change():
 @pytest.mark.parametrize(
     ("flag", "shown"),
     [
-        ("--help", "--helpfull has 5 more."),
+        ("--help", "--helpfull has 6 more."),
         ("-h", "Required:\n  --name=TEXT (required)"),
-        ("--helpshort", "--helpfull has 5 more."),
+        ("--helpshort", "--helpfull has 6 more."),
         ("--helpfull", "--shape=round|square"),
     ],
 )
