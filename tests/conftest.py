@@ -1,6 +1,7 @@
 """Shared by all tests: devices, tolerances, small models, real data."""
 
 import dataclasses
+import hashlib
 import importlib.abc
 import importlib.util
 import os
@@ -12,7 +13,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import pytest
 
-from albert_tf.common import options
+from albert_tf.common import errors, options
 from albert_tf.model import config as model_config
 from albert_tf.text import tokenization
 from data_prep import train_sentencepiece
@@ -109,6 +110,24 @@ def changed(settings, **values):
     return options.from_dict(
         type(settings), {**options.to_dict(settings), **flat}
     )
+
+
+def digest(*values) -> str:
+    """Sum up numbers, texts and arrays: a golden value of many results.
+
+    Where one differs, look at the other tests of the file first. A change
+    that alters results on purpose gets the new digests, and says why.
+    """
+    plain = [
+        value.tolist() if hasattr(value, "tolist") else value
+        for value in values
+    ]
+    return hashlib.sha256(repr(plain).encode()).hexdigest()[:12]
+
+
+def refused(message: str = ""):
+    """Expect a user's mistake, with a message that matches the pattern."""
+    return pytest.raises(errors.UserError, match=message)
 
 
 @pytest.fixture(scope="session")

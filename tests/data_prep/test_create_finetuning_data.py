@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.finetuning import features, registry
 from albert_tf.tasks.race import task as race
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
 from tests import own_tasks, record_files
-from tests.conftest import changed
+from tests.conftest import changed, refused
 
 WORDS = "it rains we stay at home and read old books by the fire".split()
 
@@ -106,7 +105,7 @@ def test_what_cannot_be_read_twice_is_refused(base):
     inner, outer = os.pipe()
     os.write(outer, content[:1000])
     os.close(outer)
-    with pytest.raises(errors.UserError, match="pipe .* but is read twice"):
+    with refused("pipe .* but is read twice"):
         write(base, input_file=f"/dev/fd/{inner}")
     assert os.read(inner, 2000) == content[:1000]
     os.close(inner)
@@ -145,22 +144,22 @@ def test_split_follows_from_the_name(base):
     )
     given = changed(base, input_file="dev_hard.tsv", is_training=False)
     assert create_finetuning_data.choose_split(given, own) == "dev_hard"
-    with pytest.raises(errors.UserError, match="--split=exam is no split of"):
+    with refused("--split=exam is no split of"):
         split_of(base, "mine.tsv", split="exam")
-    with pytest.raises(errors.UserError, match="The task ax has no train"):
+    with refused("The task ax has no train"):
         write(base, task_name="ax")
 
 
 def test_records_of_tables_are_made_by_their_command(base):
     """It takes no others; see `run_classifier`."""
-    with pytest.raises(errors.UserError, match="run_classifier makes the rec"):
+    with refused("run_classifier makes the rec"):
         changed(base, task_name="Table")
 
 
 def test_test_files_are_not_for_training(base, tmp_path):
     write_rte(tmp_path / "test.tsv", 3, label="")
     settings = changed(base, input_file=str(tmp_path / "test.tsv"))
-    with pytest.raises(errors.UserError, match="--is_training needs labels"):
+    with refused("--is_training needs labels"):
         create_finetuning_data.run(settings)
     path = write(settings, is_training=False)
     labels = [

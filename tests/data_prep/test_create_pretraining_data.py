@@ -8,13 +8,13 @@ import sys
 
 import pytest
 
-from albert_tf.common import errors, options
+from albert_tf.common import options
 from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
 from data_prep import create_pretraining_data
 from data_prep.inspection import record_statistics
 from data_prep.writer import corpus, instances, token_blocks
-from tests.conftest import changed, python
+from tests.conftest import changed, python, refused
 from tests.data_prep import writing
 
 ROOT = pathlib.Path(create_pretraining_data.__file__).parents[1]
@@ -85,7 +85,7 @@ def test_settings_of_the_tokenizer_arrive(base, undescribed_vocab, monkeypatch):
     manifest = manifests.find(base.output_file)
     assert manifest is not None
     assert {name: manifest.options[name] for name in changes} == changes
-    with pytest.raises(errors.UserError, match="--keep_accents was True"):
+    with refused("--keep_accents was True"):
         writing.run(base, **{**changes, "keep_accents": False})
 
 
@@ -342,7 +342,7 @@ def test_a_pipe_does_not_replace_the_work_of_files(base, pipe, monkeypatch):
     message = (
         "(?s)unfinished work of another job:.*- is new\nRepeat those options"
     )
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         writing.run(base, input_file="-")
     assert before.items() <= writing.read_folder(folder).items()
 
@@ -378,22 +378,20 @@ def test_single_sentences_that_cannot_be_split_have_no_label(chinese, tmp_path):
 def test_input_without_text_is_named_and_nothing_is_written(base, tmp_path):
     for name, text in (("a.txt", ""), ("b.txt", "\n \n\t\n")):
         (tmp_path / name).write_text(text)
-    with pytest.raises(errors.UserError, match=r"no usable document: 2 file"):
+    with refused(r"no usable document: 2 file"):
         writing.run(base)
     assert not pathlib.Path(base.output_file).exists()
 
 
 def test_text_without_instances_says_why(base, tmp_path):
     (tmp_path / "c").write_text("it\n\nwe\n")
-    with pytest.raises(
-        errors.UserError, match="only 0 inst.*unused documents: 6; .*sentences"
-    ):
+    with refused("only 0 inst.*unused documents: 6; .*sentences"):
         writing.run(base, input_file=str(tmp_path / "c"))
 
 
 def test_input_that_may_not_be_read_is_named_at_once(base, monkeypatch):
     monkeypatch.setattr(corpus.os, "access", lambda *_: False)
-    with pytest.raises(errors.UserError, match="--input_file=.*not be read"):
+    with refused("--input_file=.*not be read"):
         writing.run(base)
     assert not os.path.exists(os.path.dirname(base.output_file))
 

@@ -6,9 +6,8 @@ import pathlib
 
 import pytest
 
-from albert_tf.common import errors
 from data_prep import extract_passages
-from tests.conftest import python
+from tests.conftest import python, refused
 
 
 def squad(*articles):
@@ -80,7 +79,7 @@ def test_race_alone(tmp_path, sources, caplog):
     assert extract(tmp_path, race_dir=race_dir) == RACE.split("|")
     assert [record.args[0] for record in caplog.records[:2]] == [1, 1]
     assert "middle/notes.txt" in caplog.text and "high/a.txt" in caplog.text
-    with pytest.raises(errors.UserError, match="exists.*`overwrite`"):
+    with refused("exists.*`overwrite`"):
         extract(tmp_path, race_dir=race_dir)
 
 
@@ -97,17 +96,17 @@ def test_race_alone(tmp_path, sources, caplog):
 def test_files_in_another_layout_are_refused(content, message, tmp_path):
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(content))
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         extract(tmp_path, squad_file=str(path))
     assert [path.name for path in tmp_path.iterdir()] == ["dev.json"]
 
 
 def test_folder_that_is_no_split_of_race(tmp_path, sources):
     (tmp_path / "dev" / "high" / "1.txt").unlink()
-    with pytest.raises(errors.UserError, match="nor files like high/13.txt"):
+    with refused("nor files like high/13.txt"):
         extract(tmp_path, race_dir=sources["race_dir"])
 
 
 def test_nothing_to_read(tmp_path):
-    with pytest.raises(errors.UserError, match="--squad_file nor --race_dir"):
+    with refused("--squad_file nor --race_dir"):
         extract(tmp_path)

@@ -1,14 +1,11 @@
 import subprocess
 import sys
 
-import pytest
-
-from albert_tf.common import errors
 from albert_tf.data import layouts
 from albert_tf.text import tokenization
 from data_prep import inspect_records as inspect
 from tests import record_files
-from tests.conftest import FIXTURES, ROOT
+from tests.conftest import FIXTURES, ROOT, refused
 from tests.data_prep import writing
 from tests.data_prep.one_record import LAYOUT, VALUES, changed_at
 
@@ -104,7 +101,7 @@ def test_files_of_two_layouts_are_refused(tmp_path):
     write(tmp_path / "a", LAYOUT, VALUES)
     write(tmp_path / "b", *without("token_boundary"))
     wanted = inspect.InspectOptions(input_file=f"{tmp_path}/*")
-    with pytest.raises(errors.UserError, match="/b has another layout"):
+    with refused("/b has another layout"):
         inspect.run(wanted)
 
 
@@ -114,7 +111,7 @@ def test_another_vocabulary_is_refused(tmp_path, tiny_vocab):
     wanted = inspect.InspectOptions(
         input_file=path, vocabulary=tokenization.VocabularyOptions(tiny_vocab)
     )
-    with pytest.raises(errors.UserError, match="has 400 pieces; .*0 to 400"):
+    with refused("has 400 pieces; .*0 to 400"):
         inspect.run(wanted)
 
 

@@ -5,14 +5,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import layouts
 from data_prep import make_word_embeddings
 from data_prep.inspection import record_statistics
 from data_prep.make_word_embeddings import WordEmbeddingsOptions
 from data_prep.vocabulary import cooccurrence
 from tests import record_files
-from tests.conftest import tiny_config
+from tests.conftest import refused, tiny_config
 from tests.data_prep.one_record import LAYOUT, VALUES, features
 
 SPECIAL = record_statistics.SpecialIds(cls_id=2, sep_id=3, mask_id=4)
@@ -117,6 +116,6 @@ def test_what_gives_no_embeddings(
     (tmp_path / "config.json").write_text(config.to_json())
     values = {f.name: {**VALUES, **row}[f.name] for f in layout}
     write(tmp_path / "train.tfrecord", layout, values)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         make(settings)
     assert not (tmp_path / "out" / "embeddings.npy").exists()

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from albert_tf.common import errors
 from data_prep import split_sentences
-from tests.conftest import python
+from tests.conftest import python, refused
 
 ROOT = Path(__file__).parents[2]
 
@@ -148,10 +147,10 @@ def test_no_later_part_of_an_archive_is_dropped(ending, book):
     for damaged in (b"x" + later[1:], later[:5], later[:-3]):
         packed.write_bytes(pack(parts[0]) + damaged)
         book.with_name("out.txt").unlink(missing_ok=True)
-        with pytest.raises(errors.UserError, match="unpacked|damaged"):
+        with refused("unpacked|damaged"):
             split(packed)
         packed.write_bytes(pack(parts[0] + bytes(10240)) + damaged)
-        with pytest.raises(errors.UserError, match="unpacked|damaged"):
+        with refused("unpacked|damaged"):
             split(packed)
 
 
@@ -164,7 +163,7 @@ def test_what_is_no_prose_is_refused(book, monkeypatch, content):
         add(archive, "a.txt", content=b"A.\n" + content)
     name = f"{packed}/a.txt"
     message = f"{name}(`: line 2 is (not text|longer)| has a paragraph of more)"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         split(packed)
     assert not book.with_name("out.txt").exists()
 
@@ -181,7 +180,7 @@ def die(_):
 
 def test_a_killed_worker_is_told(book, monkeypatch):
     monkeypatch.setattr(split_sentences, "_split_batch", die)
-    with pytest.raises(errors.UserError, match="SIGKILL.*memory"):
+    with refused("SIGKILL.*memory"):
         split(book, num_processes=2)
     assert not book.with_name("out.txt").exists()
 
@@ -191,7 +190,7 @@ def test_a_killed_worker_is_told(book, monkeypatch):
 def test_damaged_file(name, content, tmp_path):
     path = tmp_path / name
     path.write_bytes(content)
-    with pytest.raises(errors.UserError, match="damaged|not text") as found:
+    with refused("damaged|not text") as found:
         split(path)
     assert "\n" not in str(found.value)
 
@@ -210,7 +209,7 @@ def test_script_reads_standard_input(book, tmp_path):
 
 def test_output_that_cannot_be_meant(book, tmp_path):
     wanted = split_sentences.Options(str(book), str(tmp_path / "o.txt.gz"))
-    with pytest.raises(errors.UserError, match="plain text"):
+    with refused("plain text"):
         split_sentences.run(wanted)
 
 
@@ -223,6 +222,6 @@ def test_output_that_cannot_be_meant(book, tmp_path):
 )
 def test_text_that_cannot_be_used_writes_nothing(content, message, book):
     book.write_bytes(content)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         split(book)
     assert [path.name for path in book.parent.iterdir()] == ["book.txt"]

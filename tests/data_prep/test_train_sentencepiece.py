@@ -6,11 +6,10 @@ import pytest
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.common import errors
 from albert_tf.text import normalization, tokenization, tokenization_ops
 from data_prep import train_sentencepiece
 from tests.albert_tf.text import hard_texts
-from tests.conftest import python
+from tests.conftest import python, refused
 
 SPECIAL = ("<pad>", "<unk>", "[CLS]", "[SEP]", "[MASK]")
 
@@ -51,7 +50,7 @@ def train(corpus, **changes):
 
 
 def possible_size(corpus, vocab_size, message, **changes):
-    with pytest.raises(errors.UserError, match=message) as caught:
+    with refused(message) as caught:
         train_sentencepiece.run(
             settings(corpus, vocab_size=vocab_size, **changes)
         )
@@ -130,7 +129,7 @@ def test_bytes_stand_for_characters_without_a_piece(corpus):
     settings(corpus, vocab_size=270, byte_fallback=True)  # The smallest.
     settings(corpus, vocab_size=14, input_sentence_size=101)
     for name, value in (("vocab_size", 269), ("input_sentence_size", 100)):
-        with pytest.raises(errors.UserError, match=f"`{name}={value}` is "):
+        with refused(f"`{name}={value}` is "):
             settings(corpus, byte_fallback=True, **{name: value})
 
 
@@ -205,7 +204,7 @@ def test_sizes_that_a_text_does_not_allow_name_the_limit(corpus):
 )
 def test_what_is_no_text_is_refused(content, message, corpus):
     corpus.write_bytes(content)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         train(corpus)
     assert [p.name for p in corpus.parent.iterdir()] == ["corpus.txt"]
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.text import normalization, tokenization, wordpiece
 from data_prep import train_wordpiece
-from tests.conftest import python
+from tests.conftest import python, refused
 
 GERMAN = (
     "Größere Häuser müssen schöner sein, Übung führt über Straßen.\n"
@@ -92,7 +91,7 @@ def test_left_out_words_are_counted(tmp_path, caplog):
     train(tmp_path, text)
     assert "1 words of more than 200 characters were left out" in caplog.text
     assert "2 words with characters that are too rare" in caplog.text
-    with pytest.raises(errors.UserError, match="200 characters .1 are longer"):
+    with refused("200 characters .1 are longer"):
         train(tmp_path, "x" * 201)
 
 
@@ -134,15 +133,13 @@ def test_words_count_as_often_as_they_occur():
 
 
 def test_unusable_text_and_sizes_are_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="`input_file=.* holds no word"):
+    with refused("`input_file=.* holds no word"):
         train(tmp_path, " \n\n", unit="character")
     cut = " ".join(f"▁{first}{last}" for first in "abcdefgh" for last in "xyz")
-    with pytest.raises(
-        errors.UserError, match="`input_file=.* holds text that"
-    ):
+    with refused("`input_file=.* holds text that"):
         train(tmp_path, f"{cut}\n" * 99)
     assert not (tmp_path / "vocab.txt").exists()
-    with pytest.raises(errors.UserError, match="`vocab_size=20` is l") as found:
+    with refused("`vocab_size=20` is l") as found:
         train(tmp_path, GERMAN, vocab_size=20, unit="character")
     size = int(str(found.value).split("value is ")[1].split(".")[0])
     tokenizer = train(tmp_path, GERMAN, vocab_size=size, unit="character")

@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from albert_tf.common import configs, errors
-from tests.conftest import ROOT
+from albert_tf.common import configs
+from tests.conftest import ROOT, refused
 
 OURS = str(ROOT / "configs")
 WEIGHTS = f"{OURS}/checkpoints"
@@ -33,9 +33,7 @@ def test_find_knows_what_comes_with_the_package(
 
 @pytest.mark.parametrize("path", ["albert_bas_v2", "albert_base_v2.json"])
 def test_a_name_that_is_almost_known_is_proposed(path):
-    with pytest.raises(
-        errors.UserError, match="Did you mean albert_base_v2[?]"
-    ):
+    with refused("Did you mean albert_base_v2[?]"):
         configs.find_model(path)
 
 

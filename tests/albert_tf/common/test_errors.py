@@ -6,6 +6,7 @@ import unittest.mock
 import pytest
 
 from albert_tf.common import errors
+from tests.conftest import refused
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,7 @@ def test_bad_bytes_are_counted_from_1():
 def test_an_unknown_name_is_refused_with_those_that_are_known():
     errors.require_known("color", ["red"], {"red": 1, "blue": 2})
     message = "'green' is no color. There are blue, red."
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         errors.require_known("color", ["red", "green"], ["red", "blue"])
-    with pytest.raises(errors.UserError, match="There are none."):
+    with refused("There are none."):
         errors.require_known("color", ["red"], [])

@@ -5,9 +5,8 @@ import json.decoder
 import re
 import sys
 
-import pytest
-
-from albert_tf.common import errors, packages
+from albert_tf.common import packages
+from tests.conftest import refused
 
 
 def test_the_first_module_is_returned():
@@ -22,7 +21,7 @@ def test_what_is_missing_is_named_with_its_option_and_installation():
         "`format=onnx` needs no_such.package, which cannot be imported: No "
         "module named 'no_such'. Install it: pip install one two"
     )
-    with pytest.raises(errors.UserError, match=f"^{re.escape(expected)}$"):
+    with refused(f"^{re.escape(expected)}$"):
         packages.require(
             "json",
             "no_such.package",
@@ -36,5 +35,5 @@ def test_a_package_that_fails_to_import_says_why(tmp_path, monkeypatch):
         "raise ImportError('libx.so.1: cannot open')"
     )
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    with pytest.raises(errors.UserError, match="broken_package.*libx.so.1"):
+    with refused("broken_package.*libx.so.1"):
         packages.require("broken_package", install="pip x", argument="unit")

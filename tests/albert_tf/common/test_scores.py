@@ -6,7 +6,8 @@ import math
 
 import pytest
 
-from albert_tf.common import errors, scores
+from albert_tf.common import scores
+from tests.conftest import refused
 
 
 def run(seed, **values):
@@ -110,7 +111,7 @@ def test_score_that_is_not_finite_is_null_in_the_file(tmp_path):
 def test_missing_or_damaged_file_is_named(tmp_path, content):
     if content is not None:
         (tmp_path / "scores.json").write_text(content)
-    with pytest.raises(errors.UserError, match="scores.json is missing"):
+    with refused("scores.json is missing"):
         scores.read(str(tmp_path))
 
 
@@ -130,7 +131,7 @@ def test_a_run_outside_of_the_folder_is_not_followed(tmp_path, outside):
     content = json.loads(path.read_text())
     content["runs"][1]["folder"] = outside
     path.write_text(json.dumps(content))
-    with pytest.raises(errors.UserError, match="scores.json is .* damaged"):
+    with refused("scores.json is .* damaged"):
         scores.best_folder(str(tmp_path))
 
 

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from albert_tf.common import errors, streams
-from tests.conftest import ROOT, python
+from albert_tf.common import streams
+from tests.conftest import ROOT, python, refused
 
 PRINT = """
 import os, sys
@@ -54,8 +54,8 @@ def test_answers_and_questions_need_a_place(monkeypatch):
     streams.require_output()
     streams.require_input()
     monkeypatch.setattr(sys, "stdin", None)
-    with pytest.raises(errors.UserError, match="`input_file=-` is standard in"):
+    with refused("`input_file=-` is standard in"):
         streams.require_input()
     monkeypatch.setattr(sys, "__stdout__", None)
-    with pytest.raises(errors.UserError, match="Standard output is closed"):
+    with refused("Standard output is closed"):
         streams.require_output()

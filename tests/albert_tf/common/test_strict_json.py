@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from albert_tf.common import errors, strict_json
-from tests.conftest import ROOT
+from albert_tf.common import strict_json
+from tests.conftest import ROOT, refused
 
 BAD = {
     b"": "Input is a zero-length, empty document: line 1 column 1",
@@ -79,15 +79,15 @@ def test_halves_are_replaced_where_that_is_wanted():
 def test_file_is_named(tmp_path):
     path = tmp_path / "a.json"
     path.write_bytes(b"\xff")
-    with pytest.raises(errors.UserError, match=r"a.json is not JSON: .*Mend\."):
+    with refused(r"a.json is not JSON: .*Mend\."):
         strict_json.read(str(path), "Mend.")
-    with pytest.raises(errors.UserError, match=r"^--x=y is not JSON: "):
+    with refused(r"^--x=y is not JSON: "):
         strict_json.read(str(path), "Mend.", "--x=y")
     path.write_text("[1, 2]")
     assert strict_json.read(str(path), "Mend.") == [1, 2]
     for what, named in ((None, "a.json"), ("--x=y", "^--x=y")):
         words = rf"{named} holds \[1, 2\], which is not a JSON object. Mend\.$"
-        with pytest.raises(errors.UserError, match=words):
+        with refused(words):
             strict_json.read_object(str(path), "Mend.", what)
 
 

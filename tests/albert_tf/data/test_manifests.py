@@ -7,9 +7,9 @@ import pathlib
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import manifests
 from tests.albert_tf.data.small_records import MANIFEST
+from tests.conftest import refused
 
 
 def test_manifest_is_found_by_the_name_of_any_shard(tmp_path):
@@ -85,7 +85,7 @@ def test_unusable_manifest_is_named(tmp_path, change, message):
         pathlib.Path(f"{path}.manifest.json").write_text(change)
     else:
         manifests.write([path], dataclasses.replace(MANIFEST, **change))
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         manifests.find(path)
 
 
@@ -98,7 +98,7 @@ def test_a_changed_byte_of_a_manifest_is_noticed(tmp_path):
         if bytes([byte]).isalnum():
             flipped = bytes([byte ^ 1])
             path.write_bytes(whole[:place] + flipped + whole[place + 1 :])
-            with pytest.raises(errors.UserError, match="manifest.*(read|vers)"):
+            with refused("manifest.*(read|vers)"):
                 manifests.find(record_path)
 
 
@@ -139,7 +139,7 @@ def test_the_objective_of_labels_follows_from_the_manifest(options, objective):
 def test_what_knows_a_vocabulary_agrees(known, message):
     expected = contextlib.nullcontext()
     if message:
-        expected = pytest.raises(errors.UserError, match=message)
+        expected = refused(message)
     with expected:
         manifests.check_vocabularies(known)
 

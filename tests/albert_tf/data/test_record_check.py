@@ -5,10 +5,10 @@ import pathlib
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import layouts, manifests, record_check, tfrecord
 from tests import record_files
 from tests.albert_tf.data.small_records import LAYOUT, MANIFEST, VALUES
+from tests.conftest import refused
 
 EXPECTED = record_check.Expected(8, 2, 20)
 
@@ -41,20 +41,20 @@ def test_check_accepts_what_was_asked_for(record_path):
     with open(other, "ab") as stream:
         stream.write(b"x")
     words = rf"b` has {size + 1} bytes; its manifest says {size}\. It is cut"
-    with pytest.raises(errors.UserError, match=words):
+    with refused(words):
         record_check.check_records([record_path, other], EXPECTED)
 
 
 def test_records_are_of_the_kind_that_is_asked_for(record_path):
     passages = dataclasses.replace(EXPECTED, kind="passages", has_masks=False)
     words = "holds instances, but `records=passages` is asked for. Give `reco"
-    with pytest.raises(errors.UserError, match=words):
+    with refused(words):
         record_check.check_records([record_path], passages)
     layout = layouts.passage_layout(8)
     values = {"tokens": [5] * 6, "marks": [1] * 6, "document": 0}
     record_files.write(record_path, [record_files.encode(layout, values)])
     assert record_check.check_records([record_path], passages) == []
-    with pytest.raises(errors.UserError, match="passages, but `records=inst"):
+    with refused("passages, but `records=inst"):
         record_check.check_records([record_path], EXPECTED)
 
 
@@ -78,7 +78,7 @@ def test_check_names_the_difference(
     expected = dataclasses.replace(EXPECTED, **change)
     if with_manifest:
         write_manifest(record_path)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         record_check.check_records([record_path], expected, "eval_input_file")
 
 
@@ -113,22 +113,18 @@ def test_check_names_what_is_wrong_with_a_file(
 ):
     path = tmp_path / name
     path.write_bytes(change(pathlib.Path(record_path).read_bytes()))
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         record_check.check_records([str(path)], EXPECTED)
 
 
 def test_check_compares_the_vocabulary_with_the_manifest(record_path):
     write_manifest(record_path)
     fewer = dataclasses.replace(EXPECTED, vocab_size=12)
-    with pytest.raises(
-        errors.UserError, match="eval_input_file=.*a.tfrec.* 20 pi.* has 12"
-    ):
+    with refused("eval_input_file=.*a.tfrec.* 20 pi.* has 12"):
         record_check.check_records([record_path], fewer, "eval_input_file")
     more = dataclasses.replace(EXPECTED, vocab_size=25, sentinels=5)
     assert record_check.check_records([record_path], more)
-    with pytest.raises(
-        errors.UserError, match="5 more, which .* with vocab_size=25"
-    ):
+    with refused("5 more, which .* with vocab_size=25"):
         record_check.check_records(
             [record_path], dataclasses.replace(more, vocab_size=20)
         )
@@ -158,13 +154,13 @@ def test_masks_are_where_training_expects_them(
         EXPECTED, has_masks=False, max_predictions_per_seq=7
     )
     assert len(record_check.check_records([plain], unmasked)) == with_manifest
-    with pytest.raises(errors.UserError, match="plain.* holds no masks"):
+    with refused("plain.* holds no masks"):
         record_check.check_records([plain], EXPECTED)
-    with pytest.raises(errors.UserError, match="_budget` is given, but the re"):
+    with refused("_budget` is given, but the re"):
         record_check.check_records([record_path], unmasked)
     layout = [f for f in layout if f.name != "token_boundary"]
     del values["token_boundary"]
     other = str(tmp_path / "other")
     record_files.write(other, [record_files.encode(layout, values)])
-    with pytest.raises(errors.UserError, match="record lacks token_boundary"):
+    with refused("record lacks token_boundary"):
         record_check.check_records([other], unmasked)

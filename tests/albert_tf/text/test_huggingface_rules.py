@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.text import huggingface_rules, normalization, wordpiece
+from tests.conftest import refused
 
 PIECES = ["[UNK]", "[CLS]", "[PAD]", "[SEP]", "[MASK]", "Ab", "##c"]
 
@@ -31,7 +31,7 @@ def test_a_tokenizer_json_is_a_vocabulary(tmp_path):
     values = json.loads((tmp_path / "tokenizer.json").read_text())
     values["added_tokens"][0]["id"] = 99
     (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-    with pytest.raises(errors.UserError, match="whose ids count from 0"):
+    with refused("whose ids count from 0"):
         wordpiece.WordPieceTokenizer(path)
 
 
@@ -83,7 +83,7 @@ def test_casing_is_the_folder_s(tmp_path, rules, config, lower, keep):
 def test_other_rules_are_refused(tmp_path, config, message):
     values = {"do_lower_case": True, **config}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(values))
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         huggingface_rules.settings_beside(str(tmp_path / "vocab.txt"))
 
 
@@ -94,7 +94,7 @@ def test_cutters_are_known_without_casing(tmp_path):
     path.write_text(json.dumps(same))
     assert huggingface_rules.settings_beside(str(vocabulary)) is None
     path.write_text(json.dumps({"word_tokenizer_type": "sudachi"}))
-    with pytest.raises(errors.UserError, match='"sudachi". Words are cut at'):
+    with refused('"sudachi". Words are cut at'):
         huggingface_rules.settings_beside(str(vocabulary))
 
 
@@ -108,5 +108,5 @@ def test_without_these_files_nothing_is_known(tmp_path):
 @pytest.mark.parametrize("piece", ["first name", "a\nb", ""])
 def test_pieces_with_white_space_are_refused(tmp_path, piece):
     path = write_rules(tmp_path, [*PIECES, piece])
-    with pytest.raises(errors.UserError, match="white space are not supp"):
+    with refused("white space are not supp"):
         wordpiece.WordPieceTokenizer(path)

@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.text import normalization
 from albert_tf.text.normalization import Normalization
+from tests.conftest import refused
 
 NOTHING_GIVEN = dict.fromkeys(Normalization().settings)
 
@@ -87,10 +87,9 @@ def test_an_option_may_repeat_the_description_not_contradict(tmp_path):
     found = normalization.resolve(path, "sentencepiece", given)
     assert found == description
     given = {**NOTHING_GIVEN, "keep_accents": False}
-    with pytest.raises(
-        errors.UserError,
-        match="`keep_accents=false` contradicts .*de.normalization.json, "
-        "which has true.* Leave the option out",
+    with refused(
+        "`keep_accents=false` contradicts .*de.normalization.json, "
+        "which has true.* Leave the option out"
     ):
         normalization.resolve(path, "sentencepiece", given)
 
@@ -113,7 +112,7 @@ def test_a_wrong_description_is_refused(tmp_path, name, value, allowed):
     message = (
         rf"json has {name} {re.escape(repr(value))}; here it must be {allowed}."
     )
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         normalization.read(path, "sentencepiece")
 
 
@@ -126,5 +125,5 @@ def test_a_vocabulary_of_the_other_kind_is_named_as_such(
 ):
     other = {"wordpiece": "sentencepiece", "sentencepiece": "wordpiece"}[kind]
     path = make_vocabulary(tmp_path, Normalization(kind=other))
-    with pytest.raises(errors.UserError, match=f"is of {other}.* `{option}`"):
+    with refused(f"is of {other}.* `{option}`"):
         normalization.read(path, kind)

@@ -6,7 +6,6 @@ import re
 import pytest
 import tokenizers
 
-from albert_tf.common import errors
 from albert_tf.text import (
     tokenization,
     tokenizer_check,
@@ -14,7 +13,7 @@ from albert_tf.text import (
     wordpiece,
 )
 from tests.albert_tf.text import hard_texts, vocabularies
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, refused
 
 OWN = FIXTURES / "own_text"
 # A number before a comma. The vocabulary of OWN has pieces like "5,".
@@ -136,5 +135,5 @@ def test_model_of_another_kind_is_refused(tiny_tokenizer):
     )
     model.trainer_spec.model_type = model.trainer_spec.BPE
     tiny_tokenizer.model_bytes = model.SerializeToString()
-    with pytest.raises(errors.UserError, match="differs .* model_type"):
+    with refused("differs .* model_type"):
         tokenizer_json.make(tiny_tokenizer)

@@ -3,8 +3,8 @@ import pathlib
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.text import wordpiece
+from tests.conftest import refused
 
 # The original's test vocabulary, with what it lacks at its end.
 ORIGINAL = "[UNK] [CLS] [SEP] want ##want ##ed wa un runn ##ing , [PAD] [MASK]"
@@ -147,7 +147,7 @@ def test_only_the_first_field_of_a_line_is_the_piece(tmp_path):
 def test_unusable_vocabularies_are_named(content, message, tmp_path):
     path = tmp_path / "v.txt"
     path.write_bytes(content)
-    with pytest.raises(errors.UserError, match=f"`vocab_file=.*{message}"):
+    with refused(f"`vocab_file=.*{message}"):
         wordpiece.WordPieceTokenizer(str(path))
 
 

@@ -1,12 +1,9 @@
 """Records in batches, of a layout that is found in them."""
 
-import pytest
-
-from albert_tf.common import errors
 from albert_tf.data import layouts
 from data_prep.inspection import record_batches
 from tests import record_files
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, refused
 from tests.data_prep.one_record import LAYOUT, VALUES
 
 ORIGINAL = FIXTURES / "original_tfrecord" / "original.tfrecord.gz"
@@ -38,12 +35,12 @@ def test_other_records_have_no_layout():
 
 def test_an_empty_file(tmp_path):
     record_files.write(tmp_path / "a", [])
-    with pytest.raises(errors.UserError, match="holds no record"):
+    with refused("holds no record"):
         list(record_batches.read_batches(str(tmp_path / "a")))
 
 
 def test_bytes_that_are_no_example():
-    with pytest.raises(errors.UserError, match=r"not a tf\.train\.Example"):
+    with refused(r"not a tf\.train\.Example"):
         record_batches.parse_example(b"\xff\xff", "path")
 
 
@@ -55,5 +52,5 @@ def test_records_of_two_layouts(tmp_path):
         for f in LAYOUT
     )
     message = "record 1 cannot be used: .*layout of the first one"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         record_batches.parse_batch(layout, [example], str(tmp_path / "a"))

@@ -11,9 +11,8 @@ import types
 import pytest
 from backports import zstd
 
-from albert_tf.common import errors
 from data_prep.writer import corpus, prose
-from tests.conftest import python
+from tests.conftest import python, refused
 from tests.data_prep.reading import (
     SIZES,
     documents_of,
@@ -143,9 +142,7 @@ def test_long_line_is_refused_by_its_number(tmp_path, chunk_bytes, ending):
     text = b"one\n\ntwo\n" + b"x" * 20 + b"\n" + b"y" * 21 + ending
     path = write(tmp_path, text)
     for block_bytes in SIZES:
-        with pytest.raises(
-            errors.UserError, match=r"a\.txt`: line 5 is longer than 20 bytes"
-        ):
+        with refused(r"a\.txt`: line 5 is longer than 20 bytes"):
             read_all([path], block_bytes)
 
 
@@ -231,7 +228,7 @@ def test_packed_files_are_unpacked(tmp_path, ending, pack):
     assert facts["sha256"] == hashlib.sha256(two_parts).hexdigest()
     for broken in [pack(b"one\n" * 1000)[:-6], b"plain text", b""]:
         path.write_bytes(broken)
-        with pytest.raises(errors.UserError, match="cannot be unpacked"):
+        with refused("cannot be unpacked"):
             read_all([path])
 
 
@@ -276,10 +273,10 @@ def parts_with_damage():
 @pytest.mark.parametrize(("ending", "content"), list(parts_with_damage()))
 def test_no_later_part_of_a_packed_file_is_dropped(tmp_path, ending, content):
     path = write(tmp_path, content, f"a{ending}")
-    with pytest.raises(errors.UserError, match=f"a{ending} cannot be unpacked"):
+    with refused(f"a{ending} cannot be unpacked"):
         read_all([path])
     with (
-        pytest.raises(errors.UserError, match=f"a{ending} cannot be unpacked"),
+        refused(f"a{ending} cannot be unpacked"),
         corpus.open_unpacked(str(path)) as stream,
     ):
         stream.read()
@@ -323,9 +320,7 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "MAX_DOCUMENT_BYTES", 50)
     record = json.dumps({"text": "y" * 50})
     path = write(tmp_path, f'{{"text": "a"}}\n{record}\n'.encode())
-    with pytest.raises(
-        errors.UserError, match="line 2 is a document of more than 50"
-    ):
+    with refused("line 2 is a document of more than 50"):
         read_all([path], input_format="jsonl")
     found, counts, _ = read_all(
         [path], input_format="jsonl", on_bad_line="skip"
@@ -351,7 +346,7 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
     ],
 )
 def test_options_that_do_not_fit_are_refused(values, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         make_options(**values)
 
 
@@ -370,7 +365,7 @@ def test_inputs_of_another_kind_are_refused(
     monkeypatch.chdir(tmp_path)
     (tmp_path / name).touch()
     options = make_options(input_file=name, input_format=kind)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         corpus.find_files(options)
 
 
@@ -379,5 +374,5 @@ def test_prose_lines_have_a_bound(monkeypatch):
     lines = prose.read(io.BytesIO(b"0123456789\n" * 2), "x")
     assert list(lines) == ["0123456789"] * 2
     stream = io.BytesIO(b"0\n" * 3 + b"01234567890")
-    with pytest.raises(errors.UserError, match="x`: line 4 is longer than 10"):
+    with refused("x`: line 4 is longer than 10"):
         list(prose.read(stream, "x"))

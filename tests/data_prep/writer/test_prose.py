@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
 from data_prep import split_sentences
 from data_prep.vocabulary import text as vocabulary_text
+from tests.conftest import refused
 from tests.data_prep import reading
 
 ARTICLES = [
@@ -141,7 +141,5 @@ def test_a_vocabulary_learns_no_tags(tmp_path):
 
 def test_an_object_without_a_text_is_named():
     stream = io.BytesIO(b'{"text": "A b."}\n\n{"title": "A"}\n')
-    with pytest.raises(
-        errors.UserError, match="`input_file=x`: line 3 is no J"
-    ):
+    with refused("`input_file=x`: line 3 is no J"):
         list(split_sentences.read_paragraphs(stream, "x"))

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import layouts
 from data_prep.writer import segment_pairs
+from tests.conftest import refused
 
 RANDOM = functools.partial(
     segment_pairs.PairOptions, single_segment_policy="random"
@@ -125,7 +125,7 @@ def test_random_segments_need_another_document(changes, named):
     """The true next sentence is never called random."""
     options = segment_pairs.PairOptions(8, 0.0, **changes)
     document = [[3, 4, 5, 6, 7]] * 9
-    with pytest.raises(errors.UserError, match=f"{named} .*is one document"):
+    with refused(f"{named} .*is one document"):
         list(make_pairs([document], 0, options, random.Random(0)))
     for index in (0, 1):  # Though each draw is the document itself.
         draws = random.Random(0)
@@ -216,7 +216,7 @@ def test_short_targets_have_their_probability(probability, draw, length):
 def test_sequences_have_room_for_markers_and_tokens():
     segment_pairs.PairOptions(4, sentence_objective="none")
     segment_pairs.PairOptions(5)
-    with pytest.raises(errors.UserError, match="=4 is too small. .* need 5."):
+    with refused("=4 is too small. .* need 5."):
         segment_pairs.PairOptions(4)
 
 
@@ -230,7 +230,7 @@ def test_the_original_has_a_name_for_nsp():
     usual = segment_pairs.PairOptions(128)
     assert usual == segment_pairs.PairOptions(128, 0.1, None, False, "split")
     assert usual.objective == "sop"
-    with pytest.raises(errors.UserError, match="objective=none contradict"):
+    with refused("objective=none contradict"):
         segment_pairs.PairOptions(128, sentence_objective="none", **given)
 
 

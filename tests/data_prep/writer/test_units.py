@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import manifests, marks, masking
 from data_prep.writer import instances, token_blocks, units
+from tests.conftest import refused
 from tests.data_prep import writing
 
 
@@ -71,7 +71,7 @@ def test_the_longest_units_are_found(listed, lines, text, found):
     ],
 )
 def test_files_that_name_nothing_are_refused(listed, content, message):
-    with pytest.raises(errors.UserError, match=f"units.txt` {message}"):
+    with refused(f"units.txt` {message}"):
         listed(content)
 
 
@@ -131,9 +131,7 @@ def test_records_have_the_marks_and_nothing_else_changes(base, wanted):
 
 def test_a_unit_of_other_words_is_refused(base, wanted, tmp_path):
     (tmp_path / "entities.lst").write_text("London\n")
-    with pytest.raises(
-        errors.UserError, match="entities.lst` matches nothing in the text"
-    ):
+    with refused("entities.lst` matches nothing in the text"):
         writing.run(base, **wanted)
 
 
@@ -142,7 +140,7 @@ def test_work_with_another_file_is_not_continued(
 ):
     writing.interrupt(base, monkeypatch, instances, "save", **wanted)
     (tmp_path / "entities.lst").write_text("the fire\nwe stay\n")
-    with pytest.raises(errors.UserError, match="entities.lst was changed"):
+    with refused("entities.lst was changed"):
         writing.run(base, **wanted)
 
 

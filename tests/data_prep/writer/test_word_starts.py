@@ -7,12 +7,11 @@ import sys
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import manifests, masking
 from albert_tf.text import tokenization
 from data_prep.vocabulary import letters
 from data_prep.writer import word_starts
-from tests.conftest import changed
+from tests.conftest import changed, refused
 from tests.data_prep import writing
 
 COUNTS = dict.fromkeys((*letters.NAMES, "tokens", "unknown_pieces"), 0)
@@ -55,7 +54,7 @@ def test_a_rule_for_the_other_kind_of_vocabulary(rule, tiny_tokenizer, chinese):
         fits, other = other, fits
     word_starts.check_rule(rule, fits)
     word_starts.check_rule(None, other)
-    with pytest.raises(errors.UserError, match=f"rule={rule}` does not fit"):
+    with refused(f"rule={rule}` does not fit"):
         word_starts.check_rule(rule, other)
 
 
@@ -225,9 +224,7 @@ def test_marks_of_pieces(text, words, pieces, marks):
 def test_a_missing_package_is_named(name, module, packages, monkeypatch):
     monkeypatch.setitem(sys.modules, module, None)
     word_starts.load.cache_clear()
-    with pytest.raises(
-        errors.UserError, match=f"`word_segmenter={name}` needs .*{packages}"
-    ):
+    with refused(f"`word_segmenter={name}` needs .*{packages}"):
         word_starts.load(name)
 
 

@@ -3,9 +3,8 @@ import logging
 
 import pytest
 
-from albert_tf.common import errors
 from data_prep.writer import writer_options
-from tests.conftest import changed
+from tests.conftest import changed, refused
 from tests.data_prep import writing
 
 
@@ -19,7 +18,7 @@ from tests.data_prep import writing
 def test_outputs_where_nothing_can_be_written(
     base, tmp_path, output_file, message
 ):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         writing.run(base, output_file=output_file.format(folder=tmp_path))
 
 
@@ -76,5 +75,5 @@ PASSAGES = {"records": "passages", "dupe_factor": 40}
     ],
 )
 def test_options_that_contradict_are_refused(base, changes, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         changed(base, **changes)
