@@ -93,7 +93,7 @@ def test_examples_of_ten_thousand_places_are_mixed(tmp_path):
     assert abs(first.mean() - 5_500) < 500
 
 
-@pytest.mark.parametrize("first_step", [1, 5, 7])
+@pytest.mark.parametrize("first_step", [1, 7])
 def test_first_step_leaves_out_exactly_the_batches_before(paths, first_step):
     order = first_ids(train(paths), 12)
     skipped = first_ids(train(paths, first_step=first_step), 12 - first_step)
@@ -254,13 +254,13 @@ def test_a_drawer_knows_the_step_in_training(paths):
 
 # Rows of several instances.
 
-SHORT = 50
+SHORT = 24
 ROWS = 4
 
 
 @pytest.fixture
 def short(tmp_path):
-    """Three files with records 0 to 49 of 4 to 16 tokens."""
+    """Three files with records 0 to 23 of 4 to 16 tokens."""
     names = [str(tmp_path / f"short-{number}") for number in range(3)]
     records = short_records.make(SHORT)
     record_files.write(names, short_records.encode(records))
@@ -308,7 +308,7 @@ def test_packed_rows_hold_everything_once_in_every_pass(short):
     assert shapes["cls_positions"] == [ROWS, packed_rows.MAX_INSTANCES]
 
 
-@pytest.mark.parametrize("first_step", [1, 7, 11])
+@pytest.mark.parametrize("first_step", [1, 11])
 def test_packed_rows_go_on_at_any_step(short, first_step):
     whole = taken(packed(short), 14)
     rest = taken(packed(short, first_step=first_step), 14 - first_step)
@@ -405,10 +405,7 @@ def test_record_of_another_layout_is_named(paths, monkeypatch):
         f"{paths[0]} cannot be used: record 8 has another layout. "
         "Each record must hold 3 input_ids, 1 weight. Copy"
     )
-    with (
-        refused(message),
-        inputs.naming_damage(paths, LAYOUT),
-    ):
+    with refused(message), inputs.naming_damage(paths, LAYOUT):
         first_ids(train(paths), 6)
     inputs.check_values(paths, LAYOUT, "", 7)
     with refused("record 8"):

@@ -1,6 +1,5 @@
 """Where the characters of cleaned text come from, without a vocabulary."""
 
-import numpy as np
 import pytest
 
 from albert_tf.text import cleaning, offsets
@@ -63,48 +62,3 @@ def test_every_range_cleans_to_its_character(lower, keep_accents):
             assert character in part.replace("\u03c3", "\u03c2\u03c3") or (
                 character == " " and text[start:end].isspace()
             )
-
-
-class Processor:
-    """SentencePiece with rules that are known."""
-
-    def __init__(self, normalized, places=(), byte_ids=()):
-        self._normalized, self._places = normalized, list(places)
-        self._byte_ids = byte_ids
-
-    def normalize(self, cleaned, with_offsets=False):
-        if with_offsets:
-            return self._normalized, [*self._places, len(cleaned)]
-        return self._normalized
-
-    def is_byte(self, id_):
-        return id_ in self._byte_ids
-
-
-@pytest.mark.parametrize(
-    "cleaned, normalized, places, expected",
-    [
-        ("", "", [], ([], [])),
-        # Only spaces become marks.
-        ("a b", "▁a▁b", [], ([0, 0, 10, 20], [0, 10, 20, 30])),
-        # "xy" becomes "z", "-" is dropped, "a" stays.
-        ("xy-a", "▁za", [0, 0, 3], ([0, 0, 30], [0, 30, 40])),
-        # What stays ends before what is dropped.
-        ("a--b", "▁ab", [0, 0, 3], ([0, 0, 30], [0, 10, 40])),
-        # "x" becomes "pq", which share its range.
-        ("xa", "▁pqa", [0, 0, 0, 1], ([0, 0, 0, 10], [0, 10, 10, 20])),
-    ],
-)
-def test_normalized_ranges(cleaned, normalized, places, expected):
-    starts = 10 * np.arange(len(cleaned))
-    processor = Processor(normalized, places)
-    found = offsets.normalized_ranges(processor, cleaned, starts, starts + 10)
-    assert tuple(values.tolist() for values in found) == expected
-
-
-def test_pieces_of_bytes_stand_for_characters_they_begin():
-    pieces = ["▁ab", "", "x", "<0x41>", "<0x80>", "<0xBF>", "<0xC3>"]
-    lengths = offsets.piece_lengths(
-        Processor("", byte_ids={3, 4, 5, 6}), pieces
-    )
-    assert lengths.tolist() == [3, 0, 1, 1, 0, 0, 1]
