@@ -71,12 +71,6 @@ def test_letters_are_neither_lost_nor_taken_apart(text, tmp_path):
     assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
-def test_hangul_that_is_taken_apart_is_composed_again(tmp_path):
-    text = "한국어 글 이 있다"
-    tokenizer = train(tmp_path, text, unit="character", keep_accents=False)
-    assert tokenizer.decode(tokenizer.encode(text)) == text
-
-
 @pytest.mark.parametrize("unit", ["character", "wordpiece"])
 def test_known_characters_make_no_word_unknown(unit, tmp_path):
     text = "so glad 😊 €5 ❤️\nwe 爿 a—b\n" * 40
@@ -113,12 +107,6 @@ def test_rare_characters_have_no_piece(tmp_path):
     assert "稀" not in tokenizer.pieces
     everything = train(tmp_path, text, unit="character", character_coverage=1.0)
     assert "稀" in everything.pieces
-
-
-def test_the_most_frequent_characters_come_first():
-    words = {"ab": 9, "c": 1, "d": 1}
-    assert train_wordpiece.choose_characters(words, 0.9) == ["a", "b"]
-    assert train_wordpiece.choose_characters(words, 1.0) == list("abcd")
 
 
 def test_words_count_as_often_as_they_occur():

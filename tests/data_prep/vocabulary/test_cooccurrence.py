@@ -18,13 +18,6 @@ def test_pairs_count_by_their_distance():
     np.testing.assert_array_equal(counts, expected)
 
 
-def test_sequences_may_be_shorter_than_the_window():
-    counts = cooccurrence.count_pairs(np.array([[0, 1]]), 2)
-    np.testing.assert_array_equal(counts.toarray(), [[0, 1], [0, 0]])
-    found = cooccurrence.count_pairs(np.arange(6)[None], 6).toarray()
-    assert found[0].tolist() == [0, 1, 1 / 2, 1 / 3, 1 / 4, 0]
-
-
 def test_counts_do_not_depend_on_how_the_text_is_divided():
     rng = np.random.default_rng(1)
     text = rng.integers(-1, 20, (200, 16))

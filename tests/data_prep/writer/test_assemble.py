@@ -1,14 +1,15 @@
 """Stage 3: instances of all units, in the order of their keys."""
 
 import dataclasses
+import io
 
 import numpy as np
 import pytest
 
 from albert_tf.common import random_streams
-from albert_tf.data import layouts, marks, masking, tfrecord
+from albert_tf.data import examples, layouts, marks, masking, tfrecord
 from data_prep.writer import assemble, instances
-from tests import record_files
+from tests.conftest import digest
 
 CLS, SEP, MASK = 2, 3, 4
 LENGTH, PREDICTIONS = 16, 4
@@ -92,58 +93,17 @@ def make_assembler(folder, units, **changes):
     )
 
 
-def plain_values(instance, bits=0):
-    """The features of one instance before masking.
-
-    With a bit below the id, that says where words start.
-    """
-    ids = [CLS << bits, *instance.first, SEP << bits]
-    segments = [0] * len(ids)
-    if instance.second:
-        ids += [*instance.second, SEP << bits]
-        segments += [1] * (len(instance.second) + 1)
-    padding = [0] * (LENGTH - len(ids))
-    tokens, ids = ids, [i >> bits for i in ids]
-    starts = [int(VOCABULARY.boundaries[i]) for i in ids]
-    if bits:
-        starts = [
-            int(i in (CLS, SEP) or token & 1)
-            for i, token in zip(ids, tokens, strict=True)
-        ]
-    return {
-        "input_ids": ids + padding,
-        "input_mask": [1] * len(ids) + padding,
-        "segment_ids": segments + padding,
-        "token_boundary": starts + padding,
-        "next_sentence_labels": [instance.label],
-    }
-
-
-def masked_values(instance):
-    values = plain_values(instance)
-    length = sum(values["input_mask"])
-    masked = MASKER.mask(
-        np.array([values["input_ids"]]),
-        np.array([length]),
-        np.array([instance.key], np.uint64),
-    )
-    count = int(masked.counts[0])
-    return {
-        **values,
-        "input_ids": masked.input_ids[0],
-        "masked_lm_positions": masked.positions[0],
-        "masked_lm_ids": masked.labels[0],
-        "masked_lm_weights": [1.0] * count + [0.0] * (PREDICTIONS - count),
-    }
-
-
-def ordered(units):
-    return sorted(sum(units, []), key=lambda i: i.key)
-
-
-def framed(layout, rows):
-    messages = [record_files.encode(layout, values) for values in rows]
-    return tfrecord.frame_batch(messages)
+def encode(folder, units, **changes):
+    """The frames of all parts, and their counts as plain values."""
+    assembler = make_assembler(folder, units, **changes)
+    parts = assemble.make_parts(assembler.counts)
+    encoded = [assembler.encode(part) for part in parts]
+    assert [result.part for result in encoded] == parts
+    counts = [
+        {name: np.array(n).tolist() for name, n in result.counts.items()}
+        for result in encoded
+    ]
+    return [result.framed for result in encoded], counts, encoded
 
 
 @pytest.mark.parametrize("positions", [assemble._POSITIONS_AT_ONCE, 40, 1])
@@ -153,82 +113,71 @@ def test_records_stand_in_the_order_of_the_keys(
     """Whatever the parts, and however many are masked at once."""
     monkeypatch.setattr(assemble, "_POSITIONS_AT_ONCE", positions)
     units = draw(3)
-    assembler = make_assembler(tmp_path, units)
-    parts = assemble.make_parts(assembler.counts)
-    encoded = [assembler.encode(part) for part in parts]
-    wanted = framed(LAYOUT, map(masked_values, ordered(units)))
-    for part, result in zip(parts, encoded, strict=True):
-        first, last = part.first_record, part.first_record + part.num_records
-        assert result.part == part
-        assert result.framed == b"".join(wanted[first:last])
-        lengths = [len(record) for record in wanted[first:last]]
-        assert result.ends.tolist() == np.cumsum(lengths, dtype=int).tolist()
-        labels = [i.label for i in ordered(units)[first:last]]
+    frames, counts, encoded = encode(tmp_path, units)
+    assert digest(frames) == "75a834304bd5"
+    assert digest(counts) == "fc8567a86fc6"
+    ordered = sorted(sum(units, []), key=lambda i: i.key)
+    for result in encoded:
+        first, count = result.part.first_record, result.part.num_records
+        labels = [i.label for i in ordered[first : first + count]]
+        records = [*tfrecord.read_frames(io.BytesIO(result.framed))]
+        found = [examples.decode(record) for record in records]
+        assert [f["next_sentence_labels"].tolist() for f in found] == [
+            [label] for label in labels
+        ]
+        sizes = [len(record) + 16 for record in records]
+        assert result.ends.tolist() == np.cumsum(sizes, dtype=int).tolist()
         assert result.counts["instances"] == len(labels)
         assert result.counts["label_1"] == sum(labels)
-    assert len(wanted) == sum(part.num_records for part in parts)
 
 
-@pytest.mark.parametrize("bits", [0, 1])
-def test_records_for_masking_in_training(tmp_path, bits):
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        (
+            {"masker": None, "layout": layouts.without_masks(LAYOUT)},
+            "dd24a0ae5eb6",
+        ),
+        (
+            {
+                "masker": None,
+                "layout": layouts.without_masks(LAYOUT),
+                "mark_bits": 1,
+            },
+            "8c256ddde37f",
+        ),
+        (
+            {
+                "layout": layouts.passage_layout(LENGTH),
+                "mark_bits": marks.BITS,
+            },
+            "b6f251ad77ec",
+        ),
+    ],
+)
+def test_records_for_masking_in_training(tmp_path, changes, found):
     """One segment has two markers, also beside pairs, and says so."""
-    layout = layouts.without_masks(LAYOUT)
     units = draw(3)
     alone = {"second": [], "label": layouts.NO_LABEL}
     units[0] = [dataclasses.replace(i, **alone) for i in units[0]]
-    assembler = make_assembler(
-        tmp_path, units, masker=None, layout=layout, mark_bits=bits
-    )
-    parts = assemble.make_parts(assembler.counts)
-    encoded = [assembler.encode(part) for part in parts]
-    rows = [plain_values(instance, bits) for instance in ordered(units)]
-    wanted = framed(layout, rows)
-    assert b"".join(e.framed for e in encoded) == b"".join(wanted)
-    assert sum(e.counts["unlabelled"] for e in encoded) == len(units[0])
-    labels = [i.label for i in sum(units[1:], [])]
-    assert sum(e.counts["label_1"] for e in encoded) == sum(labels)
-
-
-def test_markers_count_as_tokens_of_passages(tmp_path):
-    """Records have pieces and their marks, of the first segment."""
-    layout, units = layouts.passage_layout(LENGTH), draw(3)
-    rows = {}
-    for unit in units:
-        end = 0  # Stands for the document, see `make_assembler`.
-        for number, one in enumerate(unit):
-            first = [piece * 37 for piece in one.first]
-            unit[number] = dataclasses.replace(one, first=first)
-            end += len(first) + len(one.second)
-            padding = [0] * (LENGTH - 2 - len(first))
-            rows[one.key] = {
-                "tokens": [piece >> marks.BITS for piece in first] + padding,
-                "marks": [piece % 2**marks.BITS for piece in first] + padding,
-                "document": end,
-            }
-    assembler = make_assembler(
-        tmp_path, units, mark_bits=marks.BITS, layout=layout
-    )
-    parts = assemble.make_parts(assembler.counts)
-    encoded = [assembler.encode(part) for part in parts]
-    found = sum(part.counts["tokens"] for part in encoded)
-    assert found == sum(len(i.first) + 2 for i in sum(units, []))
-    values = {
-        name: np.array([rows[key][name] for key in sorted(rows)])
-        for name in ("tokens", "marks", "document")
-    }
-    wanted = tfrecord.frame_batch(tfrecord.encode_batch(layout, values))
-    assert b"".join(part.framed for part in encoded) == b"".join(wanted)
+    if changes.get("mark_bits") == marks.BITS:
+        units = [
+            [
+                dataclasses.replace(i, first=[p * 37 for p in i.first])
+                for i in unit
+            ]
+            for unit in units
+        ]
+    frames, counts, _ = encode(tmp_path, units, **changes)
+    assert digest(frames, counts) == found
 
 
 def test_an_empty_part_has_counts_all_the_same(tmp_path):
     """So that all parts add up to counts of the same names."""
     units = [[i for i in unit if i.key < 2**62] for unit in draw(3)]
-    assembler = make_assembler(tmp_path, units)
-    assert not assembler.counts[:, 3].any()
-    nothing = assembler.encode(assemble.Part(3, 99, 0))
-    something = assembler.encode(assemble.make_parts(assembler.counts)[0])
-    assert nothing.framed == b"" and nothing.ends.tolist() == []
-    assert nothing.counts.keys() == something.counts.keys()
+    frames, counts, encoded = encode(tmp_path, units)
+    assert frames[3] == b"" and encoded[3].ends.tolist() == []
+    assert counts[3].keys() == counts[0].keys() and any(counts[0].values())
 
 
 def test_parts_follow_one_another():

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import random_streams
 from data_prep.writer import instances, segment_pairs, token_blocks
+from tests.conftest import digest
 
 SEED = 77
 VOCAB_SIZE = 1000
@@ -43,36 +43,6 @@ def make_builder(corpus, options=OPTIONS, seed=SEED):
     return instances.Builder(corpus, options, WORD_START, seed)
 
 
-def expected(corpus, documents, passes, options=OPTIONS):
-    """Sorted (key, segments, label, whether a single sentence); counts."""
-    found, counts = [], dict.fromkeys(instances.COUNTS, 0)
-    for document in documents:
-        for number in passes:
-            draws = random_streams.Stream(
-                random_streams.derive(SEED, 0, document, number)
-            )
-            pairs = list(
-                segment_pairs.make_pairs(
-                    corpus, document, options, draws, WORD_START
-                )
-            )
-            real = [pair for pair in pairs if pair is not None]
-            counts["unused_chunks"] += len(pairs) - len(real)
-            counts["unused_documents"] += not real
-            for place, pair in enumerate(real):
-                key = random_streams.derive(SEED, 1, document, number, place)
-                segments = (
-                    part.tokens[part.begin : part.end].tolist()
-                    for part in (pair.first, pair.second)
-                )
-                facts = pair.label, pair.single_sentence, document
-                found.append((key, *segments, *facts))
-                counts["tokens_cut"] += pair.tokens_cut
-    sizes = [len(one) + len(other) for _, one, other, *_ in found]
-    counts["tokens_paired"] = sum(sizes) + counts["tokens_cut"]
-    return sorted(found), counts
-
-
 def unpack(rows, tokens):
     """The same of arrays."""
     found = []
@@ -96,43 +66,40 @@ def unpack(rows, tokens):
 
 
 @pytest.mark.parametrize(
-    ("unit", "documents"),
+    ("unit", "counts", "built"),
     [
-        (instances.Unit(0, range(1), range(3)), range(2)),
-        (instances.Unit(1, range(1, 2), range(1)), range(2, 6)),
-        (instances.Unit(2, range(1, 2), range(2, 6)), range(2, 6)),
-        (instances.Unit(3, range(2), range(1, 3)), range(6)),
+        (instances.Unit(0, range(1), range(3)), "9baafe1b24b6", "65437a439416"),
+        (
+            instances.Unit(1, range(1, 2), range(1)),
+            "e2ec548a9068",
+            "c553310a19b7",
+        ),
+        (
+            instances.Unit(2, range(1, 2), range(2, 6)),
+            "81d4a5116f66",
+            "026b67222b03",
+        ),
+        (
+            instances.Unit(3, range(2), range(1, 3)),
+            "7bbc4127b270",
+            "6ee251180c0c",
+        ),
     ],
 )
-def test_instances_of_a_unit(corpus, unit, documents):
-    passes = unit.passes
-    built = make_builder(corpus).build(unit)
-    wanted, counts = expected(corpus, documents, passes)
-    assert unpack(built.rows, built.tokens) == wanted
-    assert built.counts == counts
+def test_instances_of_a_unit(corpus, unit, counts, built):
+    """Sorted by keys, which follow from document, pass and place."""
+    found = make_builder(corpus).build(unit)
+    assert digest(found.rows, found.tokens) == built
+    assert digest(sorted(found.counts.items())) == counts
+    assert found.rows["key"].tolist() == sorted(found.rows["key"].tolist())
     if 1 in unit.blocks:
-        assert counts["unused_documents"] == len(passes)
-        assert counts["unused_chunks"] and counts["tokens_cut"]
-    assert built.tokens.dtype == np.uint16
+        assert found.counts["unused_documents"] == len(unit.passes)
+        assert found.counts["unused_chunks"] and found.counts["tokens_cut"]
+    assert found.tokens.dtype == np.uint16
     # One behind the other, without gaps.
-    lengths = [len(one) + len(other) for _, one, other, *_ in wanted]
-    assert built.rows["begin"].tolist() == [0, *np.cumsum(lengths)[:-1]]
-    assert len(built.tokens) == sum(lengths)
-
-
-def test_a_document_may_give_instances_and_unused_chunks(tmp_path):
-    path = str(tmp_path / "block")
-    # Targets of at most 5 pieces: the last sentence, of one word, is alone.
-    token_blocks.save(make_block(11, [[3, 3, 1]]), path)
-    corpus = token_blocks.StoredCorpus([path], [1])
-    options = segment_pairs.PairOptions(8, 0.0)
-    built = make_builder(corpus, options).build(
-        instances.Unit(0, range(1), range(2))
-    )
-    wanted, counts = expected(corpus, [0], range(2), options)
-    assert unpack(built.rows, built.tokens) == wanted
-    assert built.counts == counts
-    assert counts["unused_documents"] == 0 and counts["unused_chunks"] == 2
+    lengths = found.rows["first"] + found.rows["second"]
+    assert found.rows["begin"].tolist() == [0, *np.cumsum(lengths)[:-1]]
+    assert len(found.tokens) == lengths.sum()
 
 
 def test_a_unit_without_instances(corpus):

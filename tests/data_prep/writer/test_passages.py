@@ -56,21 +56,6 @@ def ids(documents, *args, **kwargs):
     ]
 
 
-@pytest.mark.parametrize(
-    ("sizes", "limit", "packed"),
-    [
-        # The test of fairseq, test_token_block_dataset.
-        ([5, 4, 2], 6, [[5], [4, 2]]),
-        ([4, 2, 1, 2], 3, [[4], [2, 1], [2]]),
-    ],
-)
-def test_sentences_are_packed_as_in_fairseq(sizes, limit, packed):
-    bounds = np.cumsum([0, *sizes])
-    is_first = [True] + [False] * (len(sizes) - 1)
-    found = passages.pack(bounds, is_first, limit, False)
-    assert [e - b for b, e in found] == [sum(sizes) for sizes in packed]
-
-
 @pytest.mark.parametrize("cross_documents", [False, True])
 def test_random_documents_are_packed_as_in_fairseq(cross_documents):
     generator = np.random.default_rng(1)

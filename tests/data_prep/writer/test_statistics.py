@@ -59,30 +59,6 @@ def test_text_of_which_much_is_cut_off_is_warned_of(base, tmp_path, warnings):
     assert "cuts off 96.4 % of the tokens, 771 of each instance" in warning
 
 
-def test_summary_is_that_of_the_records(base, tmp_path):
-    """It does not depend on the workers."""
-    arrays = writing.read_arrays(writing.run(base))
-    summary = manifests.find(base.output_file).summary
-    labels = arrays["masked_lm_ids"][arrays["masked_lm_weights"] == 1]
-    _, counts = np.unique(labels, return_counts=True)
-    shares = counts / len(labels)
-    entropy = -(shares * np.log(shares)).sum()
-    assert 1 < entropy < np.log(len(counts))
-    assert summary["entropy_of_labels"] == pytest.approx(entropy, rel=1e-12)
-    label_1 = arrays["next_sentence_labels"].mean()
-    assert summary["share_of_label_1"] == pytest.approx(label_1)
-    padding = 1 - arrays["input_mask"].mean()
-    assert summary["share_of_padding"] == pytest.approx(padding)
-    card = pathlib.Path(f"{base.output_file}.card.md").read_text()
-    assert (
-        f"- loss of knowing only how frequent pieces are: {entropy:.3f}\n"
-        in card
-    )
-    output = str(tmp_path / "again.tfrecord")
-    writing.run(base, output_file=output, num_workers=2)
-    assert manifests.find(output).summary == summary
-
-
 def test_counts_by_hand():
     rows = np.zeros(4, instances.ROW)
     rows["label"] = [1, layouts.NO_LABEL, 0, 1]

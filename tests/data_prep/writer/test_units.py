@@ -142,14 +142,3 @@ def test_work_with_another_file_is_not_continued(
     (tmp_path / "entities.lst").write_text("the fire\nwe stay\n")
     with refused("entities.lst was changed"):
         writing.run(base, **wanted)
-
-
-def test_words_of_other_scripts_are_single_characters():
-    assert units._word().findall("ab\u5317\u4eac1 \u30ab") == [
-        *("ab", "\u5317", "\u4eac", "1", "\u30ab")
-    ]
-
-
-def test_characters_behind_the_first_go_on_in_a_unit():
-    found = units.continued([(1, 4), (5, 6)], 8)
-    assert len(found) == 9 and np.flatnonzero(found).tolist() == [2, 3]
