@@ -125,7 +125,7 @@ def digest(*values) -> str:
     return hashlib.sha256(repr(plain).encode()).hexdigest()[:12]
 
 
-def refused(message: str = ""):
+def refused(message: str | None = None):
     """Expect a user's mistake, with a message that matches the pattern."""
     return pytest.raises(errors.UserError, match=message)
 
