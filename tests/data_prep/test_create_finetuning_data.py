@@ -148,10 +148,6 @@ def test_split_follows_from_the_name(base):
         split_of(base, "mine.tsv", split="exam")
     with refused("The task ax has no train"):
         write(base, task_name="ax")
-
-
-def test_records_of_tables_are_made_by_their_command(base):
-    """It takes no others; see `run_classifier`."""
     with refused("run_classifier makes the rec"):
         changed(base, task_name="Table")
 

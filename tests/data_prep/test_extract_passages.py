@@ -105,8 +105,5 @@ def test_folder_that_is_no_split_of_race(tmp_path, sources):
     (tmp_path / "dev" / "high" / "1.txt").unlink()
     with refused("nor files like high/13.txt"):
         extract(tmp_path, race_dir=sources["race_dir"])
-
-
-def test_nothing_to_read(tmp_path):
     with refused("--squad_file nor --race_dir"):
         extract(tmp_path)

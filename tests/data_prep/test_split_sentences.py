@@ -185,16 +185,6 @@ def test_a_killed_worker_is_told(book, monkeypatch):
     assert not book.with_name("out.txt").exists()
 
 
-@pytest.mark.parametrize("name", ["a.xz", "a.txt.gz", "a.tar.xz", "a.tar.gz"])
-@pytest.mark.parametrize("content", [b"this is not packed", b""])
-def test_damaged_file(name, content, tmp_path):
-    path = tmp_path / name
-    path.write_bytes(content)
-    with refused("damaged|not text") as found:
-        split(path)
-    assert "\n" not in str(found.value)
-
-
 def test_script_reads_standard_input(book, tmp_path):
     with open(book, "rb") as stream:
         python(
@@ -207,21 +197,29 @@ def test_script_reads_standard_input(book, tmp_path):
     assert lines == [*SENTENCES, ""]
 
 
-def test_output_that_cannot_be_meant(book, tmp_path):
-    wanted = split_sentences.Options(str(book), str(tmp_path / "o.txt.gz"))
-    with refused("plain text"):
-        split_sentences.run(wanted)
+DAMAGED = [
+    (name, content, "damaged|not text")
+    for name in ("a.xz", "a.txt.gz", "a.tar.xz", "a.tar.gz")
+    for content in (b"this is not packed", b"")
+]
 
 
 @pytest.mark.parametrize(
-    "content, message",
+    ("name", "content", "message"),
     [
-        (b"\n \n", "holds no text"),
-        (b"tea\ncaf\xe9\n", "book.txt`: line 2 is not UTF-8: byte 4 .* 0xe9"),
+        ("a", b"\n \n", "holds no text"),
+        ("a", b"tea\ncaf\xe9\n", "a`: line 2 is not UTF-8: byte 4 .* 0xe9"),
+        *DAMAGED,
     ],
 )
-def test_text_that_cannot_be_used_writes_nothing(content, message, book):
-    book.write_bytes(content)
-    with refused(message):
-        split(book)
-    assert [path.name for path in book.parent.iterdir()] == ["book.txt"]
+def test_text_that_cannot_be_used_writes_nothing(
+    name, content, message, tmp_path
+):
+    (tmp_path / name).write_bytes(content)
+    with refused(message) as found:
+        split(tmp_path / name)
+    assert "\n" not in str(found.value)
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    packed = split_sentences.Options(str(tmp_path / name), "o.txt.gz")
+    with refused("plain text"):
+        split_sentences.run(packed)

@@ -80,9 +80,5 @@ def test_a_chain_draws_from_what_was_drawn(make):
     np.testing.assert_array_equal(arranged["input_ids"][:, 1:-1], tokens)
     for name, value in second.draw(arranged, keys).items():
         np.testing.assert_array_equal(found[name], value)
-    hidden = (
-        found["masked_lm_weights"]
-        if "ranks" in found
-        else (found["target_ids"])
-    )
-    assert hidden.any(1).all()
+    name = "masked_lm_weights" if "ranks" in found else "target_ids"
+    assert found[name].any(1).all()

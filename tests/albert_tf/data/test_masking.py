@@ -1,8 +1,4 @@
-"""Masking of batches, against a plain specification.
-
-`specification` says in one sequence's plain Python what `masking.Masker` does
-for many at once; both draw the same numbers, so they agree exactly.
-"""
+"""Masking of batches."""
 
 import collections
 import random
@@ -10,8 +6,8 @@ import random
 import numpy as np
 import pytest
 
-from albert_tf.common import random_streams
 from albert_tf.data import masking
+from tests.conftest import digest
 
 CLS, SEP, MASK = 2, 3, 4
 # Ids 5 to 104 start a word, 105 to 204 continue one.
@@ -66,103 +62,27 @@ def mask(tokens, key=0, **options):
     return unpack(mask_all([tokens], [key], **options), 0, len(tokens))
 
 
-def uniform(key, *numbers):
-    key = random_streams.derive(key, *numbers)
-    return (key >> 11) * 2.0**-53
-
-
-def find_words(tokens, options):
-    """Positions of each word, and the segment that it began in."""
-    words, segments, segment = [], [], 0
-    for position, token in enumerate(tokens):
-        if token == SEP:
-            segment += 1
-        if token in (CLS, SEP):
-            continue
-        if token < 105 or not options.do_whole_word_mask or not words:
-            words.append([position])
-            segments.append(segment)
-        else:
-            words[-1].append(position)
-    return words, segments
-
-
-def choose(words_segments, budget, taken, options, key, streams):
-    """Go through the words in random order; choose runs until it is enough.
-
-    Returns the words, and of how many each run is.
-    """
-    words, segments = words_segments
-    cumulative = masking.cumulative_lengths(
-        options.ngram, options.favor_shorter_ngram
-    )
-    order, chosen, runs = list(range(len(words))), [], []
-    taken = set(taken)
-    for step in range(len(words)):
-        if sum(len(words[w]) for w in chosen) >= budget:
-            break
-        rest = len(words) - step
-        place = step + int(uniform(key, streams[0], step) * rest)
-        order[step], order[place] = order[place], order[step]
-        start = order[step]
-        draw = uniform(key, streams[1], step)
-        length = int(np.searchsorted(cumulative, draw, "right")) + 1
-        run = [
-            w
-            for w in range(start, min(start + length, len(words)))
-            if not options.stop_ngrams_at_sep or segments[w] == segments[start]
-        ]
-        room = budget - sum(len(words[w]) for w in chosen)
-        while len(run) > 1 and sum(len(words[w]) for w in run) > room:
-            run.pop()
-        fits = sum(len(words[w]) for w in run) <= room
-        if fits and taken.isdisjoint(run):
-            chosen += run
-            taken.update(run)
-            runs.append(len(run))
-    return chosen, runs
-
-
-def specification(tokens, key, options):
-    """Original release, create_masked_lm_predictions, with counted draws."""
-    output, words_segments = list(tokens), find_words(tokens, options)
-    words, _ = words_segments
-    share = round(len(tokens) * options.masked_lm_prob)
-    budget = min(options.max_predictions_per_seq, max(1, share))
-    chosen, runs = choose(words_segments, budget, (), options, key, (0, 1))
-    positions = sorted(p for w in chosen for p in words[w])
-    for position in positions:
-        first = uniform(key, 2, 2 * position)
-        second = uniform(key, 2, 2 * position + 1)
-        if first < 0.8:
-            output[position] = MASK
-        elif second >= 0.5:
-            output[position] = int(uniform(key, 3, position) * VOCABULARY.size)
-    if options.do_permutation:
-        more, _ = choose(words_segments, budget, chosen, options, key, (4, 5))
-        moved = sorted(p for w in more for p in words[w])
-        source = sorted(moved, key=lambda p: random_streams.derive(key, 6, p))
-        pieces = [output[p] for p in source]
-        for position, piece in zip(moved, pieces, strict=True):
-            output[position] = piece
-        positions = sorted(positions + moved)
-    return Result(output, positions, [tokens[p] for p in positions]), runs
-
-
 @pytest.mark.parametrize(
-    "options",
+    ("options", "masked"),
     [
-        {},
-        {"do_whole_word_mask": False},
-        {"do_permutation": True},
-        {"stop_ngrams_at_sep": True, "ngram": 6},
-        {"favor_shorter_ngram": False},
-        {"masked_lm_prob": 0.6, "max_predictions_per_seq": 50},
-        {"masked_lm_prob": 1.0, "max_predictions_per_seq": 200},
-        {"ngram": 1},
+        ({}, "f26a21399212"),
+        ({"do_whole_word_mask": False}, "24834b2515b0"),
+        ({"do_permutation": True}, "3c2505a4d01e"),
+        ({"stop_ngrams_at_sep": True, "ngram": 6}, "30c112ab1846"),
+        ({"favor_shorter_ngram": False}, "183f0ecea237"),
+        (
+            {"masked_lm_prob": 0.6, "max_predictions_per_seq": 50},
+            "7815b04346e1",
+        ),
+        (
+            {"masked_lm_prob": 1.0, "max_predictions_per_seq": 200},
+            "5964ce0582f4",
+        ),
+        ({"ngram": 1}, "5ce22b7c7859"),
     ],
 )
-def test_batch_equals_the_specification(options):
+def test_masks_follow_from_the_keys(options, masked):
+    """Golden values; parity/test_original_records.py compares shares."""
     rng = random.Random(1)
     sequences = [make_sequence(rng, rng.randint(5, 90)) for _ in range(150)]
     sequences[7] = sequences[7][: sequences[7].index(SEP)]  # It has none.
@@ -171,16 +91,21 @@ def test_batch_equals_the_specification(options):
         tokens.insert(len(tokens) // 3, SEP)
     keys = [rng.getrandbits(64) for _ in sequences]
     batch = mask_all(sequences, keys, **options)
-    settings, runs = masking.MaskingOptions(**options), collections.Counter()
-    for row, (tokens, key) in enumerate(zip(sequences, keys, strict=True)):
-        expected, lengths = specification(tokens, key, settings)
-        runs.update(lengths)
-        assert unpack(batch, row, len(tokens)) == expected
-        boundary = batch.token_boundary[row, : len(tokens)].tolist()
-        assert boundary == [int(t < 105) for t in tokens]
-        assert not batch.token_boundary[row, len(tokens) :].any()
-    expected = [runs[length] for length in range(settings.ngram + 1)]
-    assert batch.run_lengths.tolist() == expected
+    for row, tokens in enumerate(sequences):
+        ids, positions, labels = unpack(batch, row, len(tokens))
+        assert positions == sorted({*positions})
+        assert labels == [tokens[place] for place in positions]
+        assert all(
+            ids[n] == tokens[n] for n in {*range(len(tokens))} - {*positions}
+        )
+        boundary = batch.token_boundary[row].tolist()
+        assert boundary[: len(tokens)] == [int(t < 105) for t in tokens]
+    assert masked == digest(
+        batch.input_ids,
+        batch.positions,
+        batch.token_boundary,
+        batch.run_lengths,
+    )
 
 
 def test_a_word_longer_than_the_budget_is_passed_over():

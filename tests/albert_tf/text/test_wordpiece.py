@@ -49,6 +49,9 @@ def chinese(wordpiece_vocab):
 def test_vectors_of_the_original(text, pieces, ids, original):
     assert original.encode_pieces(text) == pieces
     assert original.encode(text) == original.pieces_to_ids(pieces) == ids
+    assert original.encode_batch([text, ""]) == [ids, []]
+    flat, lengths = original.encode_flat([text, "wa"])
+    assert (flat.tolist(), lengths.tolist()) == ([*ids, 6], [len(ids), 1])
 
 
 @pytest.mark.parametrize(

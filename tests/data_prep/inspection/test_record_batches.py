@@ -33,24 +33,17 @@ def test_other_records_have_no_layout():
     assert record_batches.find_layout({"input_ids": [1, 2]}) is None
 
 
-def test_an_empty_file(tmp_path):
-    record_files.write(tmp_path / "a", [])
+def test_records_that_cannot_be_read_are_refused(tmp_path):
+    path, example = str(tmp_path / "a"), record_files.encode(LAYOUT, VALUES)
+    record_files.write(path, [])
     with refused("holds no record"):
-        list(record_batches.read_batches(str(tmp_path / "a")))
-
-
-def test_bytes_that_are_no_example():
+        list(record_batches.read_batches(path))
     with refused(r"not a tf\.train\.Example"):
         record_batches.parse_example(b"\xff\xff", "path")
-
-
-def test_records_of_two_layouts(tmp_path):
-    example = record_files.encode(LAYOUT, VALUES)
-    record_files.write(tmp_path / "a", [example])
+    record_files.write(path, [example])
     layout = tuple(
         f if f.name != "input_ids" else type(f)(f.name, (3,), f.dtype)
         for f in LAYOUT
     )
-    message = "record 1 cannot be used: .*layout of the first one"
-    with refused(message):
-        record_batches.parse_batch(layout, [example], str(tmp_path / "a"))
+    with refused("record 1 cannot be used: .*layout of the first one"):
+        record_batches.parse_batch(layout, [example], path)

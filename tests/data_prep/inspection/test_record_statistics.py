@@ -120,10 +120,7 @@ def test_runs_end_with_their_record():
     values["masked_lm_positions"] = np.array([[7, 0], [0, 0]])
     values["masked_lm_weights"] = np.array([[1.0, 0.0], [1.0, 0.0]])
     values["masked_lm_ids"] = np.array([[23, 0], [2, 0]])
-    assert describe(values)["word_runs"][1:3] == [
-        1.0,
-        0.0,
-    ]
+    assert describe(values)["word_runs"][1:3] == [1.0, 0.0]
 
 
 def test_counts_of_batches_add_up():
