@@ -21,8 +21,11 @@ def encode(layout, values):
     return example.SerializeToString(deterministic=True)
 
 
-def write(paths, records):
+def write(paths, records, layout=None):
+    """Write records, or values that are to be encoded by a layout."""
     paths = [paths] if isinstance(paths, str | pathlib.Path) else paths
+    if layout:
+        records = (encode(layout, values) for values in records)
     records = list(records)
     for number, path in enumerate(paths):
         with tf.io.TFRecordWriter(str(path)) as writer:

@@ -13,7 +13,7 @@ ORIGINAL = FIXTURES / "original_tfrecord" / "original.tfrecord.gz"
 
 
 def write(path, layout, *rows):
-    record_files.write(path, [record_files.encode(layout, r) for r in rows])
+    record_files.write(path, rows, layout)
     return str(path)
 
 

@@ -28,16 +28,12 @@ def settings(tmp_path):
         {**VALUES, "input_ids": [2, *rng.integers(5, 30, 8), 0]}
         for _ in range(12)
     ]
-    write(tmp_path / "train.tfrecord", LAYOUT, *rows)
+    record_files.write(tmp_path / "train.tfrecord", rows, LAYOUT)
     return WordEmbeddingsOptions(
         input_file=str(tmp_path / "train.tfrecord"),
         albert_config_file=str(tmp_path / "config.json"),
         output_file=str(tmp_path / "out" / "embeddings.npy"),
     )
-
-
-def write(path, layout, *rows):
-    record_files.write(path, [record_files.encode(layout, r) for r in rows])
 
 
 def make(settings, **changes):
@@ -77,7 +73,9 @@ def test_the_file_is_the_table_of_the_counts(settings):
 def test_only_some_records_are_read(settings, tmp_path):
     """The first ones say what [CLS] is."""
     ids = [9, *VALUES["input_ids"][1:]]
-    write(tmp_path / "b", LAYOUT, *[{**VALUES, "input_ids": ids}] * 9)
+    record_files.write(
+        tmp_path / "b", [{**VALUES, "input_ids": ids}] * 9, LAYOUT
+    )
     paths = [settings.input_file, str(tmp_path / "b")]
     first, second = make_word_embeddings.read_pieces(paths, 15, 40)
     assert (len(first), len(second)) == (12, 3)
@@ -115,7 +113,7 @@ def test_what_gives_no_embeddings(
     config = tiny_config(vocab_size=sizes[0], embedding_size=sizes[1])
     (tmp_path / "config.json").write_text(config.to_json())
     values = {f.name: {**VALUES, **row}[f.name] for f in layout}
-    write(tmp_path / "train.tfrecord", layout, values)
+    record_files.write(tmp_path / "train.tfrecord", [values], layout)
     with refused(message):
         make(settings)
     assert not (tmp_path / "out" / "embeddings.npy").exists()

@@ -71,8 +71,6 @@ def with_module(name: str) -> dict[str, Content]:
 
 
 DEEP = b"[" * 100_000
-RTE = b"index\tsentence1\tsentence2\tlabel\n"
-VOCABULARY = b"[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n"
 TENSOR = {"dtype": "F32", "shape": [2, 2], "data_offsets": [0, 16]}
 
 CORPUS, FEATURES = "create_pretraining_data", "create_finetuning_data"
@@ -98,10 +96,8 @@ text_file = partial(given, CORPUS, "input_file", "t")
 table_file = partial(
     given, CORPUS, "input_file", "t.parquet", input_format="parquet"
 )
-vocabulary = partial(given, CORPUS, "vocab_file", "v.txt", spm_model_file=None)
 config_file = partial(given, RECORDS, "albert_config_file", "c.json")
 task_file = partial(given, FEATURES, "input_file", is_training=True)
-glue = partial(task_file, "train.tsv", task_name="rte")
 squad = partial(
     task_file,
     "train.json",
@@ -181,9 +177,6 @@ CASES = {
     # Corpora.
     "half a megabyte of zeros": text_file(bytes(500_000), "{here}/t"),
     "text that is packed": text_file(gzip.compress(b"a\n"), "{here}/t"),
-    "JSON field is a list": text_file(
-        b'{"text": []}\n', "line 1", "text", input_format="jsonl"
-    ),
     # Tables.
     "table without the column": table(
         {"body": ["Ivo slept."]},
@@ -206,31 +199,11 @@ CASES = {
         {"text": ["Ivo slept."]}, "--text_column", text_column=""
     ),
     "row of 50 MB": table({"text": ["a" * 50_000_000]}, "t.parquet", "1"),
-    "table of no bytes": table_file(b"", "t.parquet"),
-    "text called a table": table_file(b"Ivo slept.\n", "t.parquet"),
     "Arrow called Parquet": table(
         {"text": ["a"]}, "{here}/t.parquet", write=tables.arrow
     ),
     "no Arrow": table({"text": ["a"]}, "t.parquet", input_format="arrow"),
-    "articles with tags": text_file(
-        b'\xef\xbb\xbf\n<doc id="1" url="x" title="A">\nA\n\nB c.\n</doc>\n',
-        "{here}/t",
-        "split_sentences",
-    ),
-    "JSON as corpus": text_file(b'\n {"text": "a"', "{here}/t", "=jsonl"),
-    "archive as corpus": given(CORPUS, "input_file", "a.zip", b"PK", "a.zip"),
-    "no text to learn pieces from": given(
-        "train_sentencepiece", "input_file", "t", b"\n \n", "--input_file"
-    ),
-    "invisible text": given(
-        "train_wordpiece", "input_file", "t", b"\xe2\x80\x8b\n", "--input_file"
-    ),
-    "text of reserved signs": given(
-        "train_sentencepiece", "input_file", "t", b"\xe2\x96\x85\n", "U+2585"
-    ),
     # Vocabularies.
-    "vocabulary with empty lines": vocabulary(VOCABULARY + b"\n\nc\n", "v.txt"),
-    "vocabulary of JSON": vocabulary(b'{"[CLS]": 1}', "v.txt"),
     "no [CLS]": lacking("[CLS]", "spm.model", "[CLS]"),
     "no [SEP]": lacking("[SEP]", "spm.model", "[SEP]"),
     "no [MASK]": lacking("[MASK]", "spm.model", "[MASK]"),
@@ -254,9 +227,6 @@ CASES = {
     "deep architecture": config_file(DEEP, "c.json"),
     # Pretraining.
     "other pieces": lacking("▁", "another vocabulary", command=RECORDS),
-    # Tables of tasks.
-    "unknown label": glue(RTE + b"0\ta\tb\tperhaps\n", "line 2", "perhaps"),
-    "unknown task": glue(RTE, "--task_name=nothing", task_name="nothing"),
     # SQuAD.
     "half a character as id": squad(questions(id="\ud83d"), "train.json"),
     "answer_start of true": squad(

@@ -16,144 +16,96 @@ from albert_tf.common import options
 
 LENGTH, PREDICTIONS = 32, 5
 STATUSES = {0, 1, 2, 42, 130}
-_MODEL = {
-    "albert_config_file": "{inputs}/config.json",
-    "spm_model_file": "{inputs}/spm.model",
-}
-_FINETUNING = {
-    **_MODEL,
-    "init_checkpoint": "{inputs}/pretrained",
-    "output_dir": "{out}/run",
-    "max_seq_length": LENGTH,
-    "do_train": True,
-    "train_batch_size": 4,
-    "train_step": 1,
-}
-_WRITER = {
-    "input_file": "{inputs}/text.txt",
-    "output_file": "{out}/train.tfrecord",
-    "spm_model_file": "{inputs}/spm.model",
-    "max_seq_length": LENGTH,
-    "max_predictions_per_seq": PREDICTIONS,
-    "dupe_factor": 1,
-    "num_workers": 1,
-}
+_MODEL = """
+    albert_config_file={inputs}/config.json spm_model_file={inputs}/spm.model
+"""
+_FINETUNING = f"""
+    {_MODEL} init_checkpoint={{inputs}}/pretrained output_dir={{out}}/run
+    max_seq_length={LENGTH} do_train=True train_batch_size=4 train_step=1
+"""
 # By the names in tests/test_option_names.py.
+_COMMANDS = {
+    "albert_tf.run_pretraining:PretrainingOptions": f"""
+        {_MODEL} num_train_steps=2 num_warmup_steps=1 train_batch_size=4
+        learning_rate=0.001 max_seq_length={LENGTH}
+        max_predictions_per_seq={PREDICTIONS}
+        input_file={{inputs}}/records/train.tfrecord output_dir={{out}}/run
+    """,
+    "albert_tf.run_classifier:ClassifierOptions": f"""
+        {_FINETUNING} data_dir={{inputs}}/glue task_name=rte
+    """,
+    "albert_tf.run_squad:RunSquadOptions": f"""
+        {_FINETUNING} train_file={{inputs}}/squad.json max_query_length=8
+        doc_stride=8
+    """,
+    "albert_tf.run_race:RunRaceOptions": f"""
+        {_FINETUNING} data_dir={{inputs}}/race max_qa_length=16
+    """,
+    "albert_tf.run_embeddings:RunEmbeddingsOptions": f"""
+        {_FINETUNING} train_file={{inputs}}/pairs.tsv train_examples=pairs
+    """,
+    "albert_tf.run_tagger:RunTaggerOptions": f"""
+        {_FINETUNING} train_file={{inputs}}/tags.conll
+    """,
+    "albert_tf.distill:DistillOptions": f"""
+        {_FINETUNING} teacher={{inputs}}/rte train_file={{inputs}}/pairs.tsv
+    """,
+    "albert_tf.run_glue:GlueOptions": """
+        data_dir={inputs}/glue output_dir={out}/glue tasks=rte recipe_dir={here}
+    """,
+    "albert_tf.predict:PredictOptions": """
+        run_dir={inputs}/rte input_file={inputs}/pairs.tsv
+        output_file={out}/answers.jsonl
+    """,
+    "albert_tf.ensemble:EnsembleOptions": """
+        run_dirs={inputs}/rte,{inputs}/rte_again output_dir={out}/both
+    """,
+    "albert_tf.write_run_card:RunCardOptions": "output_dir={out}/pretrained",
+    "data_prep.create_finetuning_data:FinetuningDataOptions": f"""
+        task_name=rte input_file={{inputs}}/glue/RTE/train.tsv
+        output_file={{out}}/rte.tfrecord spm_model_file={{inputs}}/spm.model
+        max_seq_length={LENGTH} num_workers=1
+    """,
+    "data_prep.extract_passages:Options": """
+        squad_file={inputs}/squad.json race_dir={inputs}/race/dev
+        output_file={out}/passages.txt
+    """,
+    "albert_tf.export:ExportOptions": """
+        run_dir={inputs}/rte export_dir={out}/served
+    """,
+    "albert_tf.serve:ServeOptions": "saved_model={inputs}/nowhere port=0",
+    "albert_tf.convert_checkpoint:ConvertOptions": """
+        from={inputs}/pretrained to={out}/converted format=huggingface
+    """,
+    "data_prep.train_sentencepiece:Options": """
+        input_file={inputs}/text.txt output_prefix={out}/words vocab_size=120
+    """,
+    "data_prep.train_wordpiece:Options": """
+        input_file={inputs}/text.txt output_prefix={out}/pieces unit=character
+    """,
+    "data_prep.split_sentences:Options": """
+        input_file={inputs}/text.txt output_file={out}/sentences.txt
+        num_processes=1
+    """,
+    "data_prep.inspect_records:InspectOptions": """
+        input_file={inputs}/records/train.tfrecord
+    """,
+    "data_prep.make_word_embeddings:WordEmbeddingsOptions": """
+        input_file={inputs}/records/train.tfrecord
+        albert_config_file={inputs}/config.json output_file={out}/words.npy
+    """,
+    "data_prep.make_demo_data:DemoOptions": """
+        output_dir={out}/demo num_stories=3 num_task_examples=60
+    """,
+    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": f"""
+        input_file={{inputs}}/text.txt output_file={{out}}/train.tfrecord
+        spm_model_file={{inputs}}/spm.model max_seq_length={LENGTH}
+        max_predictions_per_seq={PREDICTIONS} dupe_factor=1 num_workers=1
+    """,
+}
 COMMANDS: dict[str, dict[str, object]] = {
-    "albert_tf.run_pretraining:PretrainingOptions": {
-        **_MODEL,
-        "num_train_steps": 2,
-        "num_warmup_steps": 1,
-        "train_batch_size": 4,
-        "learning_rate": 0.001,
-        "max_seq_length": LENGTH,
-        "max_predictions_per_seq": PREDICTIONS,
-        "input_file": "{inputs}/records/train.tfrecord",
-        "output_dir": "{out}/run",
-    },
-    "albert_tf.run_classifier:ClassifierOptions": {
-        **_FINETUNING,
-        "data_dir": "{inputs}/glue",
-        "task_name": "rte",
-    },
-    "albert_tf.run_squad:RunSquadOptions": {
-        **_FINETUNING,
-        "train_file": "{inputs}/squad.json",
-        "max_query_length": 8,
-        "doc_stride": 8,
-    },
-    "albert_tf.run_race:RunRaceOptions": {
-        **_FINETUNING,
-        "data_dir": "{inputs}/race",
-        "max_qa_length": 16,
-    },
-    "albert_tf.run_embeddings:RunEmbeddingsOptions": {
-        **_FINETUNING,
-        "train_file": "{inputs}/pairs.tsv",
-        "train_examples": "pairs",
-    },
-    "albert_tf.run_tagger:RunTaggerOptions": {
-        **_FINETUNING,
-        "train_file": "{inputs}/tags.conll",
-    },
-    "albert_tf.distill:DistillOptions": {
-        **_FINETUNING,
-        "teacher": "{inputs}/rte",
-        "train_file": "{inputs}/pairs.tsv",
-    },
-    "albert_tf.run_glue:GlueOptions": {
-        "data_dir": "{inputs}/glue",
-        "output_dir": "{out}/glue",
-        "tasks": "rte",
-        "recipe_dir": "{here}",
-    },
-    "albert_tf.predict:PredictOptions": {
-        "run_dir": "{inputs}/rte",
-        "input_file": "{inputs}/pairs.tsv",
-        "output_file": "{out}/answers.jsonl",
-    },
-    "albert_tf.ensemble:EnsembleOptions": {
-        "run_dirs": "{inputs}/rte,{inputs}/rte_again",
-        "output_dir": "{out}/both",
-    },
-    "albert_tf.write_run_card:RunCardOptions": {
-        "output_dir": "{out}/pretrained",
-    },
-    "data_prep.create_finetuning_data:FinetuningDataOptions": {
-        "task_name": "rte",
-        "input_file": "{inputs}/glue/RTE/train.tsv",
-        "output_file": "{out}/rte.tfrecord",
-        "spm_model_file": "{inputs}/spm.model",
-        "max_seq_length": LENGTH,
-        "num_workers": 1,
-    },
-    "data_prep.extract_passages:Options": {
-        "squad_file": "{inputs}/squad.json",
-        "race_dir": "{inputs}/race/dev",
-        "output_file": "{out}/passages.txt",
-    },
-    "albert_tf.export:ExportOptions": {
-        "run_dir": "{inputs}/rte",
-        "export_dir": "{out}/served",
-    },
-    "albert_tf.serve:ServeOptions": {
-        "saved_model": "{inputs}/nowhere",
-        "port": 0,
-    },
-    "albert_tf.convert_checkpoint:ConvertOptions": {
-        "from": "{inputs}/pretrained",
-        "to": "{out}/converted",
-        "format": "huggingface",
-    },
-    "data_prep.train_sentencepiece:Options": {
-        "input_file": "{inputs}/text.txt",
-        "output_prefix": "{out}/words",
-        "vocab_size": 120,
-    },
-    "data_prep.train_wordpiece:Options": {
-        "input_file": "{inputs}/text.txt",
-        "output_prefix": "{out}/pieces",
-        "unit": "character",
-    },
-    "data_prep.split_sentences:Options": {
-        "input_file": "{inputs}/text.txt",
-        "output_file": "{out}/sentences.txt",
-        "num_processes": 1,
-    },
-    "data_prep.inspect_records:InspectOptions": {
-        "input_file": "{inputs}/records/train.tfrecord",
-    },
-    "data_prep.make_word_embeddings:WordEmbeddingsOptions": {
-        "input_file": "{inputs}/records/train.tfrecord",
-        "albert_config_file": "{inputs}/config.json",
-        "output_file": "{out}/words.npy",
-    },
-    "data_prep.make_demo_data:DemoOptions": {
-        "output_dir": "{out}/demo",
-        "num_stories": 3,
-        "num_task_examples": 60,
-    },
-    "data_prep.create_pretraining_data:CreatePretrainingDataOptions": _WRITER,
+    name: dict(word.split("=", 1) for word in words.split())
+    for name, words in _COMMANDS.items()
 }
 # Their short names, such as `predict`.
 SHORT = {name.split(":")[0].split(".")[1]: name for name in COMMANDS}

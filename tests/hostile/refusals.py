@@ -1,13 +1,22 @@
-"""Options that do not go together; see `cases`.
+"""Options and small files that are refused; see `cases`.
 
 A command, options that replace those that work, `-NAME` for one that is left
-out; below it the parts of the message, divided by dots.
+out; below it the parts of the message, divided by dots. Between them, behind
+<<, may stand what the last file of the first line holds.
 """
+
+import re
 
 from tests.hostile.cases import Case
 
 # Commands with some of their options.
 STARTS = {
+    "corpus": "create_pretraining_data",
+    "parquet": "create_pretraining_data --input_format=parquet",
+    "pieces": "create_pretraining_data -spm_model_file",
+    "rte": "create_finetuning_data --is_training=true",
+    "rows": "run_classifier -task_name -data_dir --text_columns=text "
+    "--label_column=label",
     "calibrated": "export --format=onnx --precision=int8",
     "table": "run_classifier -task_name -data_dir --train_file=t",
     "passages": "run_pretraining --records=passages --masked_lm_budget=5",
@@ -18,7 +27,75 @@ STARTS = {
     },
 }
 
-TABLE = """
+TABLE = r"""
+corpus --input_format=jsonl --input_file={here}/t
+    << {"text": []}\n
+    line 1 ... text
+corpus --input_file={here}/t
+    << \ufeff<doc id="1" url="x" title="A">\nA\n\nB c.\n</doc>\n
+    {here}/t ... split_sentences
+corpus --input_file={here}/t
+    << \n {"text": "a"
+    {here}/t ... =jsonl
+corpus --input_file={here}/a.zip
+    << PK
+    a.zip
+parquet --input_file={here}/t.parquet
+    <<
+    t.parquet
+parquet --input_file={here}/t.parquet
+    << Ivo slept.\n
+    t.parquet
+train_sentencepiece --input_file={here}/t
+    << \n \n
+    --input_file
+train_wordpiece --input_file={here}/t
+    << \u200b\n
+    --input_file
+train_sentencepiece --input_file={here}/t
+    << \u2585\n
+    U+2585
+pieces --vocab_file={here}/v.txt
+    << [PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n\n\nc\n
+    v.txt
+pieces --vocab_file={here}/v.txt
+    << {"[CLS]": 1}
+    v.txt
+rte --input_file={here}/train.tsv
+    << index\tsentence1\tsentence2\tlabel\n0\ta\tb\tperhaps\n
+    line 2 ... perhaps
+rte --task_name=nothing --input_file={here}/train.tsv
+    << index\tsentence1\tsentence2\tlabel\n
+    --task_name=nothing
+
+rows --train_file={here}/t.jsonl
+    << {"text": 1, "label": "a"}
+    line 1: 'text' is 1
+rows --train_file={here}/t.csv
+    << a,1\nb,2\n
+    line 1 has no 'text' ... give --header=False
+rows --multi_label=true --train_file={here}/t.jsonl
+    << {"text": "a", "label": [null]}
+    line 1
+rows --query_column=query --dev_share=0 --train_file={here}/t.csv
+    << query,text,label\na,b,1\n ,c,0\n
+    line 3: the column 'query' is empty
+run_embeddings --train_file={here}/t.tsv
+    << text\ttext_pair\n\t\n\t\n
+    {here}/t.tsv
+run_embeddings --train_batch_size=1 --train_file={here}/t.tsv
+    << text\ttext_pair\na\tb\nc\td\n
+    --train_batch_size=1
+run_embeddings --do_eval=true --dev_file={here}/empty --train_file={here}/t.tsv
+    << text\ttext_pair\na\tb\nc\td\n
+    {here}/empty
+run_embeddings --do_predict=true --train_file={here}/t.tsv
+    << text\ttext_pair\na\tb\nc\td\n
+    --do_predict
+run_embeddings --projection_size=1000000000 --train_file={here}/t.tsv
+    << text\ttext_pair\na\tb\nc\td\n
+    --projection_size
+
 predict -run_dir
     exactly one of the two
 predict --saved_model=s
@@ -239,16 +316,25 @@ run_glue --recipe_dir=no
 
 
 def cases(table: str) -> dict[str, Case]:
-    found, lines = {}, [line for line in table.splitlines() if line]
-    for line, message in zip(lines[::2], lines[1::2], strict=True):
+    found = {}
+    for row in re.split(r"\n+(?=\S)", table.strip()):
+        line, *contents, message = row.split("\n    ")
         start, _, rest = line.partition(" ")
         command, *words = f"{STARTS.get(start, start)} {rest}".split()
         changes = {
             name.lstrip("-"): value if sign else None
             for name, sign, value in (word.partition("=") for word in words)
         }
-        found[line] = Case(command, changes, (*message.strip().split(" ... "),))
+        file = line.rpartition("{here}/")[2]
+        content = "".join(contents).removeprefix("<<").removeprefix(" ")
+        files = {file: unescaped(content)} if contents else {}
+        name = f"{line}{len(found)}" if line in found else line
+        found[name] = Case(command, changes, message.split(" ... "), files)
     return found
+
+
+def unescaped(content: str) -> bytes:
+    return content.encode("latin-1").decode("unicode_escape").encode()
 
 
 CASES = cases(TABLE)

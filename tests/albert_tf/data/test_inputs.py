@@ -38,7 +38,7 @@ def paths(tmp_path):
         {"input_ids": [number] * 3, "weight": number / 2}
         for number in range(1, 21)
     ]
-    record_files.write(names, [record_files.encode(LAYOUT, r) for r in rows])
+    record_files.write(names, rows, LAYOUT)
     return names
 
 
@@ -75,13 +75,8 @@ def test_examples_of_ten_thousand_places_are_mixed(tmp_path):
     """The n-th example is one of the first 10,000 + n of the file, any one."""
     path, total = str(tmp_path / "many.tfrecord"), 12_000
     layout = (layouts.Feature("input_ids", (1,), "int64"),)
-    record_files.write(
-        path,
-        (
-            record_files.encode(layout, {"input_ids": [number]})
-            for number in range(total)
-        ),
-    )
+    rows = ({"input_ids": [number]} for number in range(total))
+    record_files.write(path, rows, layout)
     dataset = inputs.training_dataset([path], layout, 100, seed=1)
     order = np.concatenate(first_ids(dataset, total // 100))
     assert sorted(order) == list(range(total))
@@ -144,7 +139,7 @@ def test_marks_of_the_records_are_kept(tmp_path):
         {"input_ids": [1] * 3, "weight": 1, "is_real_example": real}
         for real in (1, 0)
     ]
-    record_files.write(path, [record_files.encode(layout, r) for r in rows])
+    record_files.write(path, rows, layout)
     (batch,) = inputs.evaluation_dataset([path], layout, 3).as_numpy_iterator()
     assert batch["is_real_example"].tolist() == [1, 0, 0]
 
@@ -174,8 +169,7 @@ def unmasked(tmp_path):
         }
         for number in range(8)
     ]
-    encoded = [record_files.encode(MASKED_LAYOUT, row) for row in rows]
-    record_files.write(path, encoded)
+    record_files.write(path, rows, MASKED_LAYOUT)
     return path
 
 

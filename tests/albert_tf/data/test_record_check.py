@@ -17,7 +17,7 @@ EXPECTED = record_check.Expected(8, 2, 20)
 def record_path(tmp_path):
     """One file with one record, without a manifest."""
     path = str(tmp_path / "a.tfrecord")
-    record_files.write(path, [record_files.encode(LAYOUT, VALUES)])
+    record_files.write(path, [VALUES], LAYOUT)
     return path
 
 
@@ -31,7 +31,7 @@ def write_manifest(path, **changes):
 def test_check_accepts_what_was_asked_for(record_path):
     assert record_check.check_records([record_path], EXPECTED) == []
     other = str(pathlib.Path(record_path).with_name("b"))
-    record_files.write(other, [record_files.encode(LAYOUT, VALUES)])
+    record_files.write(other, [VALUES], LAYOUT)
     size = os.path.getsize(other)
     manifest = write_manifest(
         record_path, shards=("a.tfrecord", "b"), shard_bytes=(size, size)
@@ -52,7 +52,7 @@ def test_records_are_of_the_kind_that_is_asked_for(record_path):
         record_check.check_records([record_path], passages)
     layout = layouts.passage_layout(8)
     values = {"tokens": [5] * 6, "marks": [1] * 6, "document": 0}
-    record_files.write(record_path, [record_files.encode(layout, values)])
+    record_files.write(record_path, [values], layout)
     assert record_check.check_records([record_path], passages) == []
     with refused("passages, but `records=inst"):
         record_check.check_records([record_path], EXPECTED)
@@ -146,7 +146,7 @@ def test_masks_are_where_training_expects_them(
     layout = layouts.without_masks(LAYOUT)
     plain = str(tmp_path / "plain.tfrecord")
     values = {feature.name: VALUES[feature.name] for feature in layout}
-    record_files.write(plain, [record_files.encode(layout, values)])
+    record_files.write(plain, [values], layout)
     if with_manifest:
         write_manifest(record_path)
         write_manifest(plain, shards=("plain.tfrecord",), has_masks=False)
@@ -161,6 +161,6 @@ def test_masks_are_where_training_expects_them(
     layout = [f for f in layout if f.name != "token_boundary"]
     del values["token_boundary"]
     other = str(tmp_path / "other")
-    record_files.write(other, [record_files.encode(layout, values)])
+    record_files.write(other, [values], layout)
     with refused("record lacks token_boundary"):
         record_check.check_records([other], unmasked)

@@ -187,46 +187,6 @@ def test_bytes_depend_on_text_and_options_only(
     assert one == two
 
 
-def test_upper_case_is_what_the_text_has(base, tmp_path):
-    text = tmp_path / "upper" / "a.txt"
-    text.parent.mkdir()
-    text.write_text("It rains .\nwe stay At home .\n")
-    arrays = writing.read_arrays(in_one(base, **{"input_file": str(text)}))
-    starts = arrays["marks"][0] & marks.WORD > 0
-    upper = arrays["marks"][0] & marks.UPPER > 0
-    assert upper.sum() == 2 and not (upper & ~starts).any()
-    assert upper[0]
-
-
-def test_responses_are_marked_and_their_letter_is_gone(base, tmp_path):
-    turns = "It rains .", "we stay at home .", "so read books .", "we read ."
-    (tmp_path / "talk").mkdir()
-    text = tmp_path / "talk" / "a.txt"
-    text.write_text("\n".join(turns))
-    plain = writing.read_arrays(in_one(base, **{"input_file": str(text)}))
-    speakers = "QRRQ"
-    text.write_text(
-        "\n".join(map("\t".join, zip(speakers, turns, strict=True)))
-    )
-    arrays = writing.read_arrays(
-        in_one(
-            base,
-            input_file=str(text),
-            input_format="dialogues",
-            overwrite=True,
-        )
-    )
-    np.testing.assert_array_equal(arrays["tokens"], plain["tokens"])
-    found = arrays["marks"] & marks.RESPONSE > 0
-    np.testing.assert_array_equal(
-        arrays["marks"] & ~marks.RESPONSE, plain["marks"]
-    )
-    turn = np.cumsum(arrays["marks"][0] & marks.SENTENCE > 0)
-    real = arrays["tokens"][0] > 0
-    expected = np.isin(turn, [2, 3]) & real
-    assert found[0].tolist() == expected.tolist() and found.any()
-
-
 @pytest.mark.parametrize("text", ["\u0301\n", None])
 def test_a_block_without_documents(base, tmp_path, text):
     """Its lines are empty after cleaning, or all of it is there already."""
