@@ -14,7 +14,8 @@ two commits, run the same sample on both, in a worktree of the earlier one by
 `/path/to/.venv/bin/python /path/to/lab/mutants --sample=200 --seed=1`.
 
 Each file is changed in a copy of the project, .mutants/copy. The tests are the
-files tests/FOLDER/test_FILE*.py; the first failure ends the trial. Changes that
+files tests/FOLDER/test_FILE*.py, else those of the folder that name FILE; the
+first failure ends the trial. Changes that
 were noticed are lines of .mutants/noticed.txt and are not tried again, so an
 interrupted run continues; survivors are tried again.
 """
@@ -31,6 +32,7 @@ import itertools
 import os
 import pathlib
 import random
+import re
 import resource
 import shutil
 import signal
@@ -185,8 +187,13 @@ def tests_of(path: str) -> list[str]:
     """Return the files of tests for a file."""
     folder, name = os.path.split(path)
     stem = name.removesuffix(".py")
-    found = (ROOT / "tests" / folder).glob(f"test_{stem}*.py")
-    return sorted(str(test.relative_to(ROOT)) for test in found)
+    beside = ROOT / "tests" / folder
+    files = sorted(beside.glob(f"test_{stem}*.py")) or [
+        test
+        for test in sorted(beside.glob("test_*.py"))
+        if re.search(rf"\b{stem}\b", test.read_text())
+    ]
+    return [str(test.relative_to(ROOT)) for test in files]
 
 
 def make_copy() -> None:

@@ -26,27 +26,12 @@ CASES = {
     **refusals.CASES,
 }
 # Options that name something to read.
-INPUTS = (
-    "albert_config_file",
-    "calibration_file",
-    "checkpoint",
-    "data_dir",
-    "eval_file",
-    "eval_input_file",
-    "from",
-    "init_checkpoint",
-    "input_file",
-    "race_dir",
-    "recipe_dir",
-    "run_dir",
-    "run_dirs",
-    "saved_model",
-    "spm_model_file",
-    "squad_file",
-    "train_feature_file",
-    "train_file",
-    "vocab_file",
-)
+INPUTS = """
+    albert_config_file calibration_file checkpoint data_dir eval_file
+    eval_input_file from init_checkpoint input_file race_dir recipe_dir run_dir
+    run_dirs saved_model spm_model_file squad_file train_feature_file train_file
+    vocab_file
+""".split()
 # Options that would replace the one that is tried.
 ALONE = {
     "vocab_file": {"spm_model_file": None},
@@ -67,19 +52,10 @@ OUTPUTS = {
 }
 # Commands that train: the fixture `inputs` runs most of them. The others need
 # more than it has.
-NOT_ALONE = (
-    "distill",
-    "export",
-    "run_classifier",
-    "run_embeddings",
-    "run_glue",
-    "run_pretraining",
-    "run_race",
-    "run_squad",
-    "run_tagger",
-    "serve",
-    "write_run_card",
-)
+NOT_ALONE = """
+    distill export run_classifier run_embeddings run_glue run_pretraining
+    run_race run_squad run_tagger serve write_run_card
+""".split()
 
 
 @pytest.mark.parametrize("short", [s for s in SHORT if s not in NOT_ALONE])
@@ -117,24 +93,17 @@ def test_paths_that_are_of_no_use(try_it, short):
         assert any(word and word in done.said for word in words), done.said
 
 
-@pytest.mark.parametrize(
-    ("short", "name"),
-    [
-        ("convert_checkpoint", "to"),
-        ("export", "export_dir"),
-        ("extract_passages", "race_dir"),
-        ("make_demo_data", "output_dir"),
-        ("predict", "run_dir"),
-        ("run_classifier", "cached_dir"),
-        ("run_classifier", "data_dir"),
-        ("run_glue", "recipe_dir"),
-        ("run_pretraining", "output_dir"),
-        ("run_race", "data_dir"),
-        ("serve", "saved_model"),
-        ("write_run_card", "output_dir"),
-    ],
-)
-def test_files_are_no_folders(try_it, short, name):
+FOLDERS = """
+    convert_checkpoint.to export.export_dir extract_passages.race_dir
+    make_demo_data.output_dir predict.run_dir run_classifier.cached_dir
+    run_classifier.data_dir run_glue.recipe_dir run_pretraining.output_dir
+    run_race.data_dir serve.saved_model write_run_card.output_dir
+"""
+
+
+@pytest.mark.parametrize("option", FOLDERS.split())
+def test_files_are_no_folders(try_it, option):
+    short, name = option.split(".")
     changes = {**ALONE.get(name, {}), name: "{here}/a file"}
     path = try_it.workspace.fill("{here}/a file")
     says = (f"--{name}", path, "is a file")

@@ -13,19 +13,12 @@ class Writes(NamedTuple):
     changes: dict[str, object] = {}
 
 
-RUN = (
-    "/albert_config.json",
-    "/dev_outputs.npz",
-    "/eval_results.txt",
-    "/learning_curves.png",
-    "/metrics.jsonl",
-    "/null_odds.json",
-    "/predict_results.txt",
-    "/run_card.md",
-    "/scores.json",
-    "/scores.md",
-    "/test_results.tsv",
-    "/RTE.tsv",
+RUN = tuple(
+    """
+    /albert_config.json /dev_outputs.npz /eval_results.txt /learning_curves.png
+    /metrics.jsonl /null_odds.json /predict_results.txt /run_card.md
+    /scores.json /scores.md /test_results.tsv /RTE.tsv
+    """.split()
 )
 
 
@@ -66,14 +59,9 @@ WRITES = (
     ),
     file("predict"),
     converted(
-        "/config.json",
-        "/model.safetensors",
-        "/README.md",
-        "/spiece.model",
-        "/spiece.normalization.json",
-        "/tokenizer.json",
-        "/tokenizer_config.json",
-        "/special_tokens_map.json",
+        *"/config.json /model.safetensors /README.md /spiece.model".split(),
+        *"/spiece.normalization.json /tokenizer.json".split(),
+        *"/tokenizer_config.json /special_tokens_map.json".split(),
     ),
     converted(".index", ".data-00000-of-00001", format="tf1"),
     converted(".index", ".data-00000-of-00001", format="tf2"),
