@@ -89,31 +89,29 @@ def test_settings_of_the_tokenizer_arrive(base, undescribed_vocab, monkeypatch):
         writing.run(base, **{**changes, "keep_accents": False})
 
 
+RANDOM = {"single_segment_policy": "random", "drop_duplicates": True}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"sentence_objective": "nsp", **RANDOM},
+        {"sentence_objective": "none", **RANDOM},
+    ],
+)
 def test_bytes_do_not_depend_on_workers_and_sizes(
-    base, tmp_path, monkeypatch, request
+    base, tmp_path, request, changes
 ):
     """Those of another seed are others."""
-    whole = writing.in_folder(base, tmp_path / "whole")
-    other = writing.in_folder(base, tmp_path / "other", random_seed=2)
-    assert all(whole[name] != other[name] for name in whole)
-    request.getfixturevalue("many_pieces")
-    assert writing.in_folder(base, tmp_path / "small") == whole
-    assert writing.in_folder(base, tmp_path / "two", num_workers=2) == whole
-
-
-@pytest.mark.parametrize("objective", ["nsp", "none"])
-def test_random_segments_do_not_depend_on_blocks(
-    base, tmp_path, request, objective
-):
-    changes = {
-        "sentence_objective": objective,
-        "single_segment_policy": "random",
-        "drop_duplicates": True,
-    }
     whole = writing.in_folder(base, tmp_path / "whole", **changes)
     request.getfixturevalue("many_pieces")
-    changes["num_workers"] = 2
-    assert writing.in_folder(base, tmp_path / "small", **changes) == whole
+    other = writing.in_folder(
+        base, tmp_path / "other", random_seed=2, **changes
+    )
+    assert all(whole[name] != other[name] for name in whole)
+    several = {**changes, "num_workers": 2}
+    assert writing.in_folder(base, tmp_path / "two", **several) == whole
 
 
 def test_units_are_some_passes_over_a_block_or_over_several(monkeypatch):
@@ -338,7 +336,6 @@ def test_a_pipe_does_not_replace_the_work_of_files(base, pipe, monkeypatch):
     writing.interrupt(base, monkeypatch, instances, "save")
     folder = f"{base.output_file}.work"
     before = writing.read_folder(folder)
-    del before["lock"]  # It says when it was taken last.
     pipe("a.txt")
     message = (
         "(?s)unfinished work of another job:.*- is new\nRepeat those options"

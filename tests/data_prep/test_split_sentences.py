@@ -81,11 +81,6 @@ def test_each_file_is_a_document(book):
     assert split(pattern) == [*SENTENCES, "", "One.", "Two.", "", ""]
 
 
-def test_each_paragraph_is_a_document(book):
-    found = split(book, max_document_sentences=1)
-    assert found == [*SENTENCES[:4], "", SENTENCES[4], "", ""]
-
-
 @pytest.mark.parametrize(
     "limit, expected",
     [
