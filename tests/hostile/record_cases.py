@@ -9,15 +9,13 @@ from albert_tf.data import examples, layouts, tfrecord
 from tests.conftest import tiny_config
 from tests.hostile import commands
 from tests.hostile.cases import (
-    CLASSIFIER,
-    CONVERT,
-    EXPORT,
     RECORDS,
     Case,
     Content,
     config,
     without_piece,
 )
+from tests.hostile.refusals import parsed
 
 
 def numbers(name: str, *values: object):
@@ -69,24 +67,47 @@ def word_embeddings() -> bytes:
     return content.getvalue()
 
 
-def mixed(command: str, *copies: str, **changes: object):
+def mixed(line: str) -> Case:
     """Files of different vocabularies, and no option that names one."""
-    values = {"spm_model_file": None, **changes}
-    if command == RECORDS and "input_file" not in changes:
-        values["input_file"] = "{here}/records/train.tfrecord"
+    command, changes = parsed(f"{line} -spm_model_file")
+    if command == RECORDS:
+        changes = {"input_file": "{here}/records/train.tfrecord", **changes}
     files: dict[str, Content] = {
         "records/train.tfrecord.manifest.json": another_vocabulary
     }
-    says = ("another vocabulary",)
-    return Case(command, values, says, files, ("records", *copies))
+    return Case(command, changes, SAYS, files, ("records", "pretrained"))
 
 
-def replaced(command: str, name: str, *copies: str, **changes: object):
+def replaced(line: str) -> Case:
     """Another vocabulary in the place of a model's, or beside it."""
+    name, _, line = line.partition(": ")
     files = {name: lambda whole: without_piece(whole, "▁")}
-    return Case(command, changes, ("another vocabulary",), files, copies)
+    return Case(*parsed(line), SAYS, files, (name.split("/")[0],))
 
 
+SAYS = ("another vocabulary",)
+RECORD_FILES = "{inputs}/records/train.tfrecord,{here}/records/train.tfrecord"
+MIXED = f"""
+run_pretraining --input_file={RECORD_FILES}
+run_pretraining --input_file={{inputs}}/records/train.tfrecord \
+--eval_input_file={{here}}/records/train.tfrecord
+make_word_embeddings --input_file={RECORD_FILES}
+run_pretraining --init_checkpoint={{inputs}}/pretrained
+run_pretraining --output_dir={{here}}/pretrained
+run_pretraining --output_dir={{here}}/pretrained --do_train=false --do_eval=true
+"""
+# The vocabulary that is changed, and a command.
+REPLACED = """
+spm.model: inspect_records --spm_model_file={here}/spm.model
+spm.model: export --run_dir={inputs}/pretrained \
+--spm_model_file={here}/spm.model
+spm.model: convert_checkpoint --spm_model_file={here}/spm.model
+spm.model: run_classifier --spm_model_file={here}/spm.model
+pretrained/spm.model: export --run_dir={here}/pretrained
+pretrained/spm.model: export --run_dir={here}/pretrained \
+--checkpoint={inputs}/pretrained
+pretrained/spm.model: distill --teacher={here}/pretrained
+"""
 CASES = {
     "piece beyond the vocabulary": numbers("input_ids", 400),
     "piece of 33 bits": numbers("input_ids", 2**32 + 7),
@@ -98,28 +119,7 @@ CASES = {
         ("record 1 ", "segment_ids 1; allowed are 0 to 0"),
         {"c.json": config(type_vocab_size=1)},
     ),
-    "records of two vocabularies": mixed(
-        RECORDS,
-        input_file="{inputs}/records/train.tfrecord,"
-        "{here}/records/train.tfrecord",
-    ),
-    "evaluation on another vocabulary": mixed(
-        RECORDS,
-        input_file="{inputs}/records/train.tfrecord",
-        eval_input_file="{here}/records/train.tfrecord",
-    ),
-    "inspected with another vocabulary": replaced(
-        "inspect_records",
-        "spm.model",
-        "spm.model",
-        spm_model_file="{here}/spm.model",
-    ),
     "inspected number of 33 bits": inspected_number(2**32 + 7),
-    "pairs of two vocabularies": mixed(
-        "make_word_embeddings",
-        input_file="{inputs}/records/train.tfrecord,"
-        "{here}/records/train.tfrecord",
-    ),
     "word embeddings of another vocabulary": Case(
         RECORDS,
         {"word_embeddings_file": "{here}/w.npy"},
@@ -128,12 +128,6 @@ CASES = {
             "w.npy": word_embeddings(),
             "w.npy.json": json.dumps({"vocab_sha256": "0" * 64}).encode(),
         },
-    ),
-    "weights of another vocabulary": mixed(
-        RECORDS, init_checkpoint="{inputs}/pretrained"
-    ),
-    "run of another vocabulary": mixed(
-        RECORDS, "pretrained", output_dir="{here}/pretrained"
     ),
     "run continued with other records": Case(
         RECORDS,
@@ -145,43 +139,6 @@ CASES = {
         {"records/train.tfrecord.manifest.json": other_records},
         ("records", "pretrained"),
     ),
-    "evaluated on another vocabulary": mixed(
-        RECORDS,
-        "pretrained",
-        output_dir="{here}/pretrained",
-        do_train=False,
-        do_eval=True,
-    ),
-    "exported with another vocabulary": replaced(
-        EXPORT,
-        "spm.model",
-        "spm.model",
-        run_dir="{inputs}/pretrained",
-        spm_model_file="{here}/spm.model",
-    ),
-    "copy of another vocabulary": replaced(
-        EXPORT,
-        "pretrained/spm.model",
-        "pretrained",
-        run_dir="{here}/pretrained",
-    ),
-    "teacher of another vocabulary": replaced(
-        "distill",
-        "pretrained/spm.model",
-        "pretrained",
-        teacher="{here}/pretrained",
-    ),
-    "converted with another vocabulary": replaced(
-        CONVERT, "spm.model", "spm.model", spm_model_file="{here}/spm.model"
-    ),
-    "finetuned with another vocabulary": replaced(
-        CLASSIFIER, "spm.model", "spm.model", spm_model_file="{here}/spm.model"
-    ),
-    "export of a checkpoint of another vocabulary": replaced(
-        EXPORT,
-        "pretrained/spm.model",
-        "pretrained",
-        run_dir="{here}/pretrained",
-        checkpoint="{inputs}/pretrained",
-    ),
+    **{line: mixed(line) for line in MIXED.strip().splitlines()},
+    **{line: replaced(line) for line in REPLACED.strip().splitlines()},
 }

@@ -315,16 +315,22 @@ run_glue --recipe_dir=no
 """
 
 
+def parsed(line: str) -> tuple[str, dict[str, object]]:
+    """Return the command of a line, and its options; None: left out."""
+    start, _, rest = line.partition(" ")
+    command, *words = f"{STARTS.get(start, start)} {rest}".split()
+    changes = {
+        name.lstrip("-"): value if sign else None
+        for name, sign, value in (word.partition("=") for word in words)
+    }
+    return command, changes
+
+
 def cases(table: str) -> dict[str, Case]:
     found = {}
     for row in re.split(r"\n+(?=\S)", table.strip()):
         line, *contents, message = row.split("\n    ")
-        start, _, rest = line.partition(" ")
-        command, *words = f"{STARTS.get(start, start)} {rest}".split()
-        changes = {
-            name.lstrip("-"): value if sign else None
-            for name, sign, value in (word.partition("=") for word in words)
-        }
+        command, changes = parsed(line)
         file = line.rpartition("{here}/")[2]
         content = "".join(contents).removeprefix("<<").removeprefix(" ")
         files = {file: unescaped(content)} if contents else {}
