@@ -193,7 +193,7 @@ def test_script_reads_standard_input(book, tmp_path):
 
 
 DAMAGED = [
-    (name, content, "damaged|not text")
+    (name, content, "is damaged or|cannot be unpacked")
     for name in ("a.xz", "a.txt.gz", "a.tar.xz", "a.tar.gz")
     for content in (b"this is not packed", b"")
 ]

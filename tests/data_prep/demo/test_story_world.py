@@ -9,13 +9,19 @@ import sentencepiece
 
 from data_prep import train_sentencepiece
 from data_prep.demo import story_world as world
+from tests.conftest import digest
 
 SEED = 7
 
 
-def test_same_seed_same_text_other_seed_other_text():
-    assert world.make_corpora(1, 20, 5) == world.make_corpora(1, 20, 5)
+def test_texts_follow_from_their_seeds():
+    """Golden values: the demo's numbers depend on these texts."""
     assert world.make_corpora(1, 20, 5) != world.make_corpora(2, 20, 5)
+    rows = world.make_cola(random.Random(SEED), 50, set())
+    texts = [world.format_cola(rows, labelled=value) for value in (True, False)]
+    assert digest(*world.make_corpora(SEED, 99, 5)) == "b3603d2d5a78"
+    assert digest(world.make_glossary()) == "9e931be23569"
+    assert digest(*texts) == "1d478a0fe3fc"
 
 
 def test_held_out_stories_are_new():
@@ -25,18 +31,6 @@ def test_held_out_stories_are_new():
     )
     assert len(train) == 2000 and len(dev) == 200
     assert not train & dev
-
-
-def test_corpus_layout_and_size():
-    train, _ = world.make_corpora(SEED, 360, 1)
-    assert train.endswith(".\n") and not train.startswith("\n")
-    for story in train.strip().split("\n\n"):
-        lines = story.split("\n")
-        assert 10 <= len(lines) <= 24
-        for line in lines:
-            assert re.fullmatch(r"In [a-z]+ at the [A-Za-z ]+\.", line)
-            assert 7 <= len(line.split()) <= 10
-    assert 2e6 <= 10 * len(train) <= 3.2e6  # Of the default, 3,600 stories.
 
 
 def test_a_story_goes_round_the_road_and_the_year():
@@ -61,35 +55,6 @@ def test_a_story_goes_round_the_road_and_the_year():
     assert takes[1:] + takes[:1] == list(world.GOODS)
 
 
-def test_a_story_starts_anywhere_and_stops_anywhere():
-    """So one word says nothing about what comes first."""
-    rng = random.Random(SEED)
-    stories = [*world.tell_different_stories(rng, 600, set())]
-    assert {len(story) for story in stories} == {*range(10, 25)}
-    for place in (0, -1):
-        for slot, ring in (
-            ("place", world.PLACES),
-            ("weather", world.WEATHERS),
-        ):
-            found = [story[place].state[slot] for story in stories]
-            assert {*found} == {*ring}
-            assert max(map(found.count, ring)) < 1.5 * 600 / len(ring)
-
-
-def test_every_word_has_one_meaning():
-    words = [*itertools.chain(*world.POOLS)]
-    assert len(words) == len({*words}) > 250
-
-
-def test_the_glossary_has_every_word_twice():
-    text, _ = world.make_corpora(SEED, 3600, 1)
-    lines = world.make_glossary().splitlines()
-    assert lines == sorted(lines)
-    words = {line.split()[0] for line in lines}
-    assert {*re.findall("[A-Za-z]+", text)} <= words
-    assert lines == [f"{word} {word}." for word in sorted(words)]
-
-
 def test_cola_rows_are_balanced_and_told_apart_by_order_only():
     told = set()
     rows = world.make_cola(random.Random(SEED), 400, told)
@@ -103,17 +68,6 @@ def test_cola_rows_are_balanced_and_told_apart_by_order_only():
         fits = words[1] in world.SEASONS and words[4] in world.PLACES
         assert fits == bool(label), text
         assert {*words} & {*world.SEASONS} and {*words} & {*world.PLACES}
-
-
-def test_cola_layout():
-    rows = [("In spring it rained.", 1), ("In rained it spring.", 0)]
-    labelled = world.format_cola(rows, labelled=True)
-    assert labelled == (
-        "isle\t1\t\tIn spring it rained.\nisle\t0\t*\tIn rained it spring.\n"
-    )
-    assert world.format_cola(rows, labelled=False) == (
-        "index\tsentence\n0\tIn spring it rained.\n1\tIn rained it spring.\n"
-    )
 
 
 def test_default_size_gives_a_vocabulary_of_whole_words():
