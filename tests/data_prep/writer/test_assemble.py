@@ -82,14 +82,9 @@ def make_assembler(folder, units, **changes):
         prefixes.append(str(folder / f"unit-{number}"))
         instances.save(prefixes[-1], built)
     counts = np.stack([instances.count_keys(p, BITS) for p in prefixes])
-    settings = {
-        "max_seq_length": LENGTH,
-        "vocabulary": VOCABULARY,
-        "masker": MASKER,
-        "layout": LAYOUT,
-    }
+    parts = {"masker": MASKER, "layout": LAYOUT, **changes}
     return assemble.Assembler(
-        tuple(prefixes), counts, **{**settings, **changes}
+        tuple(prefixes), counts, LENGTH, VOCABULARY, **parts
     )
 
 
@@ -131,45 +126,27 @@ def test_records_stand_in_the_order_of_the_keys(
         assert result.counts["label_1"] == sum(labels)
 
 
+PLAIN = {"masker": None, "layout": layouts.without_masks(LAYOUT)}
+PASSAGES = {"layout": layouts.passage_layout(LENGTH), "mark_bits": marks.BITS}
+
+
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "scale", "records"),
     [
-        (
-            {"masker": None, "layout": layouts.without_masks(LAYOUT)},
-            "dd24a0ae5eb6",
-        ),
-        (
-            {
-                "masker": None,
-                "layout": layouts.without_masks(LAYOUT),
-                "mark_bits": 1,
-            },
-            "8c256ddde37f",
-        ),
-        (
-            {
-                "layout": layouts.passage_layout(LENGTH),
-                "mark_bits": marks.BITS,
-            },
-            "b6f251ad77ec",
-        ),
+        (PLAIN, 1, "dd24a0ae5eb6"),
+        ({**PLAIN, "mark_bits": 1}, 1, "8c256ddde37f"),
+        (PASSAGES, 37, "b6f251ad77ec"),  # Ids with marks below them.
     ],
 )
-def test_records_for_masking_in_training(tmp_path, changes, found):
+def test_records_for_masking_in_training(tmp_path, changes, scale, records):
     """One segment has two markers, also beside pairs, and says so."""
     units = draw(3)
     alone = {"second": [], "label": layouts.NO_LABEL}
     units[0] = [dataclasses.replace(i, **alone) for i in units[0]]
-    if changes.get("mark_bits") == marks.BITS:
-        units = [
-            [
-                dataclasses.replace(i, first=[p * 37 for p in i.first])
-                for i in unit
-            ]
-            for unit in units
-        ]
+    for instance in sum(units, []):
+        instance.first[:] = [scale * piece for piece in instance.first]
     frames, counts, _ = encode(tmp_path, units, **changes)
-    assert digest(frames, counts) == found
+    assert digest(frames, counts) == records
 
 
 def test_an_empty_part_has_counts_all_the_same(tmp_path):

@@ -43,28 +43,6 @@ def make_builder(corpus, options=OPTIONS, seed=SEED):
     return instances.Builder(corpus, options, WORD_START, seed)
 
 
-def unpack(rows, tokens):
-    """The same of arrays."""
-    found = []
-    for row in rows:
-        begin, first, second = (
-            int(row[name]) for name in ("begin", "first", "second")
-        )
-        parts = np.split(
-            tokens[begin : begin + first + second].astype(int), [first]
-        )
-        found.append(
-            (
-                int(row["key"]),
-                *(part.tolist() for part in parts),
-                int(row["label"]),
-                bool(row["single_sentence"]),
-                int(row["document"]),
-            )
-        )
-    return found
-
-
 @pytest.mark.parametrize(
     ("unit", "counts", "built"),
     [
@@ -119,16 +97,20 @@ def saved(corpus, tmp_path):
 
 def test_any_neighbours_are_read_alone(saved):
     prefix, built = saved
-    everything, count = unpack(built.rows, built.tokens), len(built.rows)
+    begins = [*built.rows["begin"].tolist(), len(built.tokens)]
+    count = len(built.rows)
     assert instances.count_rows(prefix) == count > 10
     for begin in range(count + 1):
         for end in range(begin, count + 1):
             rows, tokens = instances.load_rows(
                 prefix, begin, end, np.dtype(np.uint16)
             )
-            assert unpack(rows, tokens) == everything[begin:end]
-            assert len(tokens) == rows["first"].sum() + rows["second"].sum()
+            expected = built.rows[begin:end].copy()
+            expected["begin"] -= np.uint64(begins[begin])
+            assert rows.tolist() == expected.tolist()
             assert tokens.dtype == np.uint16
+            wanted = built.tokens[begins[begin] : begins[end]]
+            assert tokens.tolist() == wanted.tolist()
 
 
 def test_keys_are_counted_by_their_first_bits(saved):
