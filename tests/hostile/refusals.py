@@ -32,7 +32,7 @@ corpus --input_format=jsonl --input_file={here}/t
     << {"text": []}\n
     line 1 ... text
 corpus --input_file={here}/t
-    << \ufeff<doc id="1" url="x" title="A">\nA\n\nB c.\n</doc>\n
+    << \ufeff\n<doc id="1" url="x" title="A">\nA\n\nB c.\n</doc>\n
     {here}/t ... split_sentences
 corpus --input_file={here}/t
     << \n {"text": "a"
