@@ -17,6 +17,7 @@ import fnmatch
 import hashlib
 import itertools
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
@@ -42,6 +43,7 @@ OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = checkpoint_files.CONFIG_NAME
 # The folder's copy of the vocabulary, by the option that named it.
 VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
+_PATTERN = re.compile(r"[*?\[\]\\]")  # In the name of a folder.
 _MARKERS = "markers_sha256"  # Key among the options.
 # What runs and ensembles write, besides checkpoints, files with a number or key
 # in their names, and what they have copied.
@@ -425,7 +427,14 @@ def check_start(
     vocabulary: tokenization.VocabularyOptions,
     of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
-    """Check what a new run is to start from; see `check_same`."""
+    """Check a run's folder, and what a new run is to start from."""
+    if match := _PATTERN.search(folder):
+        raise errors.UserError(
+            f"`output_dir={folder}` has {match[0]!r} in its name, which "
+            "TensorFlow reads as a pattern: it could remove checkpoints of "
+            "other folders, or not find its own. Choose a name without any of "
+            "*?[]\\."
+        )
     facts = {**vocabulary_of(vocabulary), **of_records}
     if init_checkpoint and not is_trained(folder):
         found = checkpoint_files.find(init_checkpoint)

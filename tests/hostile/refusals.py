@@ -274,6 +274,10 @@ run_classifier --data_dir={here}/folder
     --data_dir= ... has no RTE
 run_classifier --init_checkpoint={here}/x-9
     --init_checkpoint={here}/x-9
+run_classifier --output_dir={here}/run?
+    --output_dir= ... run? has '?' in its name ... Choose a name without
+run_pretraining --output_dir={here}/[1]
+    --output_dir= ... [1] has '[' in its name ... Choose a name without
 run_classifier --task_name=ax
     --do_train is set, but ... ax
 run_classifier --task_name=ax --do_train=false --do_eval=true

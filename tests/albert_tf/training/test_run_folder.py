@@ -310,6 +310,14 @@ def test_a_checkpoint_of_another_normalization_is_refused(
         run_folder.check_start("new", checkpoint, other)
 
 
+@pytest.mark.parametrize("name", ["run?", "*", "a[1]/run", "run]", "a\\b"])
+def test_a_folder_named_as_a_pattern_is_refused(name):
+    """TensorFlow would delete checkpoints of the other folders it matches."""
+    vocabulary = tokenization.VocabularyOptions("x.model")
+    with pytest.raises(errors.UserError, match="reads as a pattern"):
+        run_folder.check_start(f"runs/{name}", None, vocabulary)
+
+
 def test_files_of_no_run_are_not_replaced(claim, tiny_vocab, tmp_path):
     """Unless it is the vocabulary that the run would copy."""
     folder = tmp_path / "run"
