@@ -72,6 +72,24 @@ def ranges(text: str) -> tuple[np.ndarray, np.ndarray]:
     return starts, edges[np.searchsorted(edges, starts, "right")]
 
 
+def nearest(text: str, part: str, start: int) -> int:
+    """Return where a part stands in a text: at `start`, else nearest to it.
+
+    Of two places the earlier one; -1 if there is none, or no part.
+    """
+    if not part:
+        return -1
+    # From the end backwards in a reversed text: str.rfind may take quadratic
+    # time, str.find does not.
+    rest = len(text) - len(part)
+    back = text[::-1].find(part[::-1], max(0, rest - start))
+    places = [rest - back] if back >= 0 else []
+    after = text.find(part, max(0, start))
+    if after >= 0:
+        places.append(after)
+    return min(places, key=lambda place: abs(place - start), default=-1)
+
+
 def join(words: Iterable[str]) -> tuple[str, np.ndarray]:
     """Return words as a text, with spaces but in scripts without any.
 

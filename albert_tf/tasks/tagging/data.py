@@ -306,9 +306,21 @@ def _of_words(
     return TaggedText(guid, text, spans, tags)
 
 
+# What happens to spans, in the order of `_Counts`.
+_REMARKS = (
+    "%s: %d spans do not stand at their start and end, and are moved to the "
+    "nearest place of their text. These are numbers of characters, not of "
+    "bytes or UTF-16 units. The first: %s",
+    "%s: %d texts have a span that begins or ends inside a word; it is "
+    "widened. The first: %s",
+    "%s: %d spans are left out, since the word that they are in has the tag of "
+    "the span before. The first: %s",
+)
+_Counts = tuple[int, int, int]
+
+
 def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
-    widened: list[str] = []
-    lost: list[str] = []
+    remarks: list[list[str]] = [[] for _ in _REMARKS]
     for number, entry in enumerate(rows.read_objects(path), 1):
         entry = dataclasses.replace(entry, key={"object": number})
         has_words = "words" in entry.values
@@ -322,30 +334,18 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
                     f"{entry.where}: {name!r} is null. Write a list: [] where "
                     "there are none."
                 )
-        example, (num_widened, num_lost) = _object(entry)
-        widened += [entry.where] * (num_widened > 0)
-        lost += [entry.where] * num_lost
+        example, (num_moved, num_widened, num_lost) = _object(entry)
+        counts = num_moved, num_widened > 0, num_lost
+        for places, count in zip(remarks, counts, strict=True):
+            places += [entry.where] * count
         yield example, [entry.where] * len(example.words)
-    if widened:
-        logging.warning(
-            "%s: %d texts have a span that begins or ends inside a word; it is "
-            "widened. The first: %s",
-            path,
-            len(widened),
-            widened[0],
-        )
-    if lost:
-        logging.warning(
-            "%s: %d spans are left out, since the word that they are in has "
-            "the tag of the span before. The first: %s",
-            path,
-            len(lost),
-            lost[0],
-        )
+    for remark, places in zip(_REMARKS, remarks, strict=True):
+        if places:
+            logging.warning(remark, path, len(places), places[0])
 
 
-def _object(entry: rows.Row) -> tuple[TaggedText, tuple[int, int]]:
-    """Return an example, and two numbers of spans; see `with_spans`."""
+def _object(entry: rows.Row) -> tuple[TaggedText, _Counts]:
+    """Return an example, and how many of its spans are moved, ...: `_REMARKS`."""
     guid, values, where = entry.guid, entry.values, entry.where
     if "words" in values:
         written = _texts(values["words"], "words", where)
@@ -358,15 +358,16 @@ def _object(entry: rows.Row) -> tuple[TaggedText, tuple[int, int]]:
                     "Each word needs one."
                 )
         places = [where] * len(written)
-        return _of_words(guid, written, tags, places), (0, 0)
+        return _of_words(guid, written, tags, places), (0, 0, 0)
     (text,) = entry.texts(["text"])
     starts, ends = words.ranges(text)
     pairs = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
     example = TaggedText(guid, text, pairs)
     if values.get("spans") is None:
-        return example, (0, 0)
-    spans = _checked_spans(values["spans"], text, where)
-    return with_spans(example, spans)
+        return example, (0, 0, 0)
+    spans, num_moved = _checked_spans(values["spans"], text, where)
+    example, counts = with_spans(example, spans)
+    return example, (num_moved, *counts)
 
 
 def _texts(found: Any, name: str, where: str) -> list[str]:
@@ -418,9 +419,12 @@ def with_spans(
 
 def _checked_spans(
     spans: Any, text: str, where: str
-) -> list[tuple[int, int, str]]:
-    found = []
+) -> tuple[list[tuple[int, int, str]], int]:
+    """Return start, end and label of each span, and how many were moved."""
+    checked = []
+    num_moved = 0
     for span in spans if isinstance(spans, list) else [spans]:
+        shown = strict_json.shown(span)
         values = span if isinstance(span, dict) else {}
         start, end, label = (values.get(n) for n in ("start", "end", "label"))
         if not (
@@ -430,23 +434,32 @@ def _checked_spans(
             and label.strip()
         ):
             raise errors.UserError(
-                f"{where}: the span {strict_json.shown(span)} must have a "
-                "start and an end, numbers of characters, and a label. Correct "
-                "it."
+                f"{where}: the span {shown} must have a start and an end, "
+                "numbers of characters, and a label. Correct it."
             )
+        part = values.get("text")
+        is_there = start >= 0 and text[start:end].strip() == str(part).strip()
+        if isinstance(part, str) and not is_there:
+            start = words.nearest(text, part.strip(), start)
+            end = start + len(part.strip())
+            num_moved += 1
+            if start < 0:
+                raise errors.UserError(
+                    f"{where}: the text of the span {shown} does not stand in "
+                    "that of the line. Correct it, or leave it out."
+                )
         is_inside = 0 <= start < end <= len(text)
         if not (is_inside and text[start:end].strip()):
             raise errors.UserError(
-                f"{where}: the span {strict_json.shown(span)} is empty, white "
-                f"space, or outside of the text, which has {len(text)} "
-                "characters. Correct it."
+                f"{where}: the span {shown} is empty, white space, or outside "
+                f"of the text, which has {len(text)} characters. Correct it."
             )
-        found.append((start, end, label))
-    found.sort()
-    for (_, end, _), (start, _, _) in itertools.pairwise(found):
+        checked.append((start, end, label))
+    checked.sort()
+    for (_, end, _), (start, _, _) in itertools.pairwise(checked):
         if start < end:
             raise errors.UserError(
                 f"{where}: two spans overlap at character {start}. A word has "
                 "one tag: keep one of them."
             )
-    return found
+    return checked, num_moved

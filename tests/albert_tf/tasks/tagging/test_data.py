@@ -185,6 +185,35 @@ def test_words_may_have_spaces(tmp_path):
     assert example.texts == ["1 000", "km"]
 
 
+@pytest.mark.parametrize(
+    ("units", "moved"), [("utf-32-le", 0), ("utf-16-le", 2), ("utf-8", 3)]
+)
+def test_spans_stand_where_their_text_does(tmp_path, caplog, units, moved):
+    """Offsets in characters, in UTF-16 units, in bytes; texts say which."""
+    size = 1 if units == "utf-8" else len("a".encode(units))
+    lines = []
+    for name, before in (
+        ("Mara", "Then "),
+        ("Ivo", "\N{GRINNING FACE} Then "),
+        ("Ada", "\N{GRINNING FACE}\N{PARTY POPPER} Not Adam, but "),
+        ("Tom", "\u00fcber alle: "),
+    ):
+        start = len(before.encode(units)) // size
+        end = start + len(name.encode(units)) // size
+        span = {"start": start, "end": end, "label": "PER", "text": name}
+        lines.append({"text": f"{before}{name} met us.", "spans": [span]})
+    content = "".join(json.dumps(line) + "\n" for line in lines)
+    examples = read(tmp_path / "x.jsonl", content)
+    tagged = [
+        word
+        for example in examples
+        for word, tag in zip(example.texts, example.tags, strict=True)
+        if tag == "B-PER"
+    ]
+    assert tagged == ["Mara", "Ivo", "Ada", "Tom"]
+    assert (f"{moved} spans do not stand" in caplog.text) == (moved > 0)
+
+
 def of_span(**values):
     span = {"start": 0, "end": 1, "label": "A", **values}
     return json.dumps({"text": "a b", "spans": [span]})
@@ -216,6 +245,8 @@ BAD = {
     ),
     "outside": ("x.jsonl", of_span(end=4), "outside of the text.* 3 char"),
     "space": ("x.jsonl", of_span(start=1, end=2), "is empty, white space"),
+    "another text": ("x.jsonl", of_span(text="c"), "does not stand in that"),
+    "no letters": ("x.jsonl", of_span(text=" "), "does not stand in that"),
     "no end": ("x.jsonl", of_span(end="1"), "must have a start"),
     "no label": ("x.jsonl", of_span(label=" "), "must have a start"),
     "overlap": (
