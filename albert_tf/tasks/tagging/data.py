@@ -345,7 +345,7 @@ def _objects(path: str, *, needs_tags: bool) -> Iterator[_Read]:
 
 
 def _object(entry: rows.Row) -> tuple[TaggedText, _Counts]:
-    """Return an example, and how many of its spans are moved, ...: `_REMARKS`."""
+    """Return an example, and how many of its spans each remark is about."""
     guid, values, where = entry.guid, entry.values, entry.where
     if "words" in values:
         written = _texts(values["words"], "words", where)
