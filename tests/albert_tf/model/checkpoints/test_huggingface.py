@@ -21,19 +21,10 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
 from tests import hugging_face_files
 from tests.albert_tf.model import models, passes
+from tests.albert_tf.model.checkpoints import test_contract
 from tests.conftest import FIXTURES
 
-CONFIG = AlbertConfig(
-    vocab_size=11,
-    embedding_size=4,
-    hidden_size=6,
-    num_hidden_layers=4,
-    num_hidden_groups=2,
-    inner_group_num=2,
-    num_attention_heads=2,
-    intermediate_size=10,
-    max_position_embeddings=8,
-)
+CONFIG = test_contract.SHARED
 ARCHITECTURES = {
     "AlbertModel": "encoder",
     "AlbertForPreTraining": "pretraining",
@@ -79,24 +70,6 @@ def change_tensors(folder, change):
     tensors = tensors_of(folder)
     change(tensors)
     safetensors.numpy.save_file(tensors, folder / "model.safetensors")
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"num_hidden_groups": 4, "inner_group_num": 3},
-        {"num_hidden_layers": 5, "num_hidden_groups": 3},
-        {"embedding_size": 6},
-        {"hidden_act": "gelu_erf", "type_vocab_size": 3},
-    ],
-)
-def test_configs_round_trip(tmp_path, changes):
-    config = dataclasses.replace(CONFIG, **changes)
-    weights = random_weights(config)
-    passes.assert_same(round_trip(tmp_path, config, weights), weights)
-    path = str(tmp_path / "config.json")
-    assert huggingface.read_config(path) == config
-    assert AlbertConfig.from_json_file(path) == config
 
 
 def test_unshared_layers_are_groups_there(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from albert_tf.model.checkpoints import layouts
-from tests.albert_tf.model.checkpoints import test_bert, test_huggingface
+from tests.albert_tf.model.checkpoints import test_contract, test_huggingface
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_names_are_those_of_transformers():
     for ours, theirs in test_huggingface.SCOPES.items():
         kernel = "gamma" if "LayerNorm" in ours else "kernel"
         assert albert[f"{ours}/{kernel}"] == f"albert.{theirs}.weight"
-    for theirs, ours in test_bert.SCOPES.items():
+    for theirs, ours in test_contract.PARTS_OF_BERT.items():
         kernel = "gamma" if "LayerNorm" in ours else "kernel"
         name = f"bert.encoder.layer.2.{theirs.replace('/', '.')}.weight"
         group = "bert/encoder/transformer/group_2/inner_group_0"
