@@ -86,22 +86,22 @@ class ServeOptions:
             )
 
     def folders(self) -> dict[str, tuple[str, str]]:
-        found: dict[str, tuple[str, str]] = {}
+        folders: dict[str, tuple[str, str]] = {}
         if not self.saved_model.strip(", "):
             raise errors.UserError("`saved_model` is empty. Name a model.")
-        for given in filter(None, map(str.strip, self.saved_model.split(","))):
-            match = _NAMED.fullmatch(given)
+        for model in filter(None, map(str.strip, self.saved_model.split(","))):
+            match = _NAMED.fullmatch(model)
             assert match
             path = os.path.expanduser(match[2])
             version, folder = _newest(path)
             name = match[1] or _name(path)
-            if name in found:
+            if name in folders:
                 raise errors.UserError(
-                    f"`saved_model`: {found[name][1]} and {folder} are both "
+                    f"`saved_model`: {folders[name][1]} and {folder} are both "
                     f"called {name!r}. Give one another name, as NAME=PATH."
                 )
-            found[name] = version, folder
-        return found
+            folders[name] = version, folder
+        return folders
 
 
 def _newest(path: str) -> tuple[str, str]:
@@ -141,7 +141,9 @@ def _name(path: str) -> str:
 def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        found = socket.create_server((host, port), family=family, backlog=1024)
+        listener = socket.create_server(
+            (host, port), family=family, backlog=1024
+        )
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise errors.UserError(
@@ -150,8 +152,8 @@ def listen(host: str, port: int) -> socket.socket:
             "of this computer."
         ) from None
     # Accepted connections inherit it; asyncio sets it for other sockets only.
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return found
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _is_local(host: str) -> bool:

@@ -240,11 +240,11 @@ def _check_target(
                 f"`to={target}` is not the prefix of a checkpoint. Use, for "
                 f"example, {os.path.join(target, 'model.ckpt-best')}."
             )
-    found = [n for name in others for n in glob.glob(name, root_dir=folder)]
-    if found:
+    foreign = [n for name in others for n in glob.glob(name, root_dir=folder)]
+    if foreign:
         raise errors.UserError(
             f"`to={target}`: The folder belongs to something else; it holds "
-            f"{min(found)}. Choose a folder of its own."
+            f"{min(foreign)}. Choose a folder of its own."
         )
     outputs.claim(settings, "to", existing)
 
@@ -282,18 +282,14 @@ def _read(settings: convert_options.ConvertOptions) -> _Source:
 
 
 def _check_state(source: _Source, path: str) -> None:
-    wanted = {
+    expected = {
         f"{name}/{kind}": value.shape
         for name, value in source.weights().items()
         for kind in _MOMENTS
     }
-    found = {n: v.shape for n, v in source.state.items() if n != _STEP}
-    wrong = [
-        name
-        for name in sorted(wanted.keys() | found.keys())
-        if wanted.get(name) != found.get(name)
-    ]
-    if found and wrong:
+    moments = {n: v.shape for n, v in source.state.items() if n != _STEP}
+    wrong = sorted({name for name, _ in expected.items() ^ moments.items()})
+    if moments and wrong:
         raise errors.UserError(
             f"`from={path}` has moments that do not fit its weights: "
             f"{', '.join(wrong[:3])} and {max(0, len(wrong) - 3)} more. The "

@@ -35,23 +35,23 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
             have.
     """
     folder = os.path.dirname(vocabulary)
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     rules = files.in_folder(folder, TOKENIZER_NAME)
     if files.exists(rules):
         normalizer = strict_json.read_object(rules, _ADVICE).get("normalizer")
         if isinstance(normalizer, dict) and (
             normalizer.get("type") == "BertNormalizer"
         ):
-            found = {key: normalizer.get(n) for key, n in _NAMES.items()}
+            settings = {key: normalizer.get(n) for key, n in _NAMES.items()}
     path = files.in_folder(folder, _CONFIG_NAME)
     if files.exists(path):
         values = strict_json.read_object(path, _ADVICE)
-        found |= {key: values[key] for key in _NAMES if key in values}
+        settings |= {key: values[key] for key in _NAMES if key in values}
         _check_cutters(folder, values)
-    if "do_lower_case" not in found:
+    if "do_lower_case" not in settings:
         return None
-    lower, strip = found["do_lower_case"], found.get("strip_accents")
-    for key, value in found.items():
+    lower, strip = settings["do_lower_case"], settings.get("strip_accents")
+    for key, value in settings.items():
         is_unsaid = key == "strip_accents" and value is None
         if not isinstance(value, bool) and not is_unsaid:
             raise errors.UserError(
@@ -61,12 +61,12 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
     unknown = ""
     if strip and not lower:
         unknown = "strip_accents"
-    elif not found.get("tokenize_chinese_chars", True):
+    elif not settings.get("tokenize_chinese_chars", True):
         unknown = "tokenize_chinese_chars"
     if unknown:
         raise _other_rules(
             folder,
-            {unknown: found[unknown], "do_lower_case": lower},
+            {unknown: settings[unknown], "do_lower_case": lower},
             "Cased text keeps its accents here, and Chinese characters are "
             "words always.",
         )
@@ -77,8 +77,8 @@ def _check_cutters(folder: str, values: dict[str, Any]) -> None:
     """Refuse words and pieces that are not found as BERT does it."""
     others = [
         key
-        for key, known in _CUTTERS.items()
-        if values.get(key) not in (None, known)
+        for key, supported in _CUTTERS.items()
+        if values.get(key) not in (None, supported)
     ]
     if values.get("tokenizer_class") == "BertJapaneseTokenizer":
         others.append("tokenizer_class")
@@ -92,9 +92,9 @@ def _check_cutters(folder: str, values: dict[str, Any]) -> None:
 
 
 def _other_rules(
-    folder: str, given: dict[str, Any], here: str
+    folder: str, settings: dict[str, Any], here: str
 ) -> errors.UserError:
-    told = ", ".join(f"{k}={strict_json.dumps(v)}" for k, v in given.items())
+    told = ", ".join(f"{k}={strict_json.dumps(v)}" for k, v in settings.items())
     return errors.UserError(
         f"The tokenizer in {folder} has {told}. {here} Choose another model, "
         "or give the vocabulary alone in a folder of its own, with other ids "

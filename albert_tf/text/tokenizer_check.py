@@ -54,9 +54,9 @@ def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
     """
     library = require_library().Tokenizer.from_str(content)
     texts = [*HARD_TEXTS, *_texts_of_pieces(tokenizer)]
-    found = library.encode_batch(texts, add_special_tokens=False)
+    encodings = library.encode_batch(texts, add_special_tokens=False)
     scores = _scores(content)
-    for text, encoding in zip(texts, found, strict=True):
+    for text, encoding in zip(texts, encodings, strict=True):
         ours, theirs = tokenizer.encode_with_masks(text), encoding.ids
         if ours != theirs and not _is_tie(ours, theirs, scores):
             raise errors.UserError(

@@ -107,8 +107,8 @@ def _hidden(
         elif piece in sought:
             steps.append(_replace(rf"\A{_escaped(cleaned)}\z", piece))
     whole = "|".join(map(_escaped, sorted(sought)))
-    for start, rest in endings.items():
-        following = "|".join(map(_escaped, rest))
+    for start, ends in endings.items():
+        following = "|".join(map(_escaped, ends))
         pattern = rf"(?!\A(?:{whole})\z){_escaped(start)}(?={following})"
         steps.append(_replace(pattern, start + 2 * _SPACE))
     return steps
@@ -303,7 +303,7 @@ def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:
         "model_type": trainer.model_type == trainer.UNIGRAM,
         "remove_extra_whitespaces": normalizer.remove_extra_whitespaces,
     }
-    wrong = [what for what, is_fine in fits.items() if not is_fine]
+    wrong = [setting for setting, is_fine in fits.items() if not is_fine]
     if wrong:
         raise errors.UserError(
             "The SentencePiece vocabulary differs from ALBERT's in "

@@ -142,13 +142,13 @@ def name_of(split: str, ending: str) -> str:
     return f"confusion_{split}.{ending}"
 
 
-def write(folder: str, found: Mapping[str, Confusion]) -> None:
+def write(folder: str, splits: Mapping[str, Confusion]) -> None:
     """Keep the counts of all splits of an evaluation in a run's folder."""
     for name in files.list_folder(folder):
         match = _NAME.fullmatch(name)
-        if match and match[1] not in found:  # Of an earlier evaluation.
+        if match and match[1] not in splits:  # Of an earlier evaluation.
             files.remove(os.path.join(folder, name))
-    for split, one in found.items():
+    for split, one in splits.items():
         values = {"labels": list(one.labels), "counts": one.counts.tolist()}
         path = os.path.join(folder, name_of(split, "json"))
         files.write_text(path, strict_json.dumps(values) + "\n")
@@ -156,14 +156,14 @@ def write(folder: str, found: Mapping[str, Confusion]) -> None:
 
 def read(folder: str) -> dict[str, Confusion]:
     """Return what a run's folder has, by the names of the splits."""
-    found = {}
+    splits = {}
     for name in files.list_folder(folder):
         match = _NAME.fullmatch(name)
         if match and match[2] == "json":
             values = strict_json.read_object(
                 os.path.join(folder, name), "Remove it."
             )
-            found[match[1]] = Confusion(
+            splits[match[1]] = Confusion(
                 tuple(values["labels"]), np.array(values["counts"], np.int64)
             )
-    return found
+    return splits

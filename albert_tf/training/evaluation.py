@@ -49,15 +49,17 @@ class Evaluator:
             widths: Size of the second axis of some outputs, by name. Those of
                 shorter batches are filled with zeros.
         """
-        found: list[dict[str, np.ndarray]] = []
+        batches: list[dict[str, np.ndarray]] = []
         for batch in self._strategy.experimental_distribute_dataset(dataset):
             outputs, (real, number) = self._predict_batch(batch)
             outputs[_NUMBER] = number
             kept = self._gather(real).astype(bool)
-            found.append({k: self._gather(v)[kept] for k, v in outputs.items()})
-        if not found:
+            batches.append(
+                {k: self._gather(v)[kept] for k, v in outputs.items()}
+            )
+        if not batches:
             raise errors.UserError("There are no examples to predict.")
-        outputs = concatenate(found, widths or {})
+        outputs = concatenate(batches, widths or {})
         order = np.argsort(outputs.pop(_NUMBER), kind="stable")
         return {name: values[order] for name, values in outputs.items()}
 
@@ -96,8 +98,8 @@ def concatenate(
         if name not in widths:
             return values
         missing = widths[name] - values.shape[1]
-        rest = [(0, 0)] * (values.ndim - 2)
-        return np.pad(values, [(0, 0), (0, missing), *rest])
+        other_axes = [(0, 0)] * (values.ndim - 2)
+        return np.pad(values, [(0, 0), (0, missing), *other_axes])
 
     return {
         name: np.concatenate([widened(name, part[name]) for part in parts])

@@ -57,11 +57,14 @@ def environment(
 
 
 def _versions() -> dict[str, str]:
-    found = {"albert_tf": albert_tf.__version__, "tensorflow": tf.__version__}
+    versions = {
+        "albert_tf": albert_tf.__version__,
+        "tensorflow": tf.__version__,
+    }
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            found[name] = importlib.metadata.version(name)
-    return found
+            versions[name] = importlib.metadata.version(name)
+    return versions
 
 
 def write(output_dir: str) -> str:
@@ -73,11 +76,11 @@ def write(output_dir: str) -> str:
     drawn = {os.path.join(output_dir, CURVES_NAME): picture.getvalue()}
     pictures = [f"![curves]({CURVES_NAME})\n"]
     mixed_up = confusion.read(output_dir)
-    for split, found in mixed_up.items():
-        if found.are_several:  # Each is right or wrong by itself.
+    for split, counts in mixed_up.items():
+        if counts.are_several:  # Each is right or wrong by itself.
             continue
         name = confusion.name_of(split, "png")
-        drawn[os.path.join(output_dir, name)] = found.draw()
+        drawn[os.path.join(output_dir, name)] = counts.draw()
         pictures.append(f"![{split}]({name})\n")
     files.write_together(drawn)
     path = os.path.join(output_dir, CARD_NAME)
@@ -126,8 +129,8 @@ def _card(
         chosen = _of_split(lines, split)
         if chosen:
             sections += [f"## {title}\n", _table(chosen[-1])]
-    for split, found in mixed_up.items():
-        sections += [f"## Labels of {split}\n", found.to_markdown()]
+    for split, counts in mixed_up.items():
+        sections += [f"## Labels of {split}\n", counts.to_markdown()]
     speed = _speed(lines)
     if speed:
         sections += ["## Speed and memory\n", _table(speed)]
@@ -150,19 +153,19 @@ def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
     train, facts = _of_split(lines, "train"), _of_split(lines, "facts")
     if not train or not facts:
         return {}
-    found: dict[str, Any] = {}
+    speed: dict[str, Any] = {}
     for name in ("examples_per_second", "tokens_per_second", "gigaflops"):
         if values := [line[name] for line in train if name in line]:
-            found[f"{name}, median"] = statistics.median(values)
+            speed[f"{name}, median"] = statistics.median(values)
     peaks = (line.get("peak_memory_mb", 0.0) for line in train)
-    found["peak_memory_mb"] = max(peaks)
+    speed["peak_memory_mb"] = max(peaks)
     # A run may go on from the step of another one.
     steps = train[-1]["step"] - facts[0]["step"]
     for name in ("examples", "tokens"):
         if f"{name}_per_step" in facts[-1]:
             seen = steps * facts[-1][f"{name}_per_step"]
-            found[f"{name}_seen"] = f"{round(seen):,}"
-    return found
+            speed[f"{name}_seen"] = f"{round(seen):,}"
+    return speed
 
 
 def _table(values: dict[str, Any]) -> str:

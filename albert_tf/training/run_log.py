@@ -91,8 +91,10 @@ def _parse(text: bytes) -> dict[str, Any] | None:
         )
         return line if all(isinstance(v, (int, float)) for v in used) else None
     numbers = {k: math.nan if v is None else v for k, v in line.items()}
-    known = (v for k, v in numbers.items() if k not in ("split", MEASURED))
-    return numbers if all(isinstance(v, (int, float)) for v in known) else None
+    metrics = (v for k, v in numbers.items() if k not in ("split", MEASURED))
+    return (
+        numbers if all(isinstance(v, (int, float)) for v in metrics) else None
+    )
 
 
 def end_of(output_dir: str) -> int | None:
@@ -183,8 +185,8 @@ class RunLog:
             tokens = round(self._batch_size * self._cost.tokens)
             costs["tokens_per_step"] = tokens
         line = {"split": "facts", "step": step, **costs}
-        given = dataclasses.asdict(facts) if facts else {}
-        line |= {k: v for k, v in given.items() if v is not None}
+        values = dataclasses.asdict(facts) if facts else {}
+        line |= {k: v for k, v in values.items() if v is not None}
         self._lines.append(line)
         self._save()
 
@@ -312,6 +314,6 @@ def format_number(name: str, value: float) -> str:
 
 def format_seconds(seconds: float) -> str:
     """Return hours:minutes:seconds."""
-    minutes, rest = divmod(round(seconds), 60)
+    minutes, left = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}"
+    return f"{hours}:{minutes:02}:{left:02}"

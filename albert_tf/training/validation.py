@@ -72,13 +72,15 @@ class Validation:
         Training and a process that followed it before have logs of their own.
         """
         sign = -1 if self.key_metric.endswith("loss") else 1
-        found, folder = self._scores(), self.saved.output_dir
+        evaluations, folder = self._scores(), self.saved.output_dir
         for place in (folder, os.path.join(folder, run_log.EVALUATION_FOLDER)):
             lines = run_log.read(place)
-            found += run_log.column(
+            evaluations += run_log.column(
                 lines, "eval", self.key_metric, self.measured
             )
-        scores = [(sign * x, -step) for step, x in found if math.isfinite(x)]
+        scores = [
+            (sign * x, -step) for step, x in evaluations if math.isfinite(x)
+        ]
         return -max(scores)[1] if scores else None
 
     def follow(self, num_train_steps: int, check: Callable[[], object]) -> None:

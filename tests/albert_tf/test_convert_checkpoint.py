@@ -109,14 +109,6 @@ def encoder_of(model):
     return getattr(model, "encoder", model)
 
 
-def test_moments_of_a_model_without_a_pooler_travel(saved, tmp_path):
-    prefix, _ = saved("masked words", with_optimizer=True)
-    values = {n: v for n, v in contents(prefix).items() if "pooler" not in n}
-    source = tf1_checkpoints.write(tmp_path / "source" / "x", values)
-    there = convert(source, tmp_path / "there" / "x", "tf2")
-    np.testing.assert_equal(contents(there), values)
-
-
 def test_brightmarts_layout_is_converted_or_refused(tmp_path):
     """Whole, with its heads; the names become those of this project."""
     given = brightmart_files.archive(tmp_path / "albert_tiny")
@@ -247,13 +239,23 @@ def test_moments_of_relevance_travel(finetuned, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["tf1", "tf2"])
-def test_moments_and_step_travel(saved, tmp_path, target):
-    prefix, model = saved("pretraining", with_optimizer=True)
+@pytest.mark.parametrize(
+    ("name", "without"),
+    [("pretraining", ()), ("masked words", "pooler"), ("encoder", "/adam_")],
+)
+def test_moments_and_step_travel(saved, tmp_path, target, name, without):
+    """Also without a pooler; the step may be alone."""
+    prefix, model = saved(name, with_optimizer=True)
+    if without:
+        kept = {n: v for n, v in contents(prefix).items() if without not in n}
+        prefix = tf1_checkpoints.write(tmp_path / "source" / "x", kept)
     there = convert(prefix, tmp_path / "there" / "x", target)
     back = convert(there, tmp_path / "back" / "x", "tf2")
     np.testing.assert_equal(contents(prefix), contents(there))
     np.testing.assert_equal(contents(prefix), contents(back))
     assert contents(back)["global_step"] == 1
+    if without:
+        return
     # What the trainer resumes from.
     optimizer = optimization.Lamb(0.1)
     optimizer.build(model.trainable_variables)
@@ -345,70 +347,60 @@ def copy(tmp_path):
     return folder
 
 
-def rewrite(folder, change):
-    values = tf1_checkpoints.read(folder / "model.ckpt-0")
-    change(values)
-    tf1_checkpoints.write(folder / "model.ckpt-0", values)
-
-
-def check_refused(folder, tmp_path, message, **options):
-    for name in ("tf2", "huggingface"):
-        with pytest.raises(errors.UserError, match=message):
-            convert(
-                folder / "model.ckpt-0", tmp_path / "to" / "x", name, **options
-            )
-    assert not list(tmp_path.glob("to/*"))
-
-
 BIAS = "bert/pooler/dense/bias"
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "config", "message"),
     [
-        (lambda v: v.pop(BIAS), f"{BIAS}: model .48., checkpoint nothing"),
+        ({BIAS: None}, {}, f"{BIAS}: model .48., checkpoint nothing"),
         (
-            lambda v: v.update({"my_head/kernel": np.zeros([3], "f4")}),
+            {"my_head/kernel": np.zeros([3], "f4")},
+            {},
             "belong to no model.*my_head",
         ),
         (
-            lambda v: v.update({f"{BIAS}/adam_m": np.zeros([47], "f4")}),
+            {f"{BIAS}/adam_m": np.zeros([47], "f4")},
+            {},
             f"do not fit its weights: {BIAS}/adam_m and 0 more",
         ),
+        (
+            {},
+            {"num_attention_heads": 8},
+            "num_attention_heads: model 8, checkpoint 4",
+        ),
+        ({}, None, "no albert_config.json beside it"),
     ],
 )
-def test_variables_that_do_not_fit_are_refused(copy, tmp_path, change, message):
-    rewrite(copy, change)
-    check_refused(copy, tmp_path, message)
-
-
-def test_wrong_and_missing_configs_are_refused(copy, tmp_path):
+def test_what_does_not_fit_is_refused(copy, tmp_path, change, config, message):
     """What else does not fit: test_restoring.py."""
-    values = json.loads((copy / "albert_config.json").read_text())
-    path = tmp_path / "wrong.json"
-    path.write_text(json.dumps({**values, "num_attention_heads": 8}))
-    message = "num_attention_heads: model 8, checkpoint 4"
-    check_refused(copy, tmp_path, message, albert_config_file=str(path))
-    (copy / "albert_config.json").unlink()
-    check_refused(copy, tmp_path, "no albert_config.json beside it")
+    values = tf1_checkpoints.read(copy / "model.ckpt-0") | change
+    kept = {name: v for name, v in values.items() if v is not None}
+    tf1_checkpoints.write(copy / "model.ckpt-0", kept)
+    options, described = {}, copy / "albert_config.json"
+    if config:
+        path = tmp_path / "wrong.json"
+        path.write_text(json.dumps(json.loads(described.read_text()) | config))
+        options["albert_config_file"] = str(path)
+    elif config is None:
+        described.unlink()
+    for name in ("tf2", "huggingface"):
+        target = tmp_path / "to" / "x"
+        with pytest.raises(errors.UserError, match=message):
+            convert(copy / "model.ckpt-0", target, name, **options)
+    assert not list(tmp_path.glob("to/*"))
 
 
-@pytest.mark.parametrize("name", ["encoder", "classifier"])
-def test_a_small_folder_has_rounded_weights(saved, tmp_path, name):
-    """It is read, and found by its name where the package has it."""
-    prefix, model = saved(name)
+def test_a_small_folder_is_complete(saved, tmp_path):
+    prefix, _ = saved("classifier")
     vocabulary = vocabulary_of(tmp_path, 400)
     target = tmp_path / "small"
     convert(prefix, target, "bfloat16", vocabulary=vocabulary)
+    bfloat16 = tf.bfloat16.as_numpy_dtype
     expected = {
-        name: value
-        if name == "output_bias"
-        else value.astype(tf.bfloat16.as_numpy_dtype).astype("f4")
-        for name, value in contents(prefix).items()
+        name: v if name == "output_bias" else v.astype(bfloat16).astype("f4")
+        for name, v in contents(prefix).items()
     }
-    np.testing.assert_equal(contents(target), expected)
-    found = checkpoint_reader.read(str(target))
-    assert found.config == encoder_of(model).config
     assert run_folder.vocabularies(str(target)).keys() == {"vocab_file"}
     with pytest.raises(errors.UserError, match="`to=.* exists"):
         convert(prefix, target, "bfloat16", vocabulary=vocabulary)
@@ -553,16 +545,6 @@ def test_folders_of_others_are_refused(copy, tmp_path, owner):
             convert(copy / "model.ckpt-0", tmp_path / "to", "huggingface")
     with pytest.raises(errors.UserError, match="a folder of its own"):
         convert(copy / "model.ckpt-0", copy, "huggingface")
-
-
-def test_step_without_moments_travels_alone(copy, tmp_path):
-    rewrite(copy, lambda v: [v.pop(n) for n in list(v) if "/adam_" in n])
-    source = copy / "model.ckpt-0"
-    assert "global_step" in contents(source)
-    there = convert(source, tmp_path / "there" / "x", "tf2")
-    back = convert(there, tmp_path / "back" / "x", "tf1")
-    np.testing.assert_equal(contents(source), contents(there))
-    np.testing.assert_equal(contents(source), contents(back))
 
 
 @pytest.fixture

@@ -43,9 +43,9 @@ def find(path: str, option: str = "init_checkpoint") -> str:
         return _hugging_face_folder_of(path, option)
     prefix = _SUFFIX.sub("", path.rstrip("/"))
     if tf.io.gfile.isdir(prefix):
-        found = _in_folder(prefix)
-        if found:
-            return found
+        checkpoint = _in_folder(prefix)
+        if checkpoint:
+            return checkpoint
         best = scores.best_folder(prefix)
         if best != prefix:
             return find(best, option)
@@ -67,11 +67,11 @@ def find(path: str, option: str = "init_checkpoint") -> str:
 
 def fingerprint(path: str) -> str:
     """Return a hash of the weights of a checkpoint."""
-    found = find(path)
-    if is_prefix(found):
+    place = find(path)
+    if is_prefix(place):
         # It holds a checksum of each tensor.
-        return files.sha256(f"{found}.index")
-    hashes = [files.sha256(path) for path in tensor_files.find(found)]
+        return files.sha256(f"{place}.index")
+    hashes = [files.sha256(path) for path in tensor_files.find(place)]
     return hashes[0] if len(hashes) == 1 else "+".join(hashes)
 
 
@@ -94,10 +94,10 @@ def _in_folder(folder: str) -> str | None:
 
 def _ambiguous(folder: str, what: str) -> errors.UserError:
     names = sorted(tf.io.gfile.listdir(folder))
-    found = [n.removesuffix(".index") for n in names if n.endswith(".index")]
+    prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     hint = "such as FOLDER/model.ckpt-125000"
-    if found:
-        hint = f"one of {', '.join(found[:5])} there"
+    if prefixes:
+        hint = f"one of {', '.join(prefixes[:5])} there"
     return errors.UserError(
         f"{what} is a folder that does not say which checkpoint is meant (no "
         f"{BEST_NAME}.index, no file named checkpoint that names an existing "
@@ -109,8 +109,8 @@ def _ambiguous(folder: str, what: str) -> errors.UserError:
 def _hugging_face_folder_of(path: str, option: str) -> str:
     folder, name = os.path.split(path)
     folder = folder or "."
-    known = name == huggingface.WEIGHTS_NAME and files.exists(path)
-    if not (known and huggingface.is_folder(folder)):
+    is_weights = name == huggingface.WEIGHTS_NAME and files.exists(path)
+    if not (is_weights and huggingface.is_folder(folder)):
         raise errors.UserError(
             f"`{option}={path}` is not the {huggingface.WEIGHTS_NAME} of a "
             "Hugging Face folder with its config.json. Name a folder that "
@@ -142,9 +142,9 @@ def numbered(folder: str) -> list[str]:
     if not tf.io.gfile.isdir(folder):
         return []
     numbers = [
-        int(found[1])
+        int(match[1])
         for name in tf.io.gfile.listdir(folder)
-        if (found := re.fullmatch(r"model\.ckpt-(\d+)\.index", name))
+        if (match := re.fullmatch(r"model\.ckpt-(\d+)\.index", name))
     ]
     return [
         os.path.join(folder, f"model.ckpt-{number}")

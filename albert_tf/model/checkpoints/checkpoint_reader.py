@@ -84,21 +84,21 @@ class Checkpoint:
 
 def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
     """Open a checkpoint of any kind that `find` knows."""
-    found = checkpoint_files.find(path, option)
-    if not checkpoint_files.is_prefix(found):
+    place = checkpoint_files.find(path, option)
+    if not checkpoint_files.is_prefix(place):
         weights = (
-            tensor_files.read(found)
-            if checkpoint_files.is_bfloat16(found)
-            else huggingface.read_weights(found)
+            tensor_files.read(place)
+            if checkpoint_files.is_bfloat16(place)
+            else huggingface.read_weights(place)
         )
         return Checkpoint(
-            path=found,
+            path=place,
             shapes={n: list(value.shape) for n, value in weights.items()},
-            config=config_beside(found),
+            config=config_beside(place),
             load=lambda names: {name: weights[name] for name in names},
         )
     try:
-        reader = tf.train.load_checkpoint(found)
+        reader = tf.train.load_checkpoint(place)
         shapes = reader.get_variable_to_shape_map()
         if _OBJECT_GRAPH_KEY in shapes:
             keys = _names_of_object_graph(reader.get_tensor(_OBJECT_GRAPH_KEY))
@@ -116,9 +116,9 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
 
     state = {n for n in keys if n == "global_step" or _MOMENT.search(n)}
     return Checkpoint(
-        path=found,
+        path=place,
         shapes={n: shapes[key] for n, key in keys.items() if n not in state},
-        config=config_beside(found),
+        config=config_beside(place),
         load=load,
         state=state,
     )

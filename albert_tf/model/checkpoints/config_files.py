@@ -222,11 +222,11 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             f"can be read.{f' {why}.' if why else ''} Choose a folder with an "
             "ALBERT or BERT."
         )
-    for key, wanted in _FIXED_VALUES.items():
-        if values.get(key, wanted) != wanted:
+    for key, expected in _FIXED_VALUES.items():
+        if values.get(key, expected) != expected:
             raise errors.UserError(
                 f"{source} has {key}={values[key]!r}; this project computes "
-                f"{wanted!r} only. Choose a model that was trained with it."
+                f"{expected!r} only. Choose a model that was trained with it."
             )
     ours = {key: values[key] for key in SAME_KEYS if key in values}
     if model_type == "bert":

@@ -162,10 +162,10 @@ def _new_variables(
 
     for scope in new_scopes:
         if not any(is_in(name, scope) for name in names):
-            known = {"/".join(name.split("/")[:2]) for name in names}
+            scopes = {"/".join(name.split("/")[:2]) for name in names}
             raise errors.UserError(
                 f"`new_weights` names {scope!r}, but no variable of the model "
-                f"is called so. Its scopes are {', '.join(sorted(known))}."
+                f"is called so. Its scopes are {', '.join(sorted(scopes))}."
             )
     return lambda name: (
         checkpoint_reader.part_of(name) in parts
@@ -232,12 +232,12 @@ def _shallower_names(
         ffns.setdefault(str(ffn), source[1])
 
     def renamed(name: str) -> str:
-        found = re.search(r"/group_(\d+)/(?:inner_group|layer)_\d+/(\w+)", name)
-        if not found:
+        layer = re.search(r"/group_(\d+)/(?:inner_group|layer)_\d+/(\w+)", name)
+        if not layer:
             return name
-        groups = ffns if found[2] in ("ffn_1", "LayerNorm_1") else attentions
+        groups = ffns if layer[2] in ("ffn_1", "LayerNorm_1") else attentions
         return name.replace(
-            f"/group_{found[1]}/", f"/group_{groups[found[1]]}/"
+            f"/group_{layer[1]}/", f"/group_{groups[layer[1]]}/"
         )
 
     return {name: renamed(name) for name in variables}
@@ -425,14 +425,14 @@ def restore_optimizer(
 ) -> None:
     """Restore step and moments; `variables` in the order of the optimizer."""
     checkpoint = checkpoint_reader.read(path)
-    wanted = {
+    moments = {
         f"{checkpoint_reader.name_of(variable)}/{kind}": moment
         for kind in ("adam_m", "adam_v")
         for variable, moment in zip(
             variables, getattr(optimizer, kind), strict=True
         )
     }
-    missing = {"global_step", *wanted} - set(checkpoint.state)
+    missing = {"global_step", *moments} - set(checkpoint.state)
     if missing:
         raise errors.UserError(
             f"`init_checkpoint={path}` lacks {len(missing)} values of the "
@@ -440,7 +440,7 @@ def restore_optimizer(
             "often have none: start a new schedule from them "
             "(`init_schedule=restart`)."
         )
-    values = checkpoint.load(["global_step", *wanted])
+    values = checkpoint.load(["global_step", *moments])
     if not isinstance(optimizer, optimization.Muon) and _are_of_muon(values):
         # Their zeros would make AdamW's steps huge.
         raise errors.UserError(
@@ -448,14 +448,14 @@ def restore_optimizer(
             "optimizers cannot use. Set `optimizer=muon`, or start a new "
             "schedule (`init_schedule=restart`)."
         )
-    for name, variable in wanted.items():
+    for name, variable in moments.items():
         if list(values[name].shape) != list(variable.shape):
             raise errors.UserError(
                 f"`init_checkpoint={path}` holds {name} as "
                 f"{values[name].shape}, the model needs "
                 f"{tuple(variable.shape)}. Use `init_schedule=restart`."
             )
-    for name, variable in wanted.items():
+    for name, variable in moments.items():
         variable.assign(values[name])
     optimizer.iterations.assign(int(values["global_step"]))
     logging.info("Step and moments continue at %d.", values["global_step"])

@@ -189,13 +189,13 @@ def _check_dense(folder: str) -> None:
         "use_residual": False,
         "module_input_name": "sentence_embedding",
     }
-    for key, wanted in allowed.items():
-        default = _TANH if wanted == IDENTITY else wanted
-        found = values.get(key, default)
-        if found != wanted:
+    for key, expected in allowed.items():
+        default = _TANH if expected == IDENTITY else expected
+        value = values.get(key, default)
+        if value != expected:
             raise errors.UserError(
-                f"{path} has {key}={found!r}; this project computes "
-                f"{wanted!r} only. {_INSTEAD}"
+                f"{path} has {key}={value!r}; this project computes "
+                f"{expected!r} only. {_INSTEAD}"
             )
     size = values.get("out_features")
     if type(size) is not int or size < 1:

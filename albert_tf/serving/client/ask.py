@@ -107,8 +107,8 @@ def split(outputs: Arrays, sizes: Sequence[int]) -> list[Arrays]:
             raise ValueError(f"{name} has no row for each of {total} inputs.")
         ends = np.cumsum(sizes) * (len(value) // total)
         rows = np.split(value, ends[:-1])
-        for part, found in zip(parts, rows, strict=True):
-            part[name] = found
+        for part, values in zip(parts, rows, strict=True):
+            part[name] = values
     return [_without_filling(part) for part in parts]
 
 
@@ -176,19 +176,21 @@ def open_model(path: str) -> Any:
 
 def load(path: str, name: str) -> Signature:
     model = open_model(path)
-    found = {key: Signature(model, key) for key in sorted(model.signatures)}
+    signatures = {n: Signature(model, n) for n in sorted(model.signatures)}
     usable = [
         key
-        for key, signature in found.items()
+        for key, signature in signatures.items()
         if all(spec.dtype == tf.string for spec in signature.specs.values())
     ]
     if name not in usable:
-        what = "takes ids, not texts" if name in found else "does not exist"
+        reason = "does not exist"
+        if name in signatures:
+            reason = "takes ids, not texts"
         raise errors.UserError(
-            f"`signature={name}` {what} in {path}. Those that take texts are "
+            f"`signature={name}` {reason} in {path}. Those that take texts are "
             f"{', '.join(usable) or 'none'}."
         )
-    return found[name]
+    return signatures[name]
 
 
 def plain(value: Any) -> Any:
@@ -218,27 +220,28 @@ def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
     entry.require(inputs, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
-        value, what = entry.values[name], f"{entry.where}: {name!r}"
+        value, place = entry.values[name], f"{entry.where}: {name!r}"
         if count == 1:
-            texts[name] = _text(value, what)
+            texts[name] = _text(value, place)
             continue
-        given = value if isinstance(value, list) else []
-        if len(given) > count or len(given) - given.count("") < 2:
+        options = value if isinstance(value, list) else []
+        if len(options) > count or len(options) - options.count("") < 2:
             raise errors.UserError(
-                f"{what} is {strict_json.shown(value)}; it must be a list of 2 "
-                f"to {count} texts, where an empty one stands for none. "
+                f"{place} is {strict_json.shown(value)}; it must be a list of "
+                f"2 to {count} texts, where an empty one stands for none. "
                 "Correct the line."
             )
         texts[name] = [
-            _text(item, f"{what}, number {i}") for i, item in enumerate(given)
-        ] + [""] * (count - len(given))
+            _text(item, f"{place}, number {i}")
+            for i, item in enumerate(options)
+        ] + [""] * (count - len(options))
     return [Request(rows.key_of(entry.guid), texts)]
 
 
-def _text(value: Any, what: str) -> str:
+def _text(value: Any, place: str) -> str:
     if not isinstance(value, str):
         raise errors.UserError(
-            f"{what} is {strict_json.shown(value)}; it must be a text. Correct "
-            "the line."
+            f"{place} is {strict_json.shown(value)}; it must be a text. "
+            "Correct the line."
         )
     return value

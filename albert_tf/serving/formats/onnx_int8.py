@@ -159,13 +159,13 @@ def _outputs(path: str, texts: Sequence[Arrays]) -> Iterator[list[np.ndarray]]:
 
 
 def _error(
-    found: Sequence[Sequence[np.ndarray]],
+    quantized: Sequence[Sequence[np.ndarray]],
     expected: Sequence[Sequence[np.ndarray]],
 ) -> float:
     """Return the mean square of differences, in variances of each output."""
     total = 0.0
     for ours, theirs in zip(
-        zip(*found, strict=True), zip(*expected, strict=True), strict=True
+        zip(*quantized, strict=True), zip(*expected, strict=True), strict=True
     ):
         one, other = (
             np.concatenate([x.ravel() for x in outputs]).astype(np.float64)

@@ -12,12 +12,12 @@ from albert_tf.serving.services import service
 
 def _variables(signatures: dict[str, Any]) -> Iterable[tf.Variable]:
     """Return all variables that signatures use, each once, by their names."""
-    found: dict[Any, tf.Variable] = {}
+    variables: dict[Any, tf.Variable] = {}
     for function in signatures.values():
         for variable in function.get_concrete_function().variables:
-            found.setdefault(variable.ref(), variable)
+            variables.setdefault(variable.ref(), variable)
     # TensorFlow keeps a function's in sets: their order changes.
-    return sorted(found.values(), key=lambda variable: variable.name)
+    return sorted(variables.values(), key=lambda variable: variable.name)
 
 
 def save(what: service.Service, path: str, *, with_text: bool = True) -> None:

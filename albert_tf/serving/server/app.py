@@ -166,8 +166,8 @@ async def _on_error(
         return gate.refusal(503, message, {"Retry-After": "1"})
     if isinstance(error, tf.errors.OpError):
         is_wrong = isinstance(error, tf.errors.InvalidArgumentError)
-        found = _REASON.search(error.message)
-        message = found[1] if found else error.message
+        reason = _REASON.search(error.message)
+        message = reason[1] if reason else error.message
         return gate.refusal(400 if is_wrong else 500, message[:_MOST_SHOWN])
     if isinstance(error, pydantic.ValidationError):
         return gate.refusal(400, schema.explain(error))

@@ -92,15 +92,15 @@ class Batcher:
     def _take(self) -> list[_Request]:
         """Remove the first requests, as many as can be joined."""
         batch: list[_Request] = []
-        rest: collections.deque[_Request] = collections.deque()
+        others: collections.deque[_Request] = collections.deque()
         free = self._limits.batch_size
         for request in self._queue:
             if request.shape == self._queue[0].shape and request.rows <= free:
                 batch.append(request)
                 free -= request.rows
             else:
-                rest.append(request)
-        self._queue = rest
+                others.append(request)
+        self._queue = others
         return batch
 
     async def _answer(self, batch: Sequence[_Request]) -> None:

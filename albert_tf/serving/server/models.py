@@ -36,13 +36,13 @@ class Model:
 def load(name: str, version: str, folder: str) -> Model:
     """Load a version, and ask each signature once: the first call is slow."""
     loaded = ask.open_model(folder)
-    found = {key: ask.Signature(loaded, key) for key in loaded.signatures}
+    signatures = {key: ask.Signature(loaded, key) for key in loaded.signatures}
     usable = {
         key: signature
-        for key, signature in sorted(found.items())
+        for key, signature in sorted(signatures.items())
         if schema.can_be_asked(signature.specs)
     }
-    for key in sorted(found.keys() - usable.keys()):
+    for key in sorted(signatures.keys() - usable.keys()):
         logging.warning(
             "%s: the signature %s is left out: its inputs are no rows of "
             "texts or numbers.",
@@ -60,7 +60,7 @@ def load(name: str, version: str, folder: str) -> Model:
     return Model(name, version, usable, views.find(usable), definitions)
 
 
-def _warm_up(signature: ask.Signature, what: str) -> None:
+def _warm_up(signature: ask.Signature, place: str) -> None:
     inputs = {
         name: np.full(
             [size or 1 for size in spec.shape],
@@ -72,7 +72,7 @@ def _warm_up(signature: ask.Signature, what: str) -> None:
     try:
         signature.compute(inputs)
     except tf.errors.OpError as error:
-        logging.warning("%s failed to warm up: %s", what, error.message)
+        logging.warning("%s failed to warm up: %s", place, error.message)
 
 
 def _definitions(folder: str, names: Mapping[str, Any]) -> dict[str, Any]:

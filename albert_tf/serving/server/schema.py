@@ -93,19 +93,19 @@ def rows_of_columns(columns: Any, specs: Specs) -> list[Row]:
 
 def arrays(rows: Sequence[Row], specs: Specs) -> dict[str, np.ndarray]:
     """Return arrays [rows, ...]; texts are objects."""
-    found = {}
+    columns = {}
     for name, spec in specs.items():
         kind = "O" if spec.dtype == tf.string else spec.dtype.as_numpy_dtype
         try:
-            found[name] = np.array([row[name] for row in rows], kind)
+            columns[name] = np.array([row[name] for row in rows], kind)
         except ValueError:
-            found[name] = np.array(None)
-        if found[name].ndim != spec.shape.rank:
+            columns[name] = np.array(None)
+        if columns[name].ndim != spec.shape.rank:
             raise errors.UserError(
                 f"{name!r} has lists of different lengths. Pad those of one "
                 "request to the same length."
             )
-    return found
+    return columns
 
 
 def explain(error: pydantic.ValidationError) -> str:

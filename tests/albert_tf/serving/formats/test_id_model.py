@@ -119,6 +119,12 @@ def test_a_stranger_gets_the_answers_of_the_live_model(
             )
 
 
+def test_shared_layers_are_stored_once(form, tiny_vocab, tmp_path):
+    model = id_services.make_model("encoder", tiny_vocab, **id_services.WIDE)
+    content = id_services.save(model, form, tmp_path)
+    assert len(content) < 1.1 * 4 * id_services.count_parameters(model)
+
+
 def test_differences_are_the_largest_to_either_side():
     @tf.function(input_signature=[tf.TensorSpec([None, None], name="x")])
     def function(x):

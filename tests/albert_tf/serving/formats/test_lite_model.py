@@ -10,12 +10,6 @@ from albert_tf.serving.formats import id_model, lite_model
 from tests.albert_tf.serving.formats import id_services
 
 
-def test_shared_layers_are_stored_once(tiny_vocab, tmp_path):
-    model = id_services.make_model("encoder", tiny_vocab, **id_services.WIDE)
-    content = id_services.save(model, lite_model.FORMAT, tmp_path)
-    assert len(content) < 1.1 * 4 * id_services.count_parameters(model)
-
-
 def test_8_bits_make_a_quarter_of_it(tiny_vocab, tmp_path):
     """Every kernel has them, and the answers are those of the same weights."""
     shape = id_services.WIDE | {"num_hidden_layers": 3}

@@ -21,15 +21,6 @@ def uses_of_kernels(graph):
     )
 
 
-def test_shared_layers_are_stored_once(tiny_vocab, tmp_path):
-    model = id_services.make_model("encoder", tiny_vocab, **id_services.WIDE)
-    content = id_services.save(model, onnx_model.FORMAT, tmp_path)
-    assert len(content) < 1.1 * 4 * id_services.count_parameters(model)
-    uses = uses_of_kernels(onnx.load_from_string(content).graph)
-    # Six of all layers; the mapping of embeddings and the pooler.
-    assert sorted(uses.values()) == [1] * 2 + [4] * 6
-
-
 def test_8_bits_reach_every_use_of_a_kernel(tiny_vocab, tmp_path):
     shape = id_services.WIDE | {"num_hidden_layers": 3}
     model = id_services.make_model("encoder", tiny_vocab, "int8", **shape)

@@ -52,6 +52,7 @@ def test_forms_of_tensorflow_serving(port, base):
         ({"instances": [{"text": "ab"}]}, {"predictions": [2]}),
         ({"inputs": ["ab", "c"]}, {"outputs": [2, 1]}),
         ({"inputs": {"text": ["ab"]}}, {"outputs": [2]}),
+        ({"instances": ["ab"] * 4}, {"predictions": [2] * 4}),  # At most.
     ],
 )
 def test_one_input_and_one_output_need_no_names(port, body, answer):

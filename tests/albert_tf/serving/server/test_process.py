@@ -76,9 +76,8 @@ def test_it_takes_leave_before_it_ends():
             time.sleep(0.01)
         assert ask("/readyz") == (503, "close")
         # A new connection is still accepted.
-        body = json.dumps({"text": "ab"}).encode()
         status, headers, _ = http_server.fetch(
-            port, "POST", "/models/m/measure", body
+            port, "POST", "/models/m/measure", {"text": "ab"}
         )
         assert (status, headers["Connection"]) == (200, "close")
         connection.close()

@@ -1,4 +1,4 @@
-"""What rows must be, and rows of both forms of TensorFlow Serving."""
+"""What rows must be; their number and both forms: test_endpoints.py."""
 
 import re
 
@@ -7,7 +7,6 @@ import pydantic
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.serving.server import schema
 
 TEXT = {"text": tf.TensorSpec([None], tf.string)}
@@ -89,29 +88,9 @@ def test_wrong_values_are_named(name, value, message):
     assert re.match(message, schema.explain(caught.value))
 
 
-def test_a_request_has_a_row_and_no_more_than_it_may():
-    adapter = pydantic.TypeAdapter(schema.rows_type(TEXT, 8))
-    assert len(adapter.validate_python([{"text": "a"}] * 8)) == 8
-    for count, message in ((9, "at most 8 items"), (0, "at least 1 item")):
-        with pytest.raises(pydantic.ValidationError, match=message):
-            adapter.validate_python([{"text": "a"}] * count)
-
-
-def test_lists_of_unlike_lengths():
+def test_a_list_may_be_empty():
     specs = {"ids": tf.TensorSpec([None, None], tf.int32)}
-    with pytest.raises(errors.UserError, match="'ids' has lists of different"):
-        schema.arrays([{"ids": [1]}, {"ids": [1, 2]}], specs)
     assert schema.arrays([{"ids": []}], specs)["ids"].shape == (1, 0)
-
-
-def test_rows_of_both_forms():
-    rows = [{"text": "a"}, {"text": "b"}]
-    assert schema.rows_of_instances(["a", {"text": "b"}], TEXT) == rows
-    assert schema.rows_of_columns(["a", "b"], TEXT) == rows
-    assert schema.rows_of_columns({"text": ["a", "b"]}, TEXT) == rows
-    two = {"x": [1, 2], "y": [3, 4]}
-    expected = [{"x": 1, "y": 3}, {"x": 2, "y": 4}]
-    assert schema.rows_of_columns(two, dict.fromkeys("xy")) == expected
 
 
 @pytest.mark.parametrize(
