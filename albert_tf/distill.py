@@ -131,7 +131,7 @@ def run(settings: DistillOptions) -> None:
         EmbeddingTask, tokenizer, shared.max_seq_length, vectors
     )
     facts = EmbeddingTask.find_facts(
-        vectors, knowing.Known(EmbeddingTask, shared, None)
+        vectors, knowing.Known(EmbeddingTask, shared, {})
     )
     asked = VectorFacts(
         text_pooling=settings.teacher_pooling or known.text_pooling,

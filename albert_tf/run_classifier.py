@@ -15,25 +15,13 @@ the same options, it goes on from the last checkpoint of --output_dir.
 """
 
 import dataclasses
-from collections.abc import Sequence
-from typing import Any
 
-from albert_tf.common import errors, files, imports, options
+from albert_tf.common import errors, imports, options
 from albert_tf.common.options import checked, option, shown
-from albert_tf.finetuning import (
-    features,
-    finetuning_options,
-    registry,
-    regression,
-    saved_outputs,
-    tables,
-)
+from albert_tf.finetuning import finetuning_options, registry, tables
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.text import tokenization
 
 finetune = imports.later("albert_tf.finetuning.finetune")
-known_labels = imports.later("albert_tf.finetuning.known_labels")
-run_folder = imports.later("albert_tf.training.run_folder")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -109,100 +97,18 @@ class ClassifierOptions(finetuning_options.FileOptions):
         return bool(self.table.text_columns)
 
 
-def _names() -> Any:
-    return known_labels.Names(
-        "labels",
-        lambda labels: tables.TableOptions(labels=labels).names,
-        "output_bias",
-    )
-
-
 def run(settings: ClassifierOptions) -> None:
     registry.load_module(settings.task_module)
-    tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
     if settings.is_table:
-        settings = _with_labels(settings, tokenizer)
-    task = registry.make(options.to_dict(settings), tokenizer)
-    if task.command != "run_classifier":
+        settings = dataclasses.replace(settings, task_name=tables.NAME)
+    kind = registry.kind_of(str(settings.task_name))
+    if kind.command != "run_classifier":
         raise errors.UserError(
             f"--task_name={settings.task_name} has a script of its own: python "
-            f"-m albert_tf.{task.command}."
+            f"-m albert_tf.{kind.command}."
         )
-    _names().check_order(settings.finetuning, getattr(task, "labels", ()))
-    if isinstance(task, tables.TableTask):
-        sources = settings.sources
-        if settings.train_file and settings.table.dev_share:
-            sources[tables.HELD_OUT] = settings.train_file
-    else:
-        sources = task.sources(settings.data_dir or "")
-    if settings.is_table:  # Of GLUE's files one that is missing is told.
-        task.eval_splits = tuple(s for s in task.eval_splits if s in sources)
-    finetune.run("run_classifier", settings, sources, task=task)
-
-
-def _with_labels(
-    settings: ClassifierOptions, tokenizer: tokenization.AnyTokenizer
-) -> ClassifierOptions:
-    """Return the options with what was left out: labels, share, name."""
-    table, shared = settings.table, settings.finetuning
-    started = known_labels.started(shared.output_dir)
-    labels: Sequence[str] = table.names
-    if not labels and not table.is_number:
-        labels = _names().choose(
-            shared,
-            settings.train_file,
-            lambda path: tables.find_labels(path, table),
-        )
-        table = dataclasses.replace(table, labels=tables.SEPARATOR.join(labels))
-    table = dataclasses.replace(table, best_score=table.key_metric)
-    if table.dev_share is None:
-        share = 0.0 if settings.dev_file else tables.DEV_SHARE
-        if started:
-            share = run_folder.read(started).options.get("dev_share", share)
-        table = dataclasses.replace(table, dev_share=share)
-    if started and table.dev_share:
-        _check_held_out(settings.train_file, started)
-    if table.needs_scale and table.label_mean is None:
-        table = _with_scale(settings, table, tokenizer)
-    return dataclasses.replace(settings, table=table, task_name=tables.NAME)
-
-
-def _with_scale(
-    settings: ClassifierOptions,
-    table: tables.TableOptions,
-    tokenizer: tokenization.AnyTokenizer,
-) -> tables.TableOptions:
-    """Return the options with mean and deviation: a model's, or a file's."""
-    shared = settings.finetuning
-    init = "" if shared.new_head else shared.init.init_checkpoint or ""
-    for folder in (known_labels.started(shared.output_dir), init):
-        known = known_labels.scale_of_model(folder) if folder else {}
-        if known.get("label_deviation"):
-            return dataclasses.replace(table, **known)
-    if not settings.train_file:
-        raise errors.UserError(
-            "The mean of the numbers is not known. Give `train_file`, or "
-            "`label_mean` and `label_deviation`."
-        )
-    task = registry.make_table(tokenizer, shared.max_seq_length, table)
-    assert isinstance(task, regression.RegressionTask)
-    return task.scaled(settings.train_file)
-
-
-def _check_held_out(path: str | None, started: str) -> None:
-    """Refuse a training file that is not the one of an earlier start."""
-    if not (path and files.exists(path)):
-        return
-    if not files.exists(saved_outputs.path(started, tables.HELD_OUT)):
-        return
-    facts = saved_outputs.load(started, tables.HELD_OUT).facts
-    if features.content_sha256(path) != facts[features.CONTENT]:
-        raise errors.UserError(
-            f"`train_file={path}` has changed since the run in {started}, so "
-            "another part of it would be held out, with examples that were "
-            "learnt. Give the same file, or another `output_dir`; to score "
-            "other examples give them as `dev_file`, without `train_file`."
-        )
+    sources = settings.sources if settings.is_table else None
+    finetune.run("run_classifier", settings, sources)
 
 
 if __name__ == "__main__":

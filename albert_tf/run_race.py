@@ -35,13 +35,7 @@ class RunRaceOptions(finetuning_options.TaskOptions):
 
 
 def run(settings: RunRaceOptions) -> None:
-    task = race.RaceTask(
-        finetuning_options.load_tokenizer(settings.finetuning),
-        settings.finetuning.max_seq_length,
-        settings.questions,
-    )
-    sources = task.sources(settings.data_dir)
-    finetune.run("run_race", settings, sources, task=task)
+    finetune.run("run_race", settings)
 
 
 if __name__ == "__main__":

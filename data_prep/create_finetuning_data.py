@@ -18,7 +18,6 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
-from typing import Any
 
 from absl import logging
 
@@ -36,8 +35,7 @@ from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
 
-_MADE = [name for name in registry.MAKERS if name != tables.NAME]
-_MADE = sorted([*_MADE, *slices.SLICES])
+_NAMES = sorted({*registry.TASKS} - {tables.NAME})
 _KINDS = {name: slices.load(name, "task").TASK for name in slices.SLICES}
 # The options of each slice.
 SliceOptions = dataclasses.make_dataclass(
@@ -67,7 +65,7 @@ class FinetuningDataOptions:
     """Options of create_finetuning_data."""
 
     task_name: str = option(
-        help=f"One of {', '.join([*glue_tasks.TASKS, *_MADE])}."
+        help=f"One of {', '.join([*glue_tasks.TASKS, *_NAMES])}."
     )
     input_file: str = option(
         help="The official file of one split; for RACE the folder of the split."
@@ -114,7 +112,10 @@ def run(settings: FinetuningDataOptions) -> None:
         )
     registry.load_module(settings.task_module)
     tokenizer = tokenization.load(settings.vocabulary)
-    task = _make_task(settings, tokenizer)
+    path = settings.input_file if settings.is_training else None
+    task = registry.make(
+        options.to_dict(settings), tokenizer, known=base.KnownFile(path)
+    )
     split = choose_split(settings, task)
     logging.info("Reading %s as %s.", settings.input_file, split)
     content = features.data_sha256(task, settings.input_file)
@@ -124,21 +125,6 @@ def run(settings: FinetuningDataOptions) -> None:
         task, examples, split, settings.num_workers, with_padding=True
     )
     features.write(output, records, len(examples), facts, through_link=True)
-
-
-def _make_task(
-    settings: FinetuningDataOptions, tokenizer: tokenization.AnyTokenizer
-) -> base.Task:
-    kind = _KINDS.get(settings.task_name.lower())
-    if not kind:
-        return registry.make(options.to_dict(settings), tokenizer)
-    own: Any = registry.own_options(
-        kind.options_class, options.to_dict(settings)
-    )
-    path = settings.input_file if settings.is_training else None
-    facts = kind.find_facts(own, base.KnownFile(path))
-    made: base.Task = kind(tokenizer, settings.max_seq_length, own, facts)
-    return made
 
 
 def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:

@@ -48,6 +48,24 @@ class Facts:
         pairs = vars(self).items()
         return {k: [*v] if isinstance(v, tuple) else v for k, v in pairs}
 
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Facts":
+        names = [field.name for field in dataclasses.fields(cls)]
+        present = {name: values[name] for name in names if name in values}
+        return cls(
+            **{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in present.items()
+            }
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class NameOptions:
+    """Which task it is, for a class of several tasks."""
+
+    task_name: str
+
 
 class Task(abc.ABC):
     """A task with its tokenizer, length, options and facts.
@@ -57,7 +75,8 @@ class Task(abc.ABC):
 
     package: ClassVar[str] = ""  # Where `model` and `service` are.
     command: ClassVar[str] = "run_classifier"  # It trains the task.
-    options_class: ClassVar[type]  # What users choose, among a run's options.
+    # What users choose, among a run's options.
+    options_class: ClassVar[type] = NameOptions
     # Those that features depend on, and those that an export may have.
     data_options: ClassVar[type | None] = None  # Default: options_class.
     export_options: ClassVar[type]
@@ -67,6 +86,8 @@ class Task(abc.ABC):
     has_pairs: bool = False
     eval_splits: tuple[str, ...] = (DEV,)  # Scored; the first has plain names.
     test_splits: tuple[str, ...] = (TEST,)
+    # Splits that are a part of the file of another one, which has the rest.
+    parts: Mapping[str, str] = MappingProxyType({})
     data_option: str = "predict_file"  # Or data_dir: see `sources`.
     reads_folders: bool = False  # Whether a split may be a folder.
     outputs_are_positions: bool = False  # Of the same records.
@@ -93,7 +114,7 @@ class Task(abc.ABC):
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
         self.options = options
-        self.facts = facts or self.facts_class()
+        self.facts = facts or self.find_facts(options, KnownFile(None))
         self.labels = self.facts.labels
 
     @property
@@ -102,12 +123,17 @@ class Task(abc.ABC):
         return {"task_name": self.name, "max_seq_length": self.max_seq_length}
 
     @classmethod
-    def find_facts(cls, options: Any, known: Any) -> Facts:
+    def variant(cls, options: Any) -> "type[Task]":
+        """Return the class of a task with such options, if it has several."""
+        return cls
+
+    @classmethod
+    def find_facts(cls, options: Any, known: "KnownFile") -> Facts:
         del options, known  # There is nothing to find.
         return cls.facts_class()
 
     @classmethod
-    def longest_of(cls, known: Any) -> int | None:
+    def longest_of(cls, known: "KnownFile") -> int | None:
         return None
 
     @classmethod
@@ -141,6 +167,12 @@ class Task(abc.ABC):
         By default `read` reads it, as `PREDICT`.
         """
         return self.read(path, PREDICT)
+
+    def warn_of_overlap(
+        self, learnt: Examples, examples: Examples, path: str
+    ) -> None:
+        """Say which examples of a file are learnt, too."""
+        del learnt, examples, path  # Most tasks say nothing.
 
     @abc.abstractmethod
     def layout(self, split: str) -> layouts.Layout:
@@ -246,7 +278,9 @@ class Task(abc.ABC):
         """Put the head of the task, with new weights, on an encoder."""
         return self._part("model", "make_model").make(self, encoder)
 
-    def objective(self) -> Any:
+    def objective(self, learnt: Examples = ()) -> Any:
+        """Return what the model is trained for, on the examples `learnt`."""
+        del learnt  # Only weights of labels depend on them.
         return self._part("model", "objective").objective(self)
 
     def services(self) -> Mapping[type, Any]:
@@ -263,19 +297,46 @@ class Task(abc.ABC):
         return importlib.import_module(f"{self.package}.{name}")
 
 
-@dataclasses.dataclass(frozen=True)
 class KnownFile:
-    """The same for a file alone; None: of another split than training."""
+    """Where a task finds its facts: in a training file, without a run.
 
-    path: str | None
+    Args:
+        path: None of another split than training.
+    """
+
+    def __init__(self, path: str | None):
+        self.files: Mapping[str, str] = {TRAIN: path} if path else {}
+
+    def train_file(self, missing: str) -> str | None:
+        """Return the training file; a run without one ends with a message."""
+        del missing  # There is no run.
+        return self.files.get(TRAIN)
 
     def labels(
         self, option: str, given: Sequence[str], find: Find
     ) -> tuple[str, ...]:
-        del option
-        return tuple(given or (find(self.path) if self.path else ()))
+        """Return the labels that are given, else those of file or model.
+
+        Args:
+            option: What their option is called.
+            find: From the path of a training file to its labels.
+        """
+        path = self.train_file(f"The {option} are not known.")
+        return tuple(given or (find(path) if path else ()))
+
+    def of_run(self) -> dict[str, Any]:
+        """Return the facts of the run that goes on; none of a new one."""
+        return {}
 
     def of_model(self) -> dict[str, Any]:
+        """Return the facts of the run that goes on, else of the checkpoint."""
+        return {}
+
+    def of_head(self) -> dict[str, Any]:
+        """Return the facts of the head that a new run starts from.
+
+        None of a new head, nor of one that belongs to another kind of model.
+        """
         return {}
 
 

@@ -8,15 +8,15 @@ import dataclasses
 import gc
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.common import errors, options, preemption, scores
+from albert_tf.common import errors, files, options, preemption, scores
 from albert_tf.finetuning import (
     base,
+    features,
     finetuning_options,
     known,
     lesson,
@@ -33,7 +33,7 @@ from albert_tf.training import distribution, memory_check, run_folder
 def run(
     program: str,
     settings: finetuning_options.TaskOptions,
-    sources: Mapping[str, str],
+    sources: Mapping[str, str] | None = None,
     *,
     task: base.Task | None = None,
     taught: lesson.Lesson | None = None,
@@ -45,12 +45,20 @@ def run(
     the first writes; features and logs of the others are in `worker_N`.
 
     Args:
+        sources: The file of each split. Default: the task finds them in the
+            folder `data_dir` of the options.
         task: Default: the one that the options name.
         taught: What is learned from a teacher. Default: the soft labels of the
             teacher that the options name, if they do.
     """
     shared = settings.finetuning
-    task = task or _make_task(settings)
+    task = task or _make_task(settings, sources or {})
+    if sources is None:
+        sources = task.sources(options.to_dict(settings)["data_dir"])
+    of_parts = {part: sources.get(whole) for part, whole in task.parts.items()}
+    sources = {**sources, **{k: v for k, v in of_parts.items() if v}}
+    for part in task.parts:
+        _check_part(shared.output_dir, part, sources.get(part))
     teaching = getattr(settings, "teaching", None)
     taught = lesson.soft_labels(teaching) if teaching else taught
     # First of all: several workers must meet before TensorFlow does anything.
@@ -83,16 +91,32 @@ def run(
             _finish_several(shared, data, done)
 
 
-def _make_task(settings: finetuning_options.TaskOptions) -> base.Task:
-    values = options.to_dict(settings)
-    tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
+def _make_task(
+    settings: finetuning_options.TaskOptions, sources: Mapping[str, str]
+) -> base.Task:
+    values, shared = options.to_dict(settings), settings.finetuning
     kind = registry.kind_of(values["task_name"])
-    if not kind:
-        return registry.make(values, tokenizer)
-    own: Any = options.nested(settings, kind.options_class)
-    path = values.get("train_file")
-    facts = kind.find_facts(own, known.Known(kind, settings.finetuning, path))
-    return kind(tokenizer, values["max_seq_length"], own, facts)
+    tokenizer = finetuning_options.load_tokenizer(shared)
+    return registry.make(
+        values, tokenizer, known=known.Known(kind, shared, sources)
+    )
+
+
+def _check_part(output_dir: str, part: str, path: str | None) -> None:
+    """Refuse a training file that is not the one of an earlier start."""
+    folder = known.started(output_dir)
+    if not (folder and path and files.exists(path)):
+        return
+    if not files.exists(saved_outputs.path(folder, part)):
+        return
+    facts = saved_outputs.load(folder, part).facts
+    if features.content_sha256(path) != facts[features.CONTENT]:
+        raise errors.UserError(
+            f"`train_file={path}` has changed since the run in {folder}, so "
+            "another part of it would be held out, with examples that were "
+            "learnt. Give the same file, or another `output_dir`; to score "
+            "other examples give them as `dev_file`, without `train_file`."
+        )
 
 
 def _options_of_runs(

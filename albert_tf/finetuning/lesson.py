@@ -14,6 +14,7 @@ from albert_tf.common import errors, strict_json
 from albert_tf.finetuning import (
     base,
     finetuning_options,
+    known,
     saved_outputs,
     teacher,
 )
@@ -234,7 +235,7 @@ def vectors_of(path: str) -> Vectors:
     folder = run_folder.folder_of(found)
     if run_folder.is_run(folder):
         run = run_folder.read(folder, teacher.OPTION)
-        size = run.facts.get("projection_size")
+        size = known.facts_of(run).get("projection_size")
         return Vectors(int(size or run.config.hidden_size))
     config = checkpoint_reader.config_beside(found)
     if config is None:

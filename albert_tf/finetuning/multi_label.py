@@ -46,30 +46,32 @@ class MultiLabelTask(tables.TableTask):
     def _labels(self, read: Sequence[Any]) -> Sequence[Any]:
         return self._numbers(read)
 
-    def _count(self, examples: Sequence[TextExample], path: str) -> None:
-        super()._count(examples, path)
+    def _check_training(
+        self, examples: Sequence[TextExample], path: str
+    ) -> None:
+        super()._check_training(examples, path)
         if self.options.class_weights == tables.NO_WEIGHTS:
             return
-        assert self._counts is not None
-        for number in np.flatnonzero(self._counts == self._total):
+        for number in np.flatnonzero(self._count(examples) == len(examples)):
             raise errors.UserError(
                 f"`class_weights={self.options.class_weights}` cannot weigh "
                 f"the label {self.labels[number]!r}: all examples of {path} "
                 "have it. Remove it from the column."
             )
 
-    @property
-    def class_weights(self) -> Sequence[Any] | None:
-        """Weights of no and yes for each label, as scikit-learn's "balanced".
+    def class_weights(
+        self, learnt: Sequence[TextExample]
+    ) -> Sequence[Any] | None:
+        """Return the weights of no and yes for each label.
 
-        Yes and no count the same in total for each label, and all labels count
-        the same. None without weights.
+        As scikit-learn's "balanced": yes and no count the same in total for
+        each label, and all labels count the same. None without weights.
         """
-        counts = self._counts
-        if counts is None or self.options.class_weights == tables.NO_WEIGHTS:
+        if self.options.class_weights == tables.NO_WEIGHTS or not learnt:
             return None
-        both = np.stack([self._total - counts, counts], -1)
-        return tuple(map(tuple, (self._total / 2 / both).tolist()))
+        total, counts = len(learnt), self._count(learnt)
+        both = np.stack([total - counts, counts], -1)
+        return tuple(map(tuple, (total / 2 / both).tolist()))
 
     def remember(self, scores: Mapping[str, float]) -> None:
         """Take the thresholds from an earlier `score`, if it has them.

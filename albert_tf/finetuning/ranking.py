@@ -29,7 +29,6 @@ class RankingTask(regression.RegressionTask):
     """The relevance of a text for a query."""
 
     metrics: Sequence[str] = ("ndcg", "mrr")
-    apart = "queries"
 
     def __init__(self, *args: Any):
         super().__init__(*args)
@@ -62,9 +61,6 @@ class RankingTask(regression.RegressionTask):
                 pairs += [(better, worse[at]) for at in drawn]
         logging.info("%s: %d pairs of texts are learnt.", path, len(pairs))
         return pairs
-
-    def _key(self, example: TextExample) -> tuple[str, ...]:
-        return example.texts[:1]
 
     def layout(self, split: str) -> layouts.Layout:
         if split == base.TRAIN and self.is_pairwise:

@@ -1,29 +1,38 @@
 """From the options of a run to its task."""
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
 from albert_tf.common import errors, options, slices
-from albert_tf.finetuning import base, multi_label, ranking, regression, tables
+from albert_tf.finetuning import base, tables
 from albert_tf.finetuning.glue import glue
 from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
 
 # A run's options by name, such as `run_folder.Run.options`.
 Options = Mapping[str, Any]
-Maker = Callable[[Options, tokenization.AnyTokenizer], base.Task]
+
+# Tasks with a class of their own, by `task_name`; all other names are those of
+# `glue_tasks.TASKS`. A module named by `task_module` may add its own to both.
+TASKS: dict[str, type[base.Task]] = {
+    **{name: slices.load(name, "task").TASK for name in slices.SLICES},
+    squad.NAME: squad.SquadTask,
+    tables.NAME: tables.TableTask,
+}
 
 
-def _maker(task: Callable[..., base.Task], options_class: type[Any]) -> Maker:
-    def make_task(
-        values: Options, tokenizer: tokenization.AnyTokenizer
-    ) -> base.Task:
-        own: Any = own_options(options_class, values)
-        return task(tokenizer, values["max_seq_length"], own)
-
-    return make_task
+def kind_of(name: str) -> type[base.Task]:
+    """Return the class of a task; its name may have capitals."""
+    kinds = {key.lower(): kind for key, kind in TASKS.items()}
+    kind = kinds.get(name.lower(), glue.GlueTask)
+    if not (isinstance(kind, type) and issubclass(kind, base.Task)):
+        raise errors.UserError(
+            f"`task_name={name}`: its entry in registry.TASKS is {kind!r}, "
+            "not a subclass of base.Task. Correct the module."
+        )
+    return kind
 
 
 def own_options(
@@ -35,40 +44,11 @@ def own_options(
     return options.from_dict(options_class, given)
 
 
-def make_table(
-    tokenizer: tokenization.AnyTokenizer,
-    max_seq_length: int,
-    own: tables.TableOptions,
-) -> tables.TableTask:
-    kinds = {
-        "label": tables.TableTask,
-        "labels": multi_label.MultiLabelTask,
-        "number": regression.RegressionTask,
-        "relevance": ranking.RankingTask,
-    }
-    return kinds[own.kind](tokenizer, max_seq_length, own)
-
-
-# Tasks with a class of their own, by `task_name`. A module named by
-# `task_module` may add its own.
-MAKERS: dict[str, Maker] = {
-    squad.NAME: _maker(squad.SquadTask, squad.SquadOptions),
-    tables.NAME: _maker(make_table, tables.TableOptions),
-}
-
-
-def kind_of(name: str) -> type[base.Task] | None:
-    """Return the class of a task that has a slice."""
-    if name.lower() not in slices.SLICES:
-        return None
-    found: type[base.Task] = slices.load(name.lower(), "task").TASK
-    return found
-
-
 def make(
     values: Options,
     tokenizer: tokenization.AnyTokenizer,
     facts: Mapping[str, Any] = MappingProxyType({}),
+    known: base.KnownFile | None = None,
 ) -> base.Task:
     """Make the task that the options of a run describe.
 
@@ -76,25 +56,16 @@ def make(
 
     Args:
         facts: What the run has written in its folder.
+        known: Where facts are found that are not written yet.
     """
-    name = values["task_name"].lower()
-    if kind := kind_of(name):
-        own: Any = own_options(kind.options_class, values)
-        known = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()
-        }
-        given = kind.facts_class(**known) if facts else None
-        return kind(tokenizer, values["max_seq_length"], own, given)
-    makers = {task.lower(): maker for task, maker in MAKERS.items()}
-    if name in makers:
-        made = makers[name](values, tokenizer)
-        if not isinstance(made, base.Task):
-            raise errors.UserError(
-                f"`task_name={name}`: its maker returned {made!r}, not a "
-                "base.Task. Correct the module."
-            )
-        return made
-    return glue.GlueTask(name, tokenizer, values["max_seq_length"])
+    kind = kind_of(values["task_name"])
+    own: Any = own_options(kind.options_class, values)
+    kind, found = kind.variant(own), None
+    if known:
+        found = kind.find_facts(own, known)
+    elif facts:
+        found = kind.facts_class.from_dict(facts)
+    return kind(tokenizer, values["max_seq_length"], own, found)
 
 
 def load_module_for(values: Options, folder: str, given: str | None) -> None:
@@ -114,7 +85,7 @@ def load_module_for(values: Options, folder: str, given: str | None) -> None:
 
 
 def load_module(name: str | None) -> None:
-    """Import a module that adds tasks to `glue_tasks.TASKS` or `MAKERS`.
+    """Import a module that adds tasks to `TASKS` or `glue_tasks.TASKS`.
 
     Its name comes from the command line, never from data.
     """

@@ -57,6 +57,11 @@ class RunData:
             if path not in self._contents:  # Files may change after this.
                 self._contents[path] = features.data_sha256(task, path)
             self.examples[split] = task.read(path, split)
+        if learnt := self.examples.get(base.TRAIN):
+            for split in self.eval_splits:
+                task.warn_of_overlap(
+                    learnt, self.examples[split], sources[split]
+                )
         if self._lesson and settings.train_feature_file:
             raise errors.UserError(
                 f"`train_feature_file={settings.train_feature_file}` holds "
@@ -79,8 +84,9 @@ class RunData:
         if not wanted:
             return ()
         found = tuple(s for s in splits if s in self.sources)
-        for split in splits:
-            if found and split not in found:
+        # A user who names files knows which ones are missing.
+        if found and self.task.data_option == "data_dir":
+            for split in (s for s in splits if s not in found):
                 logging.warning("Without %s: it has no file.", split)
         if not found:
             raise errors.UserError(
@@ -134,7 +140,7 @@ class RunData:
 
     @property
     def objective(self) -> objectives.Objective:
-        own = self.task.objective()
+        own = self.task.objective(self.examples.get(base.TRAIN, ()))
         if self._lesson and self._outputs:
             return self._lesson.objective(own, self._outputs.names)
         return own

@@ -83,6 +83,7 @@ class TableOptions:
         "All labels, in the order of the model's outputs, with commas between "
         "them; or with tabs, if a label holds a comma. Default: those of "
         "--train_file, sorted; without it, of the run that is continued.",
+        may_change=True,  # The facts may not; so with others below.
     )
     class_weights: str = option(
         NO_WEIGHTS,
@@ -96,6 +97,7 @@ class TableOptions:
         "Default: accuracy; with --multi_label micro_f1; with --regression "
         "pearson; with --query_column ndcg.",
         choices=tuple(dict.fromkeys(sum(_SCORES.values(), ()))),
+        may_change=True,
     )
     query_column: str | None = option(
         None,
@@ -133,12 +135,14 @@ class TableOptions:
         "What a new model predicts, with --regression. Default: the mean of "
         "the examples that are learnt.",
         within=ranges.Range(-_LARGEST, _LARGEST),
+        may_change=True,
     )
     label_deviation: float | None = option(
         None,
         "Unit of the errors that are learnt from, with --regression. Default: "
         "the standard deviation of these examples.",
         within=ranges.Range(above=0, high=_LARGEST),
+        may_change=True,
     )
     multi_label: bool = option(
         False, "Whether a text may have several labels, or none."
@@ -163,6 +167,7 @@ class TableOptions:
         "label as much, equal texts together. Default: that of the run that "
         "is continued; else 0.1 without --dev_file, and 0 with it.",
         within=ranges.Range(0, 0.9),
+        may_change=True,
     )
     split_seed: int = option(
         12345, "Seed of that choice.", within=ranges.Range(0, 2**31 - 1)
@@ -267,9 +272,19 @@ class TableOptions:
         separator = SEPARATOR if SEPARATOR in self.labels else _COMMA
         return tuple(map(str.strip, self.labels.split(separator)))
 
+
+@dataclasses.dataclass(frozen=True)
+class TableFacts(base.Facts):
+    """What is predicted, and which part of the training file is held out."""
+
+    dev_share: float = 0.0
+    best_score: str = "accuracy"
+    # The head gives numbers in units of the deviation from the mean.
+    label_mean: float | None = None
+    label_deviation: float | None = None
+
     @property
     def scale(self) -> tuple[float, float]:
-        """Mean and deviation; the head gives numbers in units of them."""
         return self.label_mean or 0.0, self.label_deviation or 1.0
 
 
@@ -327,39 +342,67 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
 class TableTask(glue.TextTask):
     """One label for each row."""
 
+    name = NAME
+    options_class = TableOptions
+    facts_class = TableFacts
+    facts: TableFacts
     metrics: Sequence[str] = ("accuracy", "matthew_corr")
-    apart = "texts"  # What only one of the two parts has.
 
     def __init__(
         self,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: TableOptions,
+        facts: TableFacts | None = None,
     ):
-        labels = options.names
+        super().__init__(tokenizer, max_seq_length, options, facts)
         needed = {"text_columns": options.inputs}
         if not options.is_number:
-            needed["labels"] = labels
+            needed["labels"] = self.labels
         for name, value in needed.items():
             if not value:
-                raise errors.UserError(
-                    f"The task {NAME} needs `{name}`, which is not given."
-                )
-        metrics = list(self.metrics)
-        metrics += ["f1"] * (len(labels) == _LEAST_LABELS)
-        super().__init__(NAME, tokenizer, max_seq_length, labels, metrics)
-        self.options = options
+                raise _missing(name)
+        if len(self.labels) == _LEAST_LABELS:
+            self.metrics = (*self.metrics, "f1")
         self.has_pairs = len(options.inputs) > 1
         texts = "pairs" if self.has_pairs else "single texts"
         self.kind = f"{options.kind} of {texts}"
         self.sequences_vary = options.long.is_divided
-        self.key_metric = options.key_metric
-        self.eval_splits = (base.DEV, *[HELD_OUT] * bool(options.dev_share))
-        # Of the training file, once it is read: examples with each label, all
-        # examples, and their texts.
-        self._counts: np.ndarray | None = None
-        self._total = 0
-        self._learnt: set[tuple[str, ...]] = set()
+        self.key_metric = self.facts.best_score
+        if self.facts.dev_share:
+            self.parts = {HELD_OUT: base.TRAIN}
+        self.eval_splits = (base.DEV, *self.parts)
+
+    @classmethod
+    def variant(cls, options: TableOptions) -> type[base.Task]:
+        from albert_tf.finetuning import multi_label, ranking, regression
+
+        kinds: dict[str, type[base.Task]] = {
+            "label": TableTask,
+            "labels": multi_label.MultiLabelTask,
+            "number": regression.RegressionTask,
+            "relevance": ranking.RankingTask,
+        }
+        return kinds[options.kind]
+
+    @classmethod
+    def find_facts(
+        cls, options: TableOptions, known: base.KnownFile
+    ) -> TableFacts:
+        if not options.inputs:
+            raise _missing("text_columns")
+        find = functools.partial(find_labels, options=options)
+        labels: Sequence[str] = ()
+        if not options.is_number:
+            labels = known.labels("labels", options.names, find)
+        share = options.dev_share
+        if share is None:
+            is_alone = base.TRAIN in known.files and base.DEV not in known.files
+            share = known.of_run().get("dev_share", DEV_SHARE * is_alone)
+        scale = options.label_mean, options.label_deviation
+        if options.needs_scale and None in scale:
+            scale = _find_scale(options, share, known)
+        return TableFacts(tuple(labels), share, options.key_metric, *scale)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -383,7 +426,7 @@ class TableTask(glue.TextTask):
             "labels": list(self.labels),
             "columns": [list(one.inputs), one.label_column],
             "header": one.header,
-            "dev_share": [one.dev_share, one.split_seed],
+            "dev_share": [self.facts.dev_share, one.split_seed],
             "kind": [one.kind, one.label_separator],
             # The same for `mean` and `max`.
             **({"window_stride": stride} if one.long.is_divided else {}),
@@ -405,17 +448,18 @@ class TableTask(glue.TextTask):
         how = self.options.long.windows
         return {"logits": windows.pool(outputs["logits"], counts, how)}
 
-    @property
-    def class_weights(self) -> Sequence[Any] | None:
-        """The weight of each label, as scikit-learn's "balanced".
+    def class_weights(
+        self, learnt: Sequence[TextExample]
+    ) -> Sequence[Any] | None:
+        """Return the weight of each label, as scikit-learn's "balanced".
 
         Their mean over the training examples is 1. None without weights, and
-        before the training file is read.
+        without training.
         """
-        counts = self._counts
-        if counts is None or self.options.class_weights == NO_WEIGHTS:
+        if self.options.class_weights == NO_WEIGHTS or not learnt:
             return None
-        return tuple((self._total / len(counts) / counts).tolist())
+        counts = self._count(learnt)
+        return tuple((len(learnt) / len(counts) / counts).tolist())
 
     def read(self, path: str, split: str) -> list[TextExample]:
         """Read a file strictly; see `rows.read_own`.
@@ -430,52 +474,39 @@ class TableTask(glue.TextTask):
             TextExample(row.guid, row.texts, label)
             for row, label in zip(read, labels, strict=True)
         ]
-        share = self.options.dev_share
+        share = self.facts.dev_share
         if not (share and split == base.TRAIN):  # HELD_OUT comes.
             _parsed.cache_clear()
-        if share and split in (base.TRAIN, HELD_OUT):
-            chosen = self._choose(examples, share)
-            examples = [
-                example
-                for example, is_chosen in zip(examples, chosen, strict=True)
-                if is_chosen == (split == HELD_OUT)
-            ]
+        if split in (base.TRAIN, HELD_OUT):
+            examples = _part(examples, self.options, share, split)
         if not examples:
             raise errors.UserError(
                 f"{path} has no examples for {split}; equal texts stay "
                 "together. Give a file that has more."
             )
         if split == base.TRAIN:
-            self._count(examples, path)
-            self._learnt = set(map(self._key, examples))
+            self._check_training(examples, path)
             logging.info(
                 "%s: %d of %d examples are learnt.",
                 path,
                 len(examples),
                 len(read),
             )
-        elif split == base.DEV:
-            known = set(map(self._key, examples)) & self._learnt
-            if known:
-                logging.warning(
-                    "%s: %d %s are in the training file, too. So the scores "
-                    "are better than those of new ones will be.",
-                    path,
-                    len(known),
-                    self.apart,
-                )
         return examples
 
-    def _choose(
-        self, examples: Sequence[TextExample], share: float
-    ) -> list[bool]:
-        labels = [numbers_of(example) for example in examples]
-        keys = [self._key(example) for example in examples]
-        return held_out.choose(keys, labels, share, self.options.split_seed)
-
-    def _key(self, example: TextExample) -> tuple[str, ...]:
-        """Return what examples have in common that stay together."""
-        return example.texts
+    def warn_of_overlap(
+        self, learnt: Sequence[Any], examples: Sequence[TextExample], path: str
+    ) -> None:
+        known = {_key(one, self.options) for one in flat(learnt)}
+        both = known & {_key(one, self.options) for one in examples}
+        if both:
+            logging.warning(
+                "%s: %d %s are in the training file, too. So the scores "
+                "are better than those of new ones will be.",
+                path,
+                len(both),
+                "queries" if self.options.query_column else "texts",
+            )
 
     def _labels(self, read: Sequence[_Row]) -> Sequence[Any]:
         return [numbers[0] for numbers in self._numbers(read)]
@@ -498,9 +529,15 @@ class TableTask(glue.TextTask):
             )
         return [tuple(sorted({number_of[x] for x in r.labels})) for r in read]
 
-    def _count(self, examples: Sequence[TextExample], path: str) -> None:
-        found = [n for example in examples for n in numbers_of(example)]
-        counts = np.bincount(found, minlength=len(self.labels))
+    def _count(self, examples: Sequence[TextExample]) -> np.ndarray:
+        """Return how many examples each label has, int64 [labels]."""
+        numbers = [n for example in examples for n in numbers_of(example)]
+        return np.bincount(numbers, minlength=len(self.labels))
+
+    def _check_training(
+        self, examples: Sequence[TextExample], path: str
+    ) -> None:
+        counts = self._count(examples)
         missing = [self.labels[i] for i in np.flatnonzero(counts == 0)]
         if missing and self.options.class_weights == _BALANCED:
             raise errors.UserError(
@@ -512,7 +549,6 @@ class TableTask(glue.TextTask):
             logging.warning(
                 "%s has no example of %s.", path, ", ".join(missing)
             )
-        self._counts, self._total = counts, len(examples)
 
     def read_own(self, path: str) -> _Read:
         """Read a user's texts, in the columns of the training file.
@@ -544,6 +580,63 @@ class TableTask(glue.TextTask):
         return scores
 
 
+def flat(examples: Sequence[Any]) -> list[TextExample]:
+    """Return examples one by one, where pairs of them are learnt."""
+    pairs = (one if isinstance(one, tuple) else (one,) for one in examples)
+    return [example for pair in pairs for example in pair]
+
+
+def _missing(name: str) -> errors.UserError:
+    return errors.UserError(
+        f"The task {NAME} needs `{name}`, which is not given."
+    )
+
+
+def _key(example: TextExample, options: TableOptions) -> tuple[str, ...]:
+    """Return what examples have in common that stay together."""
+    return example.texts[:1] if options.query_column else example.texts
+
+
+def _part(
+    examples: Sequence[TextExample],
+    options: TableOptions,
+    share: float,
+    split: str,
+) -> list[TextExample]:
+    """Return the examples of a training file that a split has."""
+    if not share:
+        return list(examples)
+    labels = [(0,) if options.is_number else numbers_of(e) for e in examples]
+    keys = [_key(example, options) for example in examples]
+    chosen = held_out.choose(keys, labels, share, options.split_seed)
+    return [
+        example
+        for example, is_held_out in zip(examples, chosen, strict=True)
+        if is_held_out == (split == HELD_OUT)
+    ]
+
+
+def _find_scale(
+    options: TableOptions, share: float, known: base.KnownFile
+) -> tuple[float | None, float | None]:
+    """Return mean and deviation: a model's, or those of what is learnt."""
+    for facts in (known.of_run(), known.of_head()):
+        if facts.get("label_deviation"):
+            return facts["label_mean"], facts["label_deviation"]
+    path = known.train_file(
+        "The mean of the numbers is not known. Give `train_file`, or "
+        "`label_mean` and `label_deviation`."
+    )
+    if not path:
+        return None, None
+    read = _rows(path, options, needs_label=True)
+    rows.require_some(read, path)
+    examples = [TextExample(row.guid, row.texts, row.labels[0]) for row in read]
+    learnt = _part(examples, options, share, base.TRAIN)
+    numbers = [example.label for example in learnt]
+    return float(np.mean(numbers)), float(np.std(numbers))
+
+
 def numbers_of(example: TextExample) -> tuple[int, ...]:
     label = example.label
     return label if isinstance(label, tuple) else (int(label or 0),)
@@ -563,19 +656,10 @@ def _own(
 
 def _rows(path: str, options: TableOptions, *, needs_label: bool) -> list[_Row]:
     """Return the rows of a file; those of the last one are kept."""
-    # What is found in the file does not decide how it is read.
-    same = dataclasses.replace(
-        options,
-        labels=None,
-        dev_share=None,
-        best_score=None,
-        label_mean=None,
-        label_deviation=None,
-    )
     content = ""
     if files.exists(path) and not os.path.isdir(path):
         content = files.sha256(path)
-    return _parsed(path, content, same, needs_label)
+    return _parsed(path, content, options, needs_label)
 
 
 @functools.lru_cache(maxsize=1)

@@ -14,8 +14,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, folder_lock, outputs
 from albert_tf.data import manifests
-from albert_tf.finetuning import registry, regression, tables
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.finetuning import known, registry
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -88,10 +87,12 @@ def _convert(settings: convert_options.ConvertOptions, folder: str) -> None:
     values: dict[str, Any] = {}
     if run_folder.is_run(run_dir):
         run_ = run_folder.read(run_dir, "from")
-        values = {**run_.options, "facts": run_.facts}
-    if _task_name(values) == tables.NAME:
-        table = registry.own_options(tables.TableOptions, values)
-        source = _in_units(source, *table.scale)
+        values = {**run_.options, "facts": known.facts_of(run_)}
+    facts = values.get("facts", {})
+    if facts.get("label_deviation"):
+        source = _in_units(
+            source, facts["label_mean"], facts["label_deviation"]
+        )
     if settings.format not in convert_options.HUB_FORMATS:
         registry.load_module(settings.task_module)
         _warn_of_names(source, values)
@@ -119,17 +120,16 @@ def _convert(settings: convert_options.ConvertOptions, folder: str) -> None:
     )
 
 
-def _task_name(values: dict[str, Any]) -> str:
-    return str(values.get("task_name", "")).lower()
-
-
 def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
     """Have the head give the numbers themselves; its moments do not fit it."""
     if (mean, deviation) == (0.0, 1.0):
         return source
-    weights = regression.in_units(source.weights(), mean, deviation)
     for variable in source.variables:
-        variable.assign(weights[checkpoint_reader.name_of(variable)])
+        name = checkpoint_reader.name_of(variable)
+        if name == "output_weights":
+            variable.assign(variable.numpy() * deviation)
+        elif name == "output_bias":
+            variable.assign(variable.numpy() * deviation + mean)
     logging.warning(
         "The new head gives the numbers themselves, no longer units of %g from "
         "%g; moments are left out. To train it further, give `label_mean=0` "
@@ -158,13 +158,8 @@ def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
 
     That needs the vocabulary, and perhaps a module of the user's.
     """
-    name = _task_name(values)
-    if name == tables.NAME:
-        return registry.own_options(tables.TableOptions, values).names
     if labels := values.get("facts", {}).get("labels"):
         return list(labels)
-    if spec := glue_tasks.find(name):
-        return spec.labels
     details = _details_in(source)
     return details.labels if details else ()
 

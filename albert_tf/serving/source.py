@@ -130,9 +130,9 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     length = config.max_position_embeddings
     if settings.task == "squad":
         length = min(length, _SQUAD_LENGTH)
-    if kind := registry.kind_of(str(settings.task)):
-        longest = kind.longest_of(knowing.KnownCheckpoint(checkpoint.path))
-        length = min(length, longest or length)
+    kind = registry.kind_of(str(settings.task))
+    longest = kind.longest_of(knowing.KnownCheckpoint(checkpoint.path))
+    length = min(length, longest or length)
     return Source(
         config,
         vocabulary,
@@ -328,26 +328,18 @@ def make_task(source: Source) -> base.Task | None:
         if values.get("pairs"):
             compatibility.check_pairs(source.config, "the model")
         return None
-    facts = source.facts or {}
+    known = None
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}
-        facts = _facts_of(source, values)
-    task = registry.make(values, _load_tokenizer(source), facts)
+        known = knowing.KnownCheckpoint(source.checkpoint)
+    task = registry.make(
+        values, _load_tokenizer(source), source.facts or {}, known
+    )
     if task.has_pairs:
         compatibility.check_pairs(source.config, "the model")
     if source.option != "init_checkpoint":
         task.remember(scores.of_best(values["run_dir"]))
     return task
-
-
-def _facts_of(source: Source, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a checkpoint says about a task it was not finetuned for."""
-    kind = registry.kind_of(values["task_name"])
-    if not kind:
-        return {}
-    own: Any = registry.own_options(kind.options_class, values)
-    found = kind.find_facts(own, knowing.KnownCheckpoint(source.checkpoint))
-    return found.to_dict()
 
 
 def _labels(values: Mapping[str, Any]) -> list[str]:

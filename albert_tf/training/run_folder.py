@@ -323,8 +323,8 @@ class Start:
             markers = current.get(_MARKERS)
             if previous.options.get(_MARKERS, markers) != markers:
                 lines.append("`markers_file` had other markers")
-            facts = {**self.facts, **previous.facts}
-            lines += outputs.changes(facts, self.facts)
+            facts = previous.facts or _facts_among(previous.options)
+            lines += outputs.changes({**self.facts, **facts}, self.facts)
         named = [line.split()[0].strip("-") for line in lines]
         before, now = (
             {k: v for k, v in vars(config).items() if k not in named}
@@ -376,6 +376,16 @@ def vocabulary_files(
         copy: files.read_bytes(vocabulary.path),
         normalization.path_beside(copy): described,
     }
+
+
+def _facts_among(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the facts that earlier versions wrote among the options."""
+    facts = {name: v for name, v in values.items() if v is not None}
+    labels = facts.get("labels") or facts.get("tags")
+    if labels:
+        separator = "\t" if "\t" in labels else ","
+        facts["labels"] = [label.strip() for label in labels.split(separator)]
+    return facts
 
 
 def check_same_data(folder: str, training_data: str) -> None:

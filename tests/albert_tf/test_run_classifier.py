@@ -10,8 +10,7 @@ from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import (
     base,
-    finetune,
-    known_labels,
+    known,
     registry,
     saved_outputs,
     tables,
@@ -73,9 +72,8 @@ def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
     world, tmp_path, monkeypatch
 ):
     turned = glue_tasks.TASKS["rte"].labels[::-1]
-    monkeypatch.setattr(
-        known_labels.Names, "of_model", lambda self, model: turned
-    )
+    facts = {"labels": turned}
+    monkeypatch.setattr(known.Known, "of_head", lambda self: facts)
     settings = small_runs.classifier(
         world, tmp_path / "run", do_train=False, init_checkpoint="hub"
     )
@@ -85,12 +83,10 @@ def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
 
 def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
     class Own(glue.GlueTask):
-        name = "own"
         sources = base.Task.sources
 
-    monkeypatch.setitem(
-        registry.MAKERS, "own", lambda _, tokenizer: Own("rte", tokenizer, 48)
-    )
+    monkeypatch.setitem(registry.TASKS, "own", Own)
+    monkeypatch.setitem(glue_tasks.TASKS, "own", glue_tasks.TASKS["rte"])
     settings = small_runs.classifier(world, tmp_path / "run", "own")
     with pytest.raises(errors.UserError, match="Own has no method sources"):
         run_classifier.run(settings)
@@ -161,7 +157,7 @@ def test_runs_that_hold_out_other_rows_are_no_ensemble(table_run, tmp_path):
         tables.HELD_OUT,
         dataclasses.replace(saved, facts=other),
     )
-    with pytest.raises(errors.UserError, match="dev_share: .*, 1. here"):
+    with pytest.raises(errors.UserError, match="dev_share was .* now .0.1, 1."):
         small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
 
 
@@ -191,20 +187,26 @@ def test_a_start_that_was_broken_off_decides_no_share(
     folder.mkdir()
     for name in ("run_options.json", "albert_config.json"):
         shutil.copy(table_run / name, folder)
-    monkeypatch.setattr(
-        finetune,
-        "run",
-        lambda _, settings, *args, **more: found.append(settings),
-    )
+
+    class EndedError(Exception):
+        """After the task is made."""
+
+    def make(*args, **more):
+        found.append(original(*args, **more))
+        raise EndedError
+
+    original = registry.make
+    monkeypatch.setattr(registry, "make", make)
     settings = own_table(world, folder)
     content = (folder / "run_options.json").read_text()
     changed_content = content.replace('"dev_share": 0.1', '"dev_share": 0.5')
     assert changed_content != content
     (folder / "run_options.json").write_text(changed_content)
-    run_classifier.run(settings)
-    (folder / "checkpoint").touch()
-    run_classifier.run(settings)
-    shares = [one.table.dev_share for one in found]
+    for _ in range(2):
+        with pytest.raises(EndedError):
+            run_classifier.run(settings)
+        (folder / "checkpoint").touch()
+    shares = [task.facts.dev_share for task in found]
     assert shares == [tables.DEV_SHARE, 0.5]
 
 

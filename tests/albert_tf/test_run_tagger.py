@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf import convert_checkpoint, run_tagger
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import known_labels
+from albert_tf.finetuning import known
 from albert_tf.tasks.tagging import task as tagging
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs, tagged
@@ -55,9 +55,8 @@ def test_entities_are_learnt(trained):
 def test_a_head_with_the_tags_in_another_order_is_refused(
     world, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(
-        known_labels.Names, "of_model", lambda self, model: ("B", "A")
-    )
+    facts = {"labels": ("B", "A")}
+    monkeypatch.setattr(known.Known, "of_head", lambda self: facts)
     settings = options(world, tmp_path / "run", init_checkpoint="hub")
     with pytest.raises(errors.UserError, match="tags B, A, .* order A, B"):
         run_tagger.run(changed(settings, tags="A\tB"))

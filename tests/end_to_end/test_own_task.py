@@ -72,7 +72,7 @@ def forget_module():
     """Remove what the user's module added, as in a new process."""
     sys.modules.pop("my_task", None)
     glue_tasks.TASKS.pop("reviews", None)
-    registry.MAKERS.pop("reviews", None)
+    registry.TASKS.pop("reviews", None)
 
 
 def test_page(place, monkeypatch):

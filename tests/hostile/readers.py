@@ -13,7 +13,7 @@ from typing import NamedTuple
 from albert_tf.common import files, rows, scores
 from albert_tf.data import arrangements, examples, record_check, tfrecord
 from albert_tf.finetuning import base, features, saved_outputs
-from albert_tf.finetuning.glue import glue, glue_tasks
+from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.finetuning.squad import squad_data
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
@@ -31,6 +31,7 @@ from albert_tf.training import run_card, run_folder
 from data_prep import inspect_records, make_demo_data, split_sentences
 from data_prep.vocabulary import text
 from data_prep.writer import corpus, decoding, units
+from tests.albert_tf.finetuning.glue import small_tasks
 from tests.conftest import FIXTURES
 from tests.hostile import commands
 
@@ -98,7 +99,7 @@ def inspected(path: str) -> None:
 
 
 def task(name: str) -> base.Task:
-    return glue.GlueTask(name, tokenizer(), commands.LENGTH)
+    return small_tasks.make(name, tokenizer(), commands.LENGTH)
 
 
 def own_pairs(path: str) -> object:
@@ -141,7 +142,7 @@ def feature_file(folder: str) -> None:
     path, shuffled = f"{folder}/rte.tfrecord", f"{folder}/shuffled"
     shutil.rmtree(shuffled, ignore_errors=True)
     pieces = tokenization.Tokenizer(f"{folder}/spm.model")
-    rte = glue.GlueTask("rte", pieces, commands.LENGTH)
+    rte = small_tasks.make("rte", pieces, commands.LENGTH)
     found = features.opened(rte, path, None, "train", "train_feature_file")
     for _ in tfrecord.read_records(
         features.shuffled(found, rte, shuffled).path

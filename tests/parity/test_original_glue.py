@@ -2,7 +2,7 @@
 
 import pytest
 
-from albert_tf.finetuning.glue import glue
+from tests.albert_tf.finetuning.glue import small_tasks
 
 FOLDERS = {task: task.upper() for task in ("mnli", "mrpc", "qnli", "qqp")}
 FOLDERS |= {"cola": "CoLA", "rte": "RTE", "sst-2": "SST-2", "sts-b": "STS-B"}
@@ -39,7 +39,7 @@ def test_features_equal_the_original(text_set, name, split, count, length):
     assert len(recorded) == count
     if (name, split) == ("mnli", "dev"):
         split = "dev_matched"
-    task = glue.GlueTask(name, text_set.tokenizer(), length)
+    task = small_tasks.make(name, text_set.tokenizer(), length)
     path = text_set.data / "glue" / FOLDERS[name] / f"{split}.tsv"
     examples = task.read(str(path), split)
     chosen = [examples[line["row"]] for line in recorded]
@@ -56,6 +56,6 @@ def test_features_equal_the_original(text_set, name, split, count, length):
 
 @pytest.mark.parametrize("name", FOLDERS)
 def test_every_row_of_own_text_is_recorded(own_text, name):
-    task = glue.GlueTask(name, own_text.tokenizer(), LENGTHS["own_text"])
+    task = small_tasks.make(name, own_text.tokenizer(), LENGTHS["own_text"])
     path = own_text.data / "glue" / FOLDERS[name] / "train.tsv"
     assert len(task.read(str(path), "train")) == 40

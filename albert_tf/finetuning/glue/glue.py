@@ -26,29 +26,21 @@ class TextTask(packing.PackedTask):
     package = "albert_tf.tasks.others"
     exit_options = "exit_layers", "exit_heads"
 
+    metrics: Sequence[str]  # See `glue_metrics.score`.
+
     def __init__(
         self,
-        name: str,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
-        labels: Sequence[str],
-        metrics: Sequence[str],
+        options: Any,
+        facts: base.Facts | None = None,
     ):
-        """Make a task.
-
-        Args:
-            labels: None of them for a number.
-            metrics: See `glue_metrics.score`; the first is the `key_metric`.
-        """
-        super().__init__(tokenizer, max_seq_length)
-        self.name = name
-        self.labels = tuple(labels)
-        self.is_regression = not labels
+        """Make a task; without labels it is one of numbers."""
+        super().__init__(tokenizer, max_seq_length, options, facts)
+        self.is_regression = not self.labels
         usual = "number" if self.is_regression else "label"
         self.problem = self.problem or usual
         self.taught_by = None if self.is_regression else "probabilities"
-        self._metrics = metrics
-        self.key_metric = metrics[0]
 
     def layout(self, split: str) -> layouts.Layout:
         del split  # The same for all.
@@ -80,8 +72,8 @@ class TextTask(packing.PackedTask):
         logits = outputs["logits"]
         if self.is_regression:
             numbers = logits[:, 0]
-            return glue_metrics.score(self._metrics, numbers, expected)
-        scores = glue_metrics.score(self._metrics, logits.argmax(-1), expected)
+            return glue_metrics.score(self.metrics, numbers, expected)
+        scores = glue_metrics.score(self.metrics, logits.argmax(-1), expected)
         return {**scores, "loss": probabilities.cross_entropy(logits, expected)}
 
     def confusion(
@@ -122,6 +114,9 @@ class TextTask(packing.PackedTask):
         if self.is_regression:
             return {"logits": np.mean([one["logits"] for one in runs], 0)}
         return super().combine(runs)
+
+    def objective(self, learnt: base.Examples = ()) -> Any:
+        return self._part("model", "objective").objective(self, learnt)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -164,28 +159,42 @@ class GlueTask(TextTask):
 
     data_option = "data_dir"
 
+    options: base.NameOptions
+
     def __init__(
         self,
-        name: str,
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
+        options: base.NameOptions,
+        facts: base.Facts | None = None,
     ):
-        spec = glue_tasks.find(name)
+        del facts  # The table says what it is now.
+        spec = glue_tasks.find(options.task_name)
         if not spec:
-            known = sorted(task.lower() for task in glue_tasks.TASKS)
+            names = sorted(task.lower() for task in glue_tasks.TASKS)
             raise errors.UserError(
-                f"`task_name={name}` is not known. Allowed are "
-                f"{', '.join(known)}, and those of `task_module`."
+                f"`task_name={options.task_name}` is not known. Allowed are "
+                f"{', '.join(names)}, and those of `task_module`."
             )
-        labels, metrics = spec.labels, spec.metrics
-        super().__init__(
-            name.lower(), tokenizer, max_seq_length, labels, metrics
-        )
+        self.name = options.task_name.lower()
+        self.metrics = spec.metrics
+        self.key_metric = spec.metrics[0]
+        super().__init__(tokenizer, max_seq_length, options)
         self._spec = spec
         self.has_pairs = spec.has_pairs
         splits = spec.splits
         self.eval_splits = tuple(s for s in splits if s.startswith(base.DEV))
         self.test_splits = tuple(s for s in splits if splits[s].label is None)
+
+    @classmethod
+    def find_facts(
+        cls, options: base.NameOptions, known: base.KnownFile
+    ) -> base.Facts:
+        """Return the labels, unless a model has them in another order."""
+        spec = glue_tasks.find(options.task_name)
+        if not (spec and spec.labels):
+            return base.Facts()
+        return base.Facts(known.labels("labels", spec.labels, lambda _: ()))
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -91,6 +91,7 @@ class SquadTask(base.Task):
 
     name = NAME
     command = "run_squad"
+    options_class = SquadOptions
     key_metric = "f1"
     package = "albert_tf.tasks.others"
     has_pairs = True
@@ -101,10 +102,10 @@ class SquadTask(base.Task):
         tokenizer: tokenization.AnyTokenizer,
         max_seq_length: int,
         options: SquadOptions,
+        facts: base.Facts | None = None,
     ):
-        super().__init__(tokenizer, max_seq_length)
+        super().__init__(tokenizer, max_seq_length, options, facts)
         options.windows.check_length(max_seq_length)
-        self.options = options
         self.has_null = options.squad_version == "2.0"
         self.pooler = "reads" if self.has_null else "keeps"
         # Those of 2.0 are there where the right starts are known.

@@ -116,10 +116,6 @@ class EmbeddingTask(packing.PackedTask):
         options: EmbeddingOptions,
         facts: VectorFacts | None = None,
     ):
-        facts = facts or VectorFacts(
-            text_pooling=options.text_pooling or "mean",
-            projection_size=options.projection_size or 0,
-        )
         super().__init__(tokenizer, max_seq_length, options, facts)
         self._dev_examples = options.dev_examples or options.train_examples
         is_scored = self._dev_examples == data.SCORED

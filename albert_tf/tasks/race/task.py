@@ -68,11 +68,11 @@ class RaceTask(base.Task):
 
     package = __package__
     command = "run_race"
-    options_class = RaceOptions
     export_options = optional(
         RaceOptions, ("num_options", "max_qa_length"), "RACE"
     )
     name = NAME
+    options_class = RaceOptions
     key_metric = "accuracy"
     problem = "choice"
     has_pairs = True

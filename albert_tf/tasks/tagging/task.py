@@ -101,7 +101,6 @@ class TaggingTask(base.Task):
         options: TaggingOptions,
         facts: base.Facts | None = None,
     ):
-        facts = facts or base.Facts(options.labels)
         super().__init__(tokenizer, max_seq_length, options, facts)
         if max_seq_length <= overlaps.NUM_SPECIAL:
             raise errors.UserError(

@@ -12,9 +12,10 @@ import pytest
 from albert_tf.common import errors, files, parallel
 from albert_tf.data import inputs
 from albert_tf.finetuning import features
-from albert_tf.finetuning.glue import glue, glue_data
+from albert_tf.finetuning.glue import glue_data
 from albert_tf.text import tokenization
 from data_prep import train_sentencepiece
+from tests.albert_tf.finetuning.glue import small_tasks
 
 ROWS = (("It rains.", "It is wet.", "entailment"), ("We stay.", "We go.", None))
 
@@ -31,7 +32,7 @@ def write_rte(folder, rows=ROWS):
 def make(folder, tokenizer, rows=ROWS, max_seq_length=16, split="dev"):
     """Make the features of some rows; returns the path."""
     source = write_rte(folder / "data", rows)
-    task = glue.GlueTask("rte", tokenizer, max_seq_length)
+    task = small_tasks.make("rte", tokenizer, max_seq_length)
     examples = task.read(source, split)
     facts = features.describe(task, features.content_sha256(source), split)
     made = features.cached(task, facts, str(folder / "cache"), examples)
@@ -41,7 +42,7 @@ def make(folder, tokenizer, rows=ROWS, max_seq_length=16, split="dev"):
 
 def records(path, tokenizer):
     """The records of a file of two, by name."""
-    layout = glue.GlueTask("rte", tokenizer, 16).layout("dev")
+    layout = small_tasks.make("rte", tokenizer, 16).layout("dev")
     (batch,) = inputs.evaluation_dataset([path], layout, 2)
     return {name: value.numpy() for name, value in batch.items()}
 
@@ -67,7 +68,7 @@ def other_tokenizer(tmp_path, story_text):
 
 def test_file_holds_the_features_in_order(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     batch = records(path, tiny_tokenizer)
     examples = task.read(str(tmp_path / "data/dev.tsv"), "dev")
     (expected,) = task.featurize(examples, "dev")
@@ -82,7 +83,7 @@ def test_training_examples_are_shuffled_once_for_all(
     length, ids = 512, {}
     for split in ("dev", "train"):
         path = make(tmp_path, tiny_tokenizer, rows, length, split)
-        layout = glue.GlueTask("rte", tiny_tokenizer, length).layout(split)
+        layout = small_tasks.make("rte", tiny_tokenizer, length).layout(split)
         (batch,) = inputs.evaluation_dataset([path], layout, 50)
         ids[split] = [tuple(row) for row in batch["input_ids"].numpy()]
     assert sorted(ids["dev"]) == sorted(ids["train"])
@@ -94,7 +95,7 @@ def test_training_examples_are_shuffled_once_for_all(
     assert files.read_bytes(again) == first
     # The same from a file in the order of the data, of several blocks.
     source = str(tmp_path / "data/dev.tsv")
-    task = glue.GlueTask("rte", tiny_tokenizer, length)
+    task = small_tasks.make("rte", tiny_tokenizer, length)
     examples = task.read(source, "train")
     offline = features.write(
         str(tmp_path / "x/own.tfrecord"),
@@ -145,7 +146,7 @@ def many(count):
 def test_records_do_not_depend_on_the_number_of_processes(
     tiny_tokenizer, num_workers
 ):
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     found = [
         [
             r
@@ -180,13 +181,13 @@ def test_processes_are_started_where_there_is_work_for_them(
 
     monkeypatch.setattr(parallel, "count", lambda _: cores)
     monkeypatch.setattr(parallel, "workers", workers)
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     list(features.encode(task, [None] * examples, "dev", given))
     assert asked == [expected]
 
 
 def test_cuts_of_all_processes_are_told_once(tiny_tokenizer, caplog):
-    task = glue.GlueTask("rte", tiny_tokenizer, 4)
+    task = small_tasks.make("rte", tiny_tokenizer, 4)
     list(features.encode(task, many(600), "dev", 2))
     (line,) = caplog.messages
     assert line == (
@@ -202,7 +203,7 @@ def test_name_says_task_and_split(tmp_path, tiny_tokenizer):
     assert names(tmp_path) == [name, f"{name}.json"]
     facts = json.loads(files.read_bytes(f"{path}.json"))
     assert (facts["num_examples"], facts["num_records"]) == (2, 2)
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     assert facts["layout"] == repr(task.layout("dev"))
 
 
@@ -255,7 +256,7 @@ def test_whatever_records_follow_from_makes_another_file(
         make(tmp_path, other_tokenizer),
     ]
     # A teacher's outputs; these only turn the records round.
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     source = str(tmp_path / "data/dev.tsv")
     folder, examples = str(tmp_path / "cache"), task.read(source, "dev")
     content = features.content_sha256(source)
@@ -311,7 +312,7 @@ def opened(path, task, source=None, split="dev"):
 
 def test_fitting_file_is_opened(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     source = str(tmp_path / "data/dev.tsv")
     facts = json.loads(files.read_bytes(f"{path}.json"))
     del facts["options"]["keep_accents"]  # As earlier versions wrote it.
@@ -339,7 +340,7 @@ def test_file_of_other_options_is_refused(
         tokenizer = tokenization.Tokenizer(
             tiny_vocab, change.get("lower", True)
         )
-    task = glue.GlueTask(
+    task = small_tasks.make(
         change.get("name", "rte"), tokenizer, change.get("max_seq_length", 16)
     )
     with pytest.raises(
@@ -351,7 +352,7 @@ def test_file_of_other_options_is_refused(
 def test_file_of_other_data_is_refused(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
     source = write_rte(tmp_path / "other", ROWS[:1])
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     with pytest.raises(errors.UserError, match="content_sha256"):
         opened(path, task, source)
     with pytest.raises(
@@ -362,7 +363,7 @@ def test_file_of_other_data_is_refused(tmp_path, tiny_tokenizer):
 
 def test_file_of_unknown_origin_is_refused(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     for content in (
         b"no JSON",
         b"[]",

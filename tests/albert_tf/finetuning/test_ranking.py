@@ -86,8 +86,8 @@ def test_queries_that_do_not_count_are_told(tmp_path, caplog):
 
 def test_queries_of_both_files_are_told(tmp_path, caplog):
     path, task = write(tmp_path, [0, 1], [1, 0]), task_of()
-    task.read(path, base.TRAIN)
-    task.read(path, base.DEV)
+    learnt = task.read(path, base.TRAIN)
+    task.warn_of_overlap(learnt, task.read(path, base.DEV), path)
     assert "t.jsonl: 2 queries are in the training file, too" in caplog.text
 
 

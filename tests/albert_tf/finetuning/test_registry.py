@@ -34,12 +34,16 @@ def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
     monkeypatch.setitem(glue_tasks.TASKS, "Reviews", spec)
     values = {**VALUES, "task_name": name}
     assert registry.make(values, None).labels == ("bad", "good")
-    made = glue.GlueTask("rte", None, 64)
-    monkeypatch.setitem(registry.MAKERS, "Reviews", lambda *_: made)
-    assert registry.make(values, None) is made
-    monkeypatch.setitem(registry.MAKERS, "Reviews", lambda *_: "a task")
-    with pytest.raises(errors.UserError, match="not a base.Task"):
-        registry.make(values, None)
+
+    class Reviews(glue.GlueTask):
+        """With a class of its own."""
+
+    monkeypatch.setitem(registry.TASKS, "Reviews", Reviews)
+    assert type(registry.make(values, None)) is Reviews
+    for wrong in ("a task", glue_tasks.TaskSpec):
+        monkeypatch.setitem(registry.TASKS, "Reviews", wrong)
+        with pytest.raises(errors.UserError, match="not a subclass of base.T"):
+            registry.make(values, None)
 
 
 @pytest.mark.parametrize(

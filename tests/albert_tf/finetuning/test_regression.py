@@ -65,7 +65,7 @@ def test_mean_and_deviation_are_those_of_what_is_learnt(tmp_path):
     kept = [e.label for e in task.read(path, tables.HELD_OUT)]
     assert [len(learnt), len(kept)] == [40, 10]
     assert sorted(learnt + kept) == [n**2 for n in range(50)]
-    found = task.scaled(path)
+    found = task.find_facts(task.options, base.KnownFile(path))
     assert found.label_mean == pytest.approx(np.mean(learnt))
     assert found.label_deviation == pytest.approx(np.std(learnt))
 
@@ -80,8 +80,8 @@ def test_a_file_is_parsed_once(tmp_path, monkeypatch):
         return read(*args, **kwargs)
 
     monkeypatch.setattr(tables.rows, "read_own", counted)
-    scaled = task.scaled(path)
-    again = regression.RegressionTask(Markers(), 16, scaled)
+    facts = task.find_facts(task.options, base.KnownFile(path))
+    again = regression.RegressionTask(Markers(), 16, task.options, facts)
     again.read(path, base.TRAIN)
     again.read(path, tables.HELD_OUT)
     assert len(calls) == 1
@@ -113,16 +113,9 @@ def test_the_model_answers_in_the_column_s_units():
     encoder = AlbertModel(tiny_config())
     model = task.make_model(encoder)
     plain = classification.AlbertClassifier(encoder, 1)
-    weights = regression.in_units(
-        {
-            "output_weights": model.output_weights.numpy(),
-            "output_bias": model.output_bias.numpy() + 0.5,
-        },
-        *task.options.scale,
-    )
     model.output_bias.assign([0.5])
-    plain.output_weights.assign(weights["output_weights"])
-    plain.output_bias.assign(weights["output_bias"])
+    plain.output_weights.assign(30 * model.output_weights)
+    plain.output_bias.assign(30 * model.output_bias + 2000)
     ids = {"input_ids": tf.constant([[2, 7, 3], [2, 9, 3]])}
     found = model(ids)["logits"]
     np.testing.assert_allclose(found, plain(ids)["logits"], rtol=1e-6)

@@ -25,6 +25,7 @@ from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
+from tests.albert_tf.finetuning.glue import small_tasks
 from tests.conftest import changed
 
 
@@ -148,7 +149,7 @@ def test_each_split_has_its_records_and_batches(world, tmp_path):
         pad_to_max=True,
     )
     tokenizer = finetuning_options.load_tokenizer(settings)
-    task = glue.GlueTask("rte", tokenizer, small_runs.LENGTH)
+    task = small_tasks.make("rte", tokenizer, small_runs.LENGTH)
     sources = task.sources(world.glue)
     strategy = tf.distribute.get_strategy()
     data = run_data.RunData(settings, task, sources, strategy)
@@ -192,7 +193,7 @@ def test_data_that_change_are_known_as_what_was_read(world, tmp_path):
     def named(kind):
         shutil.rmtree(tmp_path / "glue", ignore_errors=True)
         shutil.copytree(world.glue, tmp_path / "glue")
-        task = kind("rte", tokenizer, small_runs.LENGTH)
+        task = small_tasks.make("rte", tokenizer, small_runs.LENGTH, kind)
         sources = task.sources(str(tmp_path / "glue"))
         data = run_data.RunData(settings, task, sources, strategy)
         data.make_features(settings)
@@ -210,7 +211,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_it_is_read(
     if trains_on_records:
         settings = changed(settings, train_feature_file="x", do_predict=False)
     tokenizer = finetuning_options.load_tokenizer(settings)
-    task = glue.GlueTask("rte", tokenizer, small_runs.LENGTH)
+    task = small_tasks.make("rte", tokenizer, small_runs.LENGTH)
     sources = dict.fromkeys(("train", "test"), world.glue)
     with pytest.raises(errors.UserError, match="is a folder, but rte is read"):
         data = run_data.RunData(

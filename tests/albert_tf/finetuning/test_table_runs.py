@@ -195,7 +195,7 @@ def test_numbers_are_learnt(numbers):
     found = scores.read(str(numbers)).best.scores
     assert found["pearson"] > 0.8, found
     assert 0 < found["mae"] <= found["rmse"] < 10
-    kept = json.loads((numbers / "run_options.json").read_text())["options"]
+    kept = json.loads((numbers / "run_options.json").read_text())["facts"]
     assert kept["label_mean"] == pytest.approx(2005, abs=2)
     assert kept["label_deviation"] == pytest.approx(11.2, abs=1)
 
@@ -215,7 +215,7 @@ def test_numbers_are_exported_in_their_units(numbers, tmp_path):
 
 def test_numbers_of_a_run_go_on_in_its_units(world, numbers, tmp_path):
     """Another file has another mean; the head of the model has the run's."""
-    known = json.loads((numbers / "run_options.json").read_text())["options"]
+    known = json.loads((numbers / "run_options.json").read_text())["facts"]
     more = [{**row, "year": row["year"] - 500} for row in dated(40)]
     for place, init in (
         ("a", numbers),
@@ -226,7 +226,7 @@ def test_numbers_of_a_run_go_on_in_its_units(world, numbers, tmp_path):
         made = changed(made, init_checkpoint=str(init), train_step=1)
         run_classifier.run(changed(made, save_checkpoints_steps=1))
         path = tmp_path / place / "run/run_options.json"
-        found = json.loads(path.read_text())["options"]
+        found = json.loads(path.read_text())["facts"]
         expected = known["label_mean"] if place == "a" else 0.0
         assert found["label_mean"] == expected
         assert scores.read(str(path.parent)).best.scores["mae"] > 400

@@ -139,7 +139,7 @@ def test_settings_of_a_task():
         "labels": ["glad", "sad"],
         "columns": [["title", "body"], "mood"],
         "header": False,
-        "dev_share": [None, 12345],
+        "dev_share": [0.0, 12345],
         "kind": ["label", None],
     }
 
@@ -288,25 +288,28 @@ def test_files_without_rows_or_with_too_few_are_refused(tmp_path):
 
 def test_texts_of_both_files_are_told(tmp_path, caplog):
     task, path = task_of(labels="glad,odd,sad"), write(tmp_path, "csv")
-    task.read(path, base.TRAIN)
+    learnt = task.read(path, base.TRAIN)
     assert "own.csv has no example of odd." in caplog.text
     assert task.eval_splits == (base.DEV,)
+    task.warn_of_overlap(learnt[:2], learnt[2:], path)
     assert "texts are in the training file" not in caplog.text
-    task.read(path, base.DEV)
+    task.warn_of_overlap(learnt, task.read(path, base.DEV), path)
     assert "own.csv: 3 texts are in the training file, too" in caplog.text
 
 
 def test_balanced_weights_are_those_of_scikit_learn(tmp_path):
     path = write(tmp_path, "csv", ROWS * 3 + ROWS[:1])
     task = task_of(class_weights="balanced")
-    assert task.class_weights is None
-    labels = np.array([e.label for e in task.read(path, base.TRAIN)])
+    assert task.class_weights([]) is None
+    learnt = task.read(path, base.TRAIN)
+    labels = np.array([e.label for e in learnt])
     expected = class_weight.compute_class_weight(
         "balanced", classes=np.arange(2), y=labels
     )
-    np.testing.assert_allclose(task.class_weights, expected)
-    assert np.take(task.class_weights, labels).mean() == pytest.approx(1)
-    assert task_of().class_weights is None
+    found = task.class_weights(learnt)
+    np.testing.assert_allclose(found, expected)
+    assert np.take(found, labels).mean() == pytest.approx(1)
+    assert task_of().class_weights(learnt) is None
 
 
 @pytest.mark.parametrize("count", [2, 4])

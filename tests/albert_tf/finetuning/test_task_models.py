@@ -35,7 +35,7 @@ class DerivedTask(glue.GlueTask):
 def test_model_has_one_output_for_each_label(
     small_config, name, outputs, objective
 ):
-    task = DerivedTask(name, small_tasks.Markers(), 16)
+    task = small_tasks.make(name, None, 16, DerivedTask)
     model = task.make_model(AlbertModel(small_config))
     assert type(model) is classification.AlbertClassifier
     assert model.output_bias.shape == [outputs]

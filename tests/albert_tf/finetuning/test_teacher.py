@@ -9,11 +9,12 @@ import pytest
 from albert_tf import export
 from albert_tf.common import errors
 from albert_tf.finetuning import finetuning_options, registry, teacher
-from albert_tf.finetuning.glue import glue, glue_data
+from albert_tf.finetuning.glue import glue_data
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import task as race
 from tests.albert_tf.finetuning import small_runs
+from tests.albert_tf.finetuning.glue import small_tasks
 from tests.conftest import tiny_config
 from tests.export_options import make_options
 
@@ -39,7 +40,7 @@ def vectors(tokenizer, length=24):
 
 
 def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
-    task = glue.GlueTask("rte", tokenizer, 48)
+    task = small_tasks.make("rte", tokenizer, 48)
     found = teacher.open_teacher(str(two_runs / "run_1"), task)
     examples = []
     assert found.outputs(examples)["logits"].shape == (0, 2)
@@ -57,7 +58,7 @@ def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
     """Its logits are those of the run, less a constant of each example."""
     run, folder = str(two_runs / "run_1"), str(tmp_path / "saved")
     export.run(make_options(run_dir=run, export_dir=folder))
-    task = glue.GlueTask("rte", tokenizer, 48)
+    task = small_tasks.make("rte", tokenizer, 48)
     one, other = (teacher.open_teacher(t, task) for t in (run, folder))
     texts = ("It rains.", "The ferry waits."), ("We stay.", ""), ("A", "boat")
     examples = [
@@ -70,14 +71,14 @@ def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
         differences[:, 0], differences[:, 1], atol=1e-6, rtol=0
     )
     with pytest.raises(errors.UserError, match="entailment, not_entailment"):
-        teacher.open_teacher(folder, glue.GlueTask("mrpc", tokenizer, 48))
+        teacher.open_teacher(folder, small_tasks.make("mrpc", tokenizer, 48))
     with pytest.raises(errors.UserError, match="no probabilities for text\\."):
-        teacher.open_teacher(folder, glue.GlueTask("sst-2", tokenizer, 48))
+        teacher.open_teacher(folder, small_tasks.make("sst-2", tokenizer, 48))
 
 
 def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
     """Its outputs are kept apart from those in float32."""
-    task = glue.GlueTask("rte", tokenizer, 48)
+    task = small_tasks.make("rte", tokenizer, 48)
     run = str(two_runs / "run_1")
     half = teacher.open_teacher(run, task, "bfloat16")
     full = teacher.open_teacher(run, task)
@@ -98,7 +99,7 @@ def test_a_finetuned_encoder_gives_vectors_too(two_runs, tokenizer):
 
 def test_teachers_of_other_tasks_are_refused(two_runs, tokenizer):
     run = str(two_runs / "run_1")
-    turned = glue.GlueTask("rte", tokenizer, 48)
+    turned = small_tasks.make("rte", tokenizer, 48)
     turned.labels = turned.labels[::-1]
     for path, task in (
         (run, turned),
@@ -109,7 +110,7 @@ def test_teachers_of_other_tasks_are_refused(two_runs, tokenizer):
             teacher.open_teacher(path, task)
     for other in (
         race.RaceTask(tokenizer, 300, race.RaceOptions()),
-        glue.GlueTask("qnli", tokenizer, 48),  # With the same labels.
+        small_tasks.make("qnli", tokenizer, 48),  # With the same labels.
     ):
         message = f"finetuned for rte, the student is for {other.name}"
         with pytest.raises(errors.UserError, match=message):
@@ -172,7 +173,7 @@ def test_a_checkpoint_needs_config_and_vocabulary(
 ):
     teacher.open_teacher(str(encoder / "model.ckpt"), vectors(tokenizer))
     with pytest.raises(errors.UserError, match="output_bias: model"):
-        task = glue.GlueTask("rte", tokenizer, 48)
+        task = small_tasks.make("rte", tokenizer, 48)
         teacher.open_teacher(str(encoder / "model.ckpt"), task)
     (encoder / missing).unlink()
     path = encoder if "ckpt" in missing else encoder / "model.ckpt"

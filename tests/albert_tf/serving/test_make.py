@@ -8,6 +8,7 @@ from albert_tf.finetuning.glue import glue
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
+from tests.albert_tf.finetuning.glue import small_tasks
 
 TABLES = {
     ("ClassifierService", "mean"): (tables.TableTask, {"labels": "a,b"}),
@@ -59,7 +60,7 @@ class OtherTask(glue.GlueTask):
 
 
 def test_a_head_without_a_service_is_refused(tiny_tokenizer, small_config):
-    task = OtherTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16, OtherTask)
     encoder = AlbertModel(small_config)
     with pytest.raises(errors.UserError, match="rte with the head OtherHead"):
         make.of_task(task, encoder)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning import base
-from albert_tf.finetuning.glue import glue, glue_data
+from albert_tf.finetuning.glue import glue_data
 from albert_tf.finetuning.squad import squad, squad_data, squad_features
 from albert_tf.serving import scoring
 from albert_tf.tasks.embedding import task as embedding
@@ -12,6 +12,7 @@ from albert_tf.tasks.race import data as race_data
 from albert_tf.tasks.race import task as race
 from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.tasks.tagging import task as tagging
+from tests.albert_tf.finetuning.glue import small_tasks
 
 NUMBER = 40  # More than a batch.
 PAIRS = [
@@ -57,7 +58,7 @@ def answer(asked, name, values):
 # what right ones score.
 KINDS = {
     "rte": (
-        lambda t: glue.GlueTask("rte", t, 16),
+        lambda t: small_tasks.make("rte", t, 16),
         PAIRS,
         "probabilities",
         lambda n: np.float32([1 - n % 2, n % 2]),
@@ -65,7 +66,7 @@ KINDS = {
         {"accuracy": 1, "loss": 0},
     ),
     "sts-b": (
-        lambda t: glue.GlueTask("sts-b", t, 16),
+        lambda t: small_tasks.make("sts-b", t, 16),
         NUMBERS,
         "score",
         np.float32,
@@ -124,7 +125,7 @@ def test_texts_of_examples_are_asked_and_answers_scored(tiny_tokenizer, kind):
 
 
 def test_ids_are_asked_at_full_length(tiny_tokenizer):
-    task = glue.GlueTask("rte", tiny_tokenizer, 16)
+    task = small_tasks.make("rte", tiny_tokenizer, 16)
     names = "segment_ids", "input_ids"
 
     def says(inputs):

@@ -74,6 +74,25 @@ def test_a_run_goes_on_with_the_data_of_its_last_start(tmp_path):
             run_folder.check_same_data(folder, other)
 
 
+@pytest.mark.parametrize("name", ["facts", "labels", "tags"])
+def test_a_run_goes_on_with_its_facts(claim, tmp_path, name):
+    """Earlier versions wrote them as options."""
+    facts = {"labels": ["a,b", "c"], "mean": 2.0, "size": None}
+    claim(facts=facts)
+    (tmp_path / "run/checkpoint").touch()
+    if name != "facts":
+        path = tmp_path / "run" / run_folder.OPTIONS_NAME
+        written = json.loads(path.read_text())
+        del written["facts"]
+        options = {name: "a,b\tc", "mean": 2.0, "size": None}
+        written["options"] |= options
+        path.write_text(json.dumps(written))
+    claim(facts=facts)
+    for changed in ({"labels": ["c", "a,b"]}, {"mean": 3.0}):
+        with pytest.raises(errors.UserError, match=f"{[*changed][0]} was"):
+            claim(facts={**facts, **changed})
+
+
 def test_links_in_the_folder_lead_nowhere_when_it_is_written(
     claim, tiny_vocab, tmp_path
 ):

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+from albert_tf.finetuning import base
 from albert_tf.finetuning.glue import glue
 
 
@@ -13,8 +14,9 @@ class Markers:
     sep_id: int = 3
 
 
-def make(name, tokenizer=None, max_seq_length=32):
-    return glue.GlueTask(name, tokenizer or Markers(), max_seq_length)
+def make(name, tokenizer=None, max_seq_length=32, kind=glue.GlueTask):
+    options = base.NameOptions(name)
+    return kind(tokenizer or Markers(), max_seq_length, options)
 
 
 def write(folder, content, name="RTE/dev.tsv"):
