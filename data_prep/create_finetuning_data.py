@@ -129,26 +129,26 @@ def run(settings: FinetuningDataOptions) -> None:
 
 def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:
     """Return the split that the input file holds."""
-    known = (base.TRAIN, *task.eval_splits, *task.test_splits)
+    splits = (base.TRAIN, *task.eval_splits, *task.test_splits)
     name = os.path.basename(settings.input_file.rstrip("/"))
-    fitting = [split for split in known if name.startswith(split)]
-    found = max(fitting, key=len, default="")  # dev_matched, rather than dev.
-    default = known[1]
+    fitting = [split for split in splits if name.startswith(split)]
+    named = max(fitting, key=len, default="")  # dev_matched, rather than dev.
+    default = splits[1]
     if settings.is_training:
         default = base.TRAIN
-    elif found and task.layout(found) == task.layout(default):
-        default = found
+    elif named and task.layout(named) == task.layout(default):
+        default = named
     split = settings.split or default
-    if split not in known:
+    if split not in splits:
         raise errors.UserError(
             f"--split={split} is no split of {task.name}. It has "
-            f"{', '.join(known)}."
+            f"{', '.join(splits)}."
         )
-    given = settings.split or found
-    if settings.is_training and given in task.test_splits:
+    chosen = settings.split or named
+    if settings.is_training and chosen in task.test_splits:
         raise errors.UserError(
             f"--is_training needs labels, but --input_file="
-            f"{settings.input_file} is a {given} split, which has none. Give "
+            f"{settings.input_file} is a {chosen} split, which has none. Give "
             "the training file, or --is_training=false, or --split=train if "
             "its name misleads."
         )

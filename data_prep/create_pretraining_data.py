@@ -360,16 +360,16 @@ def _drop_duplicates(
     work: work_folder.WorkFolder, num_blocks: int, num_documents: int
 ) -> int:
     """Remove repeated documents from the blocks; return how many there were."""
-    found = work.read("duplicates")
-    if found is None:
+    facts = work.read("duplicates")
+    if facts is None:
         paths = [work.block(index) for index in range(num_blocks)]
         for index, block in token_blocks.drop_duplicates(paths):
             before = work_folder.known(_block_facts(work, index))
             _save_block(work, index, block, before["text"])
-        left = sum(s["documents"] for s in _block_sizes(work, num_blocks))
-        found = {"dropped": num_documents - left}
-        work.write("duplicates", found)
-    return found["dropped"]
+        num_left = sum(s["documents"] for s in _block_sizes(work, num_blocks))
+        facts = {"dropped": num_documents - num_left}
+        work.write("duplicates", facts)
+    return facts["dropped"]
 
 
 # Stage 2: documents to instances, sorted by random keys. ----------------------
@@ -430,14 +430,14 @@ def plan_units(
     """
     sizes = [dupe_factor * max(1, tokens) for tokens in block_tokens]
     least = -(-sum(sizes) // _MOST_UNITS)
-    wanted = max(least, _piece_size("unit", sum(sizes), _UNIT_TOKENS))
+    unit_tokens = max(least, _piece_size("unit", sum(sizes), _UNIT_TOKENS))
     units: list[instances.Unit] = []
     first, size = 0, 0
     for end, following in enumerate([*sizes[1:], least + 1], 1):
         size += sizes[end - 1]
         if size + following <= least:
             continue
-        step = max(1, dupe_factor * wanted // size)
+        step = max(1, dupe_factor * unit_tokens // size)
         for begin in range(0, dupe_factor, step):
             passes = range(begin, min(begin + step, dupe_factor))
             units.append(instances.Unit(len(units), range(first, end), passes))

@@ -74,27 +74,27 @@ def find_race(folder: str) -> list[str]:
     paths: list[str] = []
     for level in race_data.LEVELS:
         inner = os.path.join(folder, level)
-        found = race_data.article_files(inner, _remark)
-        if not found:
+        articles = race_data.article_files(inner, _remark)
+        if not articles:
             raise errors.UserError(
                 f"`race_dir={folder}` has neither {level}/all.txt nor files "
                 f"like {level}/13.txt. Give the folder of a split, such as "
                 "RACE/dev."
             )
-        paths += found
+        paths += articles
     return paths
 
 
-def _remark(what: str, names: Sequence[str]) -> None:
-    base.log_remarks({what: list(names)} if names else {})
+def _remark(remark: str, names: Sequence[str]) -> None:
+    base.log_remarks({remark: list(names)} if names else {})
 
 
 def read_squad(path: str) -> Iterator[list[str]]:
     """Yield the paragraphs of each article of a file."""
-    for found in rows.read_objects(path):
-        articles = _get(found.values, "data", list, found.where)
+    for content in rows.read_objects(path):
+        articles = _get(content.values, "data", list, content.where)
         for number, article in enumerate(articles, 1):
-            place = f"{found.where}, article {number}"
+            place = f"{content.where}, article {number}"
             yield [
                 _get(entry, "context", str, f"{place}, paragraph {index}")
                 for index, entry in enumerate(

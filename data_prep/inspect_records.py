@@ -179,7 +179,9 @@ class Inspector:
     ) -> Iterator[list[str]]:
         """Do the same with passages, which are counted, and other records."""
         parsed: Iterable[dict[str, Any]]
-        parsed = (record_batches.parse_example(one, path) for one in batch)
+        parsed = (
+            record_batches.parse_example(record, path) for record in batch
+        )
         drawn = None
         if show and self._wanted.objective != "none":
             parsed = list(parsed)
@@ -219,10 +221,10 @@ class Inspector:
 
     def _check_passage(self, example: Mapping[str, Any]) -> None:
         """Refuse other records, if an example is to be drawn from them."""
-        wanted = self._wanted.objective
-        if wanted != "none" and not record_text.is_passage(example):
+        objective = self._wanted.objective
+        if objective != "none" and not record_text.is_passage(example):
             raise errors.UserError(
-                f"`objective={wanted}` is for passages, but "
+                f"`objective={objective}` is for passages, but "
                 f"`input_file={self._wanted.input_file}` has other records. "
                 "Leave it out."
             )
@@ -258,8 +260,8 @@ def run(wanted: InspectOptions) -> None:
     tokenizer = None
     if wanted.vocabulary.kind is not None:
         tokenizer = tokenization.load(wanted.vocabulary)
-        given = {"the vocabulary given": {tokenizer.fingerprint}}
-        manifests.check_vocabularies(manifests.vocabularies(paths) | given)
+        vocabulary = {"the vocabulary given": {tokenizer.fingerprint}}
+        manifests.check_vocabularies(manifests.vocabularies(paths) | vocabulary)
     inspector = Inspector(wanted, tokenizer)
     try:
         for path in paths:

@@ -101,15 +101,15 @@ def read_pieces(
             layout = None
             for batch in record_batches.read_batches(path):
                 layout = layout or _layout(batch[0], path)
-                wanted = batch[: most - done]
-                features = record_batches.parse_batch(layout, wanted, path)
+                records = batch[: most - done]
+                features = record_batches.parse_batch(layout, records, path)
                 special = special or record_statistics.guess_special_ids(
                     features
                 )
                 pieces = original_pieces(features, special)
                 _check_ids(pieces, vocab_size, path)
                 yield pieces
-                done += len(wanted)
+                done += len(records)
                 bar.update(done)
                 if done >= most:
                     return
@@ -125,12 +125,12 @@ def _layout(record: bytes, path: str) -> layouts.Layout:
             "of create_pretraining_data, made with --records=instances."
         )
     size = {feature.name: feature.shape[0] for feature in layout}
-    known = layouts.pretraining_layout(
+    full_layout = layouts.pretraining_layout(
         size["input_ids"], size.get("masked_lm_positions", 0)
     )
     # `_check_ids` compares pieces with the config.
-    known = layouts.for_model(known, 2**31, 2**31)
-    return tuple(feature for feature in known if feature.name in size)
+    full_layout = layouts.for_model(full_layout, 2**31, 2**31)
+    return tuple(feature for feature in full_layout if feature.name in size)
 
 
 def _check_ids(pieces: np.ndarray, vocab_size: int, path: str) -> None:

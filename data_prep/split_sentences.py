@@ -151,10 +151,10 @@ def document_lines(
     An empty list of sentences ends a document.
     """
     size = 0
-    for found in paragraphs:
-        yield from found
-        size += len(found)
-        ends = not found or 0 < max_document_sentences <= size
+    for split in paragraphs:
+        yield from split
+        size += len(split)
+        ends = not split or 0 < max_document_sentences <= size
         if size and ends:
             yield DOCUMENT_END
             size = 0
@@ -203,9 +203,7 @@ def _split_batch(
     language = parallel.context()
     rules = [language or sentences.rules_of(text) for text in paragraphs]
     split = list(map(sentences.split_paragraph, paragraphs, rules))
-    return collections.Counter(
-        rule for rule, found in zip(rules, split, strict=True) if found
-    ), split
+    return collections.Counter(itertools.compress(rules, split)), split
 
 
 def _check_output(settings: Options) -> None:

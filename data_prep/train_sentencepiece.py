@@ -125,7 +125,7 @@ def _explain(
     An unknown complaint stays as it is.
     """
     if not sentences.count:
-        dropped = [f"{n} {what}" for what, n in sentences.dropped.items()]
+        dropped = [f"{n} {reason}" for reason, n in sentences.dropped.items()]
         return errors.UserError(
             f"`input_file={settings.input_file}` holds no sentence to learn "
             f"from; left out: {', '.join(dropped) or 'none'}. Give text with "
@@ -154,13 +154,13 @@ def readable_vocab(model: bytes) -> str:
 
 def run(settings: Options) -> None:
     endings = ".model", ".vocab"
-    found = text.prepare(settings, normalization.SENTENCEPIECE, endings)
-    sentences = text.Sentences(found.lines, text.cleaner(found.rule))
-    model = train_model(sentences, settings, found.coverage)
+    prepared = text.prepare(settings, normalization.SENTENCEPIECE, endings)
+    sentences = text.Sentences(prepared.lines, text.cleaner(prepared.rule))
+    model = train_model(sentences, settings, prepared.coverage)
     model_file = f"{settings.output_prefix}.model"
     listed = readable_vocab(model).encode()
     written = {model_file: model, f"{settings.output_prefix}.vocab": listed}
-    normalization.write(model_file, found.rule, written)
+    normalization.write(model_file, prepared.rule, written)
     text.warn_of_dropped("sentences", sentences.dropped)
     logging.info("%d sentences read", sentences.count)
     if 0 < settings.input_sentence_size < sentences.count:
@@ -168,7 +168,7 @@ def run(settings: Options) -> None:
             "--input_sentence_size=%d of them, drawn by chance, were used",
             settings.input_sentence_size,
         )
-    found.report(model_file)
+    prepared.report(model_file)
 
 
 if __name__ == "__main__":

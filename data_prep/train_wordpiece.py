@@ -106,7 +106,7 @@ def single_pieces(characters: Sequence[str]) -> list[str]:
 
 
 def learn_pieces(
-    words: Mapping[str, int], known: Sequence[str], vocab_size: int
+    words: Mapping[str, int], pieces: Sequence[str], vocab_size: int
 ) -> list[str]:
     """Return the known pieces, and longer ones that the words give.
 
@@ -117,7 +117,7 @@ def learn_pieces(
     tokenizer = library.Tokenizer(library.models.WordPiece())
     tokenizer.pre_tokenizer = library.pre_tokenizers.WhitespaceSplit()
     trainer = library.trainers.WordPieceTrainer(
-        vocab_size=vocab_size, special_tokens=list(known), show_progress=False
+        vocab_size=vocab_size, special_tokens=list(pieces), show_progress=False
     )
     tokenizer.train_from_iterator(_repeat(words), trainer)
     ids: dict[str, int] = tokenizer.get_vocab()
@@ -127,27 +127,29 @@ def learn_pieces(
 def _repeat(words: Mapping[str, int]) -> Iterator[str]:
     """Yield lines in which each word stands as often as it was counted."""
     for word in sorted(words):
-        full, rest = divmod(words[word], _REPEATS)
+        full, others = divmod(words[word], _REPEATS)
         for _ in range(full):
             yield " ".join([word] * _REPEATS)
-        if rest:
-            yield " ".join([word] * rest)
+        if others:
+            yield " ".join([word] * others)
 
 
 def run(settings: Options) -> None:
     if settings.unit == "wordpiece":
         _import_tokenizers()  # Before all text is read.
-    found = text.prepare(settings, normalization.WORDPIECE, (".txt",))
-    words, too_long = count_words(map(text.cleaner(found.rule), found.lines))
+    prepared = text.prepare(settings, normalization.WORDPIECE, (".txt",))
+    words, too_long = count_words(
+        map(text.cleaner(prepared.rule), prepared.lines)
+    )
     if not words:
         raise errors.UserError(
             f"`input_file={settings.input_file}` holds no word of at most "
             f"{wordpiece_rules.LONGEST_WORD} characters ({too_long} are "
             "longer). Give files with text."
         )
-    characters = choose_characters(words, found.coverage)
-    known = set(characters)
-    usable = {w: n for w, n in words.items() if known.issuperset(w)}
+    characters = choose_characters(words, prepared.coverage)
+    alphabet = set(characters)
+    usable = {w: n for w, n in words.items() if alphabet.issuperset(w)}
     pieces = single_pieces(characters)
     if len(pieces) > settings.vocab_size:
         raise text.too_few_pieces(len(pieces), settings.vocab_size)
@@ -160,7 +162,7 @@ def run(settings: Options) -> None:
         )
     vocab_file = f"{settings.output_prefix}.txt"
     lines = "".join(f"{piece}\n" for piece in pieces)
-    normalization.write(vocab_file, found.rule, {vocab_file: lines.encode()})
+    normalization.write(vocab_file, prepared.rule, {vocab_file: lines.encode()})
     text.warn_of_dropped(
         "words",
         {
@@ -171,7 +173,7 @@ def run(settings: Options) -> None:
         },
     )
     logging.info("%d words read, %d different", words.total(), len(words))
-    found.report(vocab_file)
+    prepared.report(vocab_file)
 
 
 if __name__ == "__main__":

@@ -68,10 +68,10 @@ class BadLine:
 
 def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
     """Yield all items; a bad line is an error, which counts the others."""
-    left = iter(items)
-    for item in left:
+    items = iter(items)
+    for item in items:
         if isinstance(item, BadLine):
-            bad = [str(Place(x.key)) for x in left if isinstance(x, BadLine)]
+            bad = [str(Place(x.key)) for x in items if isinstance(x, BadLine)]
             raise errors.UserError(item.message + and_others(bad))
         yield item
 
@@ -90,12 +90,14 @@ def answered(
 ) -> list[dict[str, Any]]:
     """Return what is written for each item: its answer, or its error."""
     good = [item for item in items if not isinstance(item, BadLine)]
-    found = iter(answer(good) if good else ())
-    return [i.answer if isinstance(i, BadLine) else next(found) for i in items]
+    answers = iter(answer(good) if good else ())
+    return [
+        i.answer if isinstance(i, BadLine) else next(answers) for i in items
+    ]
 
 
-def require_some(found: Sequence[Any], path: str) -> None:
-    if not found:
+def require_some(examples: Sequence[Any], path: str) -> None:
+    if not examples:
         raise errors.UserError(
             f"{path} has no examples. Give a file that has some."
         )

@@ -45,10 +45,10 @@ def find_layout(example: Mapping[str, Any]) -> layouts.Layout | None:
     Features that are not known are left out; those of masking and of word
     starts may be missing.
     """
-    known = layouts.pretraining_layout(1, 1)
+    features = layouts.pretraining_layout(1, 1)
     layout = tuple(
         layouts.Feature(name, (len(example[name]),), dtype)
-        for name, dtype in ((f.name, f.dtype) for f in known)
+        for name, dtype in ((f.name, f.dtype) for f in features)
         if name in example
     )
     names = {feature.name for feature in layout if feature.shape != (0,)}

@@ -233,7 +233,7 @@ def _percentiles(values: np.ndarray, counts: np.ndarray, digits: int) -> Any:
 
 
 def lines(result: Mapping[str, Any]) -> list[str]:
-    found = [
+    text = [
         f"records: {result['examples']:,}, "
         f"well-formed: {result['well_formed']:.2%}",
         f"sentence-order label 1: {result['label_1']:.1%} of those with a "
@@ -244,7 +244,7 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     ]
     if "predictions" in result:
         hidden, kept, other = result["mask_keep_random"]
-        found += [
+        text += [
             f"  predictions: {_join(result['predictions'])} "
             f"(mean {result['mean_predictions']})",
             f"  predictions / tokens: {_join(result['masked_share'])}",
@@ -260,13 +260,13 @@ def lines(result: Mapping[str, Any]) -> list[str]:
     if "word_runs" in result:
         shares = enumerate(result["word_runs"][1:], 1)
         runs = [f"{words}: {share:.2%}" for words, share in shares]
-        found += [
+        text += [
             f"runs of neighbouring words with predictions ({LONGEST_RUN} "
             "means that or more)",
             f"  by words: {', '.join(runs)}",
         ]
-    found.append(f"padding: {result['padding']:.1%}")
-    return found
+    text.append(f"padding: {result['padding']:.1%}")
+    return text
 
 
 def _join(numbers: Sequence[float]) -> str:

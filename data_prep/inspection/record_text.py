@@ -67,8 +67,8 @@ class PieceText:
         The labels are, by index in `ids`, the ids to be predicted there.
         """
         text = ""
-        wanted = [labels.get(index, id_) for index, id_ in enumerate(ids)]
-        for index, (word, spaced) in enumerate(self._words(wanted)):
+        originals = [labels.get(index, id_) for index, id_ in enumerate(ids)]
+        for index, (word, spaced) in enumerate(self._words(originals)):
             if index in labels:
                 id_ = ids[index]
                 now = f"RANDOM:{self._words([id_])[0][0] or '▁'}"
@@ -84,9 +84,9 @@ class PieceText:
         The first byte of a character is replaced by the character, its other
         bytes by nothing.
         """
-        found = [self.word_and_start(id_) for id_ in ids]
+        pieces = [self.word_and_start(id_) for id_ in ids]
         start = 0
-        for is_byte, run in itertools.groupby(found, _is_byte):
+        for is_byte, run in itertools.groupby(pieces, _is_byte):
             words = [word for word, _ in run]
             if is_byte:
                 whole = bytes(int(word[3:5], 16) for word in words)
@@ -95,10 +95,10 @@ class PieceText:
                     shown = part[0].decode(errors="replace")
                     if not (part[0][1:] or shown.isprintable()):
                         shown = "\ufffd"
-                    rest = [("", False)] * (len(part[0]) - 1)
-                    found[places] = [(shown, False), *rest]
+                    other_bytes = [("", False)] * (len(part[0]) - 1)
+                    pieces[places] = [(shown, False), *other_bytes]
             start += len(words)
-        return found
+        return pieces
 
 
 def instance_lines(
@@ -108,18 +108,18 @@ def instance_lines(
     special: record_statistics.SpecialIds,
 ) -> list[str]:
     """Return one record of a batch as lines of text."""
-    one = {name: values[row : row + 1] for name, values in features.items()}
-    length = int(record_statistics.lengths(one)[0])
-    first = int(record_statistics.segment_a(one)[0])
-    ids = one["input_ids"][0].tolist()
+    record = {name: values[row : row + 1] for name, values in features.items()}
+    length = int(record_statistics.lengths(record)[0])
+    first = int(record_statistics.segment_a(record)[0])
+    ids = record["input_ids"][0].tolist()
     labels: dict[int, int] = {}
     predictions = "none in the record"
-    if record_statistics.PREDICTIONS <= one.keys():
-        _, positions, wanted = record_statistics.predictions(one)
-        labels = dict(zip(positions.tolist(), wanted.tolist(), strict=True))
+    if record_statistics.PREDICTIONS <= record.keys():
+        _, positions, predicted = record_statistics.predictions(record)
+        labels = dict(zip(positions.tolist(), predicted.tolist(), strict=True))
         share = len(positions) / max(length, 1)
         predictions = f"{len(positions)} ({share:.1%})"
-    label = int(one["next_sentence_labels"][0, 0])
+    label = int(record["next_sentence_labels"][0, 0])
     single = "none: a single segment"
     meaning = {
         0: "the segments are in their order" if first < length else single,
@@ -151,14 +151,14 @@ def wrap(name: str, text: str) -> str:
 def other_lines(features: Mapping[str, Any], text: PieceText) -> list[str]:
     """Return a record of any layout, from `examples.decode`, as lines."""
     lines = []
-    for name, found in sorted(features.items()):
-        values = list(found)
+    for name, content in sorted(features.items()):
+        values = list(content)
         shown = ", ".join(
             f"{value:g}" if isinstance(value, np.floating) else str(value)
             for value in values[:_SHOWN_VALUES]
         )
-        rest = ", ..." if len(values) > _SHOWN_VALUES else ""
-        lines.append(f"  {name} [{len(values)}]: {shown}{rest}")
+        more = ", ..." if len(values) > _SHOWN_VALUES else ""
+        lines.append(f"  {name} [{len(values)}]: {shown}{more}")
         if name == "input_ids":
             mask = features.get("input_mask", ())
             length = int(np.count_nonzero(mask)) or len(values)
@@ -168,23 +168,23 @@ def other_lines(features: Mapping[str, Any], text: PieceText) -> list[str]:
 
 def is_passage(example: Mapping[str, Any]) -> bool:
     """Tell whether a record, from `examples.decode`, is a passage."""
-    found: list[Any]
-    found = [example.get(f.name) for f in layouts.passage_layout(3)]
-    if not all(getattr(f, "dtype", None) == np.int64 for f in found):
+    features: list[Any]
+    features = [example.get(f.name) for f in layouts.passage_layout(3)]
+    if not all(getattr(f, "dtype", None) == np.int64 for f in features):
         return False
-    tokens, bits, document = (len(values) for values in found)
+    tokens, bits, document = (len(values) for values in features)
     return tokens == bits > 0 and document == 1
 
 
 def count_passage(example: Mapping[str, Any]) -> statistics.Counts:
     """Count a passage; `marks` has a number for each of the marks."""
-    found = [
+    numbers = [
         np.count_nonzero(example["marks"] & bit) for bit in _MARKS.values()
     ]
     return {
         "passages": 1,
         "pieces": len(example["tokens"]),
-        "marks": np.array(found, np.int64),
+        "marks": np.array(numbers, np.int64),
     }
 
 
@@ -196,16 +196,16 @@ def passage_lines(example: Mapping[str, Any], text: PieceText) -> list[str]:
     tokens = example["tokens"].tolist()
     starts = np.flatnonzero(example["marks"] & marks.SENTENCE)
     bounds = [0, *starts[starts > 0].tolist(), len(tokens)]
-    found = [
+    lines = [
         f"  document: {example['document'][0]}, tokens: {len(tokens)}, "
         f"sentences: {len(bounds) - 1}"
     ]
     for begin, end in zip(bounds[:-1], bounds[1:], strict=True):
         sentence = text.join(tokens[begin:end], {}, -1)
-        found += textwrap.wrap(
+        lines += textwrap.wrap(
             sentence, 80, initial_indent="  - ", subsequent_indent="    "
         )
-    return found
+    return lines
 
 
 def count_lines(counts: statistics.Counts) -> list[str]:
@@ -261,32 +261,32 @@ def drawn_lines(
     tasks: Sequence[str],
 ) -> list[str]:
     """Return an example, of one of the tasks if there are any, as lines."""
-    one = {name: values[row] for name, values in drawn.items()}
-    ids = one["input_ids"][one["input_mask"] > 0].tolist()
-    found = []
+    example = {name: values[row] for name, values in drawn.items()}
+    ids = example["input_ids"][example["input_mask"] > 0].tolist()
+    lines = []
     if tasks:
         label, number = (
-            int(one[name][0])
+            int(example[name][0])
             for name in ("next_sentence_labels", "sentence_task")
         )
-        known = "none" if label == layouts.NO_LABEL else label
-        found.append(f"  {tasks[number]}, label: {known}")
-    if "target_ids" in one:
-        target = one["target_ids"][one["target_ids"] > 0].tolist()
+        shown_label = "none" if label == layouts.NO_LABEL else label
+        lines.append(f"  {tasks[number]}, label: {shown_label}")
+    if "target_ids" in example:
+        target = example["target_ids"][example["target_ids"] > 0].tolist()
         return [
-            *found,
+            *lines,
             wrap("drawn", text.join(ids, {}, mask_id)),
             wrap("target", text.join(target, {}, mask_id)),
         ]
-    places = one["masked_lm_positions"][one["masked_lm_weights"] > 0]
+    places = example["masked_lm_positions"][example["masked_lm_weights"] > 0]
     labels = dict(
-        zip(places.tolist(), one["masked_lm_ids"].tolist(), strict=False)
+        zip(places.tolist(), example["masked_lm_ids"].tolist(), strict=False)
     )
-    if "ranks" in one:
-        ids = one["query_ids"][: len(ids)].tolist()
-        order = sorted(labels, key=lambda place: one["ranks"][place])
+    if "ranks" in example:
+        ids = example["query_ids"][: len(ids)].tolist()
+        order = sorted(labels, key=lambda place: example["ranks"][place])
         asked = [text.word_and_start(labels[place])[0] for place in order]
         words = ", ".join(word or "▁" for word in asked)
-        found.append(wrap("order", words))
+        lines.append(wrap("order", words))
     drawn_text = text.join(ids, labels, mask_id)
-    return [*found, wrap("drawn", drawn_text)]
+    return [*lines, wrap("drawn", drawn_text)]

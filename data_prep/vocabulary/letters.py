@@ -61,12 +61,12 @@ def count(texts: Iterable[str]) -> dict[str, int]:
         "letters_chinese_japanese".
     """
     totals = np.zeros(len(NAMES), np.int64)
-    left = iter(texts)
-    while some := list(itertools.islice(left, _TEXTS_AT_ONCE)):
-        joined = "".join(some).encode("utf-32-le", "surrogatepass")
-        found = np.bincount(np.frombuffer(joined, np.uint32))
-        for code in np.flatnonzero(found).tolist():
-            totals += found[code] * np.array(_facts(code))
+    remaining = iter(texts)
+    while batch := list(itertools.islice(remaining, _TEXTS_AT_ONCE)):
+        joined = "".join(batch).encode("utf-32-le", "surrogatepass")
+        frequencies = np.bincount(np.frombuffer(joined, np.uint32))
+        for code in np.flatnonzero(frequencies).tolist():
+            totals += frequencies[code] * np.array(_facts(code))
     return dict(zip(NAMES, totals.tolist(), strict=True))
 
 

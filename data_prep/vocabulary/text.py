@@ -80,7 +80,7 @@ class Text:
     def report(self, path: str) -> None:
         """Log what the new vocabulary and others make of the sample."""
         for name, tokenizer in {**load([path]), **self.others}.items():
-            found = measure(self.sample, tokenizer)
+            numbers = measure(self.sample, tokenizer)
             logging.info(
                 "%s: %d pieces. In the first %d lines %.2f pieces a word, %.2f "
                 "characters a piece, %.2f %% unknown pieces, %.1f %% of the "
@@ -88,10 +88,10 @@ class Text:
                 name,
                 tokenizer.vocab_size,
                 len(self.sample),
-                found["pieces a word"],
-                found["characters a piece"],
-                100 * found["unknown pieces"],
-                100 * found["words in one piece"],
+                numbers["pieces a word"],
+                numbers["characters a piece"],
+                100 * numbers["unknown pieces"],
+                100 * numbers["words in one piece"],
             )
 
 
@@ -235,11 +235,11 @@ def choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
     return COVERAGE_OF_MANY
 
 
-def warn_of_dropped(what: str, counts: Mapping[str, int]) -> None:
+def warn_of_dropped(units: str, counts: Mapping[str, int]) -> None:
     """Say how many sentences or words are not used, by the reason."""
     for reason, number in counts.items():
         if number:
-            logging.warning("%d %s %s were left out", number, what, reason)
+            logging.warning("%d %s %s were left out", number, units, reason)
 
 
 class Sentences:

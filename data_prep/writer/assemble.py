@@ -102,12 +102,12 @@ class Assembler:
         counts: statistics.Counts = {}
         size = max(1, _POSITIONS_AT_ONCE // self.max_seq_length)
         for begin in range(0, max(1, len(rows)), size):
-            values, found = self._make_values(
+            values, batch_counts = self._make_values(
                 rows[begin : begin + size], tokens
             )
             encoded = tfrecord.encode_batch(self.layout, values)
             framed += tfrecord.frame_batch(encoded)
-            counts = statistics.add(counts, found)
+            counts = statistics.add(counts, batch_counts)
         ends = np.cumsum([len(record) for record in framed], dtype=np.int64)
         return Encoded(part, b"".join(framed), ends, counts)
 
@@ -116,20 +116,20 @@ class Assembler:
         counts = self.counts[:, part.number]
         begins = self._ends[:, part.number] - counts
         dtype = token_blocks.token_dtype(self.vocabulary.size << self.mark_bits)
-        found = [
+        collected = [
             instances.load_rows(prefix, begin, begin + count, dtype)
             for prefix, begin, count in zip(
                 self.prefixes, begins.tolist(), counts.tolist(), strict=True
             )
         ]
-        found = [(rows, tokens) for rows, tokens in found if len(rows)]
+        collected = [(rows, tokens) for rows, tokens in collected if len(rows)]
         shift = 0
-        for rows, tokens in found:
+        for rows, tokens in collected:
             rows["begin"] += np.uint64(shift)
             shift += len(tokens)
         nothing = np.zeros(0, instances.ROW), np.zeros(0, dtype)
-        rows = np.concatenate([nothing[0], *(rows for rows, _ in found)])
-        tokens = np.concatenate([nothing[1], *(t for _, t in found)])
+        rows = np.concatenate([nothing[0], *(rows for rows, _ in collected)])
+        tokens = np.concatenate([nothing[1], *(t for _, t in collected)])
         return rows[np.argsort(rows["key"], kind="stable")], tokens
 
     def _make_values(
@@ -145,10 +145,10 @@ class Assembler:
         real = np.arange(self.max_seq_length) < lengths[:, None]
         boundary = self.vocabulary.boundaries.take(sequences)
         if starts is not None:  # The segmenter's; [CLS] and [SEP] count as 1.
-            found = self._sequences(rows, starts)[0] == 1
-            found |= sequences == self.vocabulary.cls_id
-            found |= sequences == self.vocabulary.sep_id
-            boundary = found.astype(np.uint8)
+            starts_word = self._sequences(rows, starts)[0] == 1
+            starts_word |= sequences == self.vocabulary.cls_id
+            starts_word |= sequences == self.vocabulary.sep_id
+            boundary = starts_word.astype(np.uint8)
         boundary *= real
         values = {
             "input_mask": real.astype(np.uint8),
@@ -176,11 +176,11 @@ class Assembler:
         lengths = rows["first"].astype(np.int64)
         place = np.arange(self.max_seq_length - 2)
         source = rows["begin"].astype(np.int64)[:, None] + place
-        found = tokens.take(source, mode="clip").astype(np.int64)
-        found *= place < lengths[:, None]
+        packed = tokens.take(source, mode="clip").astype(np.int64)
+        packed *= place < lengths[:, None]
         values = {
-            "tokens": found >> marks.BITS,
-            "marks": found & (1 << marks.BITS) - 1,
+            "tokens": packed >> marks.BITS,
+            "marks": packed & (1 << marks.BITS) - 1,
             "document": rows["document"].astype(np.int64),
         }
         return values, statistics.count(rows, lengths + 2, self.max_seq_length)

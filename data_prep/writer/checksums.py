@@ -32,8 +32,8 @@ def write(path: str, content: bytes) -> Checksum:
 
 
 def of_file(path: str) -> Checksum:
-    found = Checksum(0, 0)
+    checksum = Checksum(0, 0)
     with open(path, "rb", buffering=0) as stream:
         while content := stream.read(_READ_AT_ONCE):
-            found = found.of_more(content)
-    return found
+            checksum = checksum.of_more(content)
+    return checksum

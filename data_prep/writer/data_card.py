@@ -58,7 +58,7 @@ def lines(manifest: manifests.Manifest) -> list[str]:
     corpus, summary = manifest.corpus, manifest.summary
     is_passages = manifest.kind == "passages"
     passes = 1 if is_passages else manifest.options["dupe_factor"]
-    found = [
+    facts = [
         f"documents: {corpus['documents']:,} with {corpus['sentences']:,} "
         f"sentences and {corpus['tokens']:,} tokens; "
         f"{corpus['documents_of_one_sentence']:,} of a single sentence, "
@@ -71,7 +71,7 @@ def lines(manifest: manifests.Manifest) -> list[str]:
         f"{summary['share_of_padding']:.1%} of the records",
     ]
     if not is_passages:
-        found += [
+        facts += [
             f"cut off to fit: {summary['share_of_tokens_cut']:.1%} of the "
             "tokens",
             f"sentence-order label 1: {summary['share_of_label_1']:.1%} of "
@@ -80,15 +80,15 @@ def lines(manifest: manifests.Manifest) -> list[str]:
             "chunks of a single sentence: "
             f"{summary['share_of_single_sentence_chunks']:.1%}",
         ]
-    found += _words(manifest)
+    facts += _words(manifest)
     bad = {n: corpus.get(n, 0) for n in ("lines_skipped", "lines_replaced")}
     if any(bad.values()):
-        found.append(
+        facts.append(
             f"bad lines: {bad['lines_skipped']:,} skipped, "
             f"{bad['lines_replaced']:,} replaced"
         )
     if "predictions_per_instance" in summary:
-        found += [
+        facts += [
             f"predicted pieces: {summary['share_of_tokens_predicted']:.1%} of "
             f"the tokens, {summary['predictions_per_instance']:.1f} an "
             f"instance; masked {summary['share_masked']:.1%}, kept "
@@ -99,7 +99,7 @@ def lines(manifest: manifests.Manifest) -> list[str]:
             "loss of knowing only how frequent pieces are: "
             f"{summary['entropy_of_labels']:.3f}",
         ]
-    return found
+    return facts
 
 
 def _words(manifest: manifests.Manifest) -> list[str]:

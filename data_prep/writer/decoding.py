@@ -138,8 +138,8 @@ def _parse_record(record: str, field: str) -> str:
     if not isinstance(value, dict):
         raise ValueError(f"not an object but {record[:20]!r}")
     if not isinstance(value.get(field), str):
-        known = ", ".join(sorted(map(repr, value))[:9])
-        raise ValueError(f"no text in {field!r}; its fields are: {known}")
+        fields = ", ".join(sorted(map(repr, value))[:9])
+        raise ValueError(f"no text in {field!r}; its fields are: {fields}")
     text: str = value[field]
     content = text.encode("utf-8", "replace")
     if text_lines.is_binary(content):

@@ -75,12 +75,14 @@ class Builder:
         """
         counts = dict.fromkeys(COUNTS, 0)
         slices: list[segment_pairs.Slice] = []
-        found = [np.zeros(0, ROW)]
+        blocks = [np.zeros(0, ROW)]
         for number in unit.blocks:
             block = self.corpus.block(number)
             rows = self._build_block(number, block, unit.passes, slices, counts)
-            found.append(rows)
-        ordered = sort_by_key(np.concatenate(found), slices, block.tokens.dtype)
+            blocks.append(rows)
+        ordered = sort_by_key(
+            np.concatenate(blocks), slices, block.tokens.dtype
+        )
         counts["tokens_paired"] = len(ordered[1]) + counts["tokens_cut"]
         return Built(*ordered, counts)
 
@@ -105,19 +107,22 @@ class Builder:
                 if pair is None:
                     counts["unused_chunks"] += 1
                     continue
-                one, other, label, is_single, tokens_cut = pair
-                slices += (one, other)
-                lengths = one.end - one.begin, other.end - other.begin
+                segment_a, segment_b, label, is_single, tokens_cut = pair
+                slices += (segment_a, segment_b)
+                lengths = (
+                    segment_a.end - segment_a.begin,
+                    segment_b.end - segment_b.begin,
+                )
                 rows.append((0, 0, *lengths, label, is_single, index))
                 counts["tokens_cut"] += tokens_cut
             sizes.append(len(rows) - before)
         counts["unused_documents"] += sizes.count(0)
-        found = np.array(rows, ROW)
+        table = np.array(rows, ROW)
         each = np.array(sizes, np.int64)
         keys = np.repeat(self._keys(INSTANCES, documents, passes), each)
         numbers = ragged.gather(np.zeros_like(each), each)
-        found["key"] = random_streams.derive_array(keys, numbers)
-        return found
+        table["key"] = random_streams.derive_array(keys, numbers)
+        return table
 
     def _keys(
         self, purpose: int, documents: range, passes: range

@@ -32,11 +32,11 @@ class Builder:
 
     def build(self, unit: instances.Unit) -> instances.Built:
         slices: list[segment_pairs.Slice] = []
-        found = [np.zeros(0, instances.ROW)]
+        blocks = [np.zeros(0, instances.ROW)]
         for number in unit.blocks:
-            found.append(self._build_block(number, slices))
+            blocks.append(self._build_block(number, slices))
         rows, tokens = instances.sort_by_key(
-            np.concatenate(found), slices, self._dtype
+            np.concatenate(blocks), slices, self._dtype
         )
         counts = dict.fromkeys(instances.COUNTS, 0)
         counts["tokens_paired"] = len(tokens)
@@ -128,8 +128,8 @@ def _cut(tokens: np.ndarray, begin: int, limit: int) -> int:
     DIFFERS: fairseq keeps sentences of any length whole.
     """
     # A separator before the sentence is not a part on its own.
-    some = tokens[begin + 2 : begin + limit + 1] & marks.WORD
-    starts = np.flatnonzero(some)
+    word_marks = tokens[begin + 2 : begin + limit + 1] & marks.WORD
+    starts = np.flatnonzero(word_marks)
     return begin + (int(starts[-1]) + 2 if len(starts) else limit)
 
 

@@ -56,7 +56,7 @@ def read(
     title: str | None = None  # That of an article that begins.
     plain: Callable[[str], str] = _plain
     for number, line in numbered:
-        found = [line]
+        parts = [line]
         if is_text and line.strip():
             article = _parse(line)
             if article is None:
@@ -66,8 +66,8 @@ def read(
                 )
             plain = _plain if article.keys() >= _KEYS else str
             title = plain(str(article.get("title", "")))
-            found = [*article["text"].split("\n"), "</doc>"]
-        for part in map(str.strip, found):
+            parts = [*article["text"].split("\n"), "</doc>"]
+        for part in map(str.strip, parts):
             if tag := _TAG.fullmatch(part):
                 title = plain(tag["title"] or "")
             if tag or part == "</doc>":
@@ -91,7 +91,7 @@ def _parse(line: str) -> dict[str, Any] | None:
 
 
 def _plain(text: str) -> str:
-    return _ENTITY.sub(lambda found: html.unescape(found[0]), text)
+    return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
 
 
 def _decode(stream: IO[bytes], path: str) -> Iterator[str]:

@@ -84,15 +84,17 @@ def split(
     """
     bounds = assemble.divide_evenly(manifest.num_examples, len(outputs))
     sizes = np.diff(bounds)
-    found = []
+    parts = []
     for folder in dict.fromkeys(map(os.path.dirname, outputs)):
-        own = [i for i, p in enumerate(outputs) if os.path.dirname(p) == folder]
+        places = [
+            i for i, p in enumerate(outputs) if os.path.dirname(p) == folder
+        ]
         part = dataclasses.replace(
             manifest,
-            shards=tuple(manifest.shards[i] for i in own),
-            shard_bytes=tuple(manifest.shard_bytes[i] for i in own),
-            shard_sha256=tuple(manifest.shard_sha256[i] for i in own),
-            num_examples=int(sizes[own].sum()),
+            shards=tuple(manifest.shards[i] for i in places),
+            shard_bytes=tuple(manifest.shard_bytes[i] for i in places),
+            shard_sha256=tuple(manifest.shard_sha256[i] for i in places),
+            num_examples=int(sizes[places].sum()),
         )
-        found.append(([outputs[i] for i in own], part))
-    return found
+        parts.append(([outputs[i] for i in places], part))
+    return parts

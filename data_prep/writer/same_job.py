@@ -56,12 +56,12 @@ def versions(
     wanted: writer_options.CreatePretrainingDataOptions,
 ) -> dict[str, str]:
     """Return the versions of the packages and data by which text is cut."""
-    found = {"unicode": unicodedata.unidata_version}
+    result = {"unicode": unicodedata.unidata_version}
     if wanted.vocabulary.kind == "spm_model_file":
-        found["sentencepiece"] = sentencepiece.__version__
+        result["sentencepiece"] = sentencepiece.__version__
     if wanted.text.split_sentences:
-        found["sentencex"] = metadata.version("sentencex")
-    return found | word_starts.versions(wanted.word_segmenter)
+        result["sentencex"] = metadata.version("sentencex")
+    return result | word_starts.versions(wanted.word_segmenter)
 
 
 def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
@@ -80,10 +80,10 @@ def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
     then, now = before["inputs"], job["inputs"]
     if then.keys() != now.keys():
         count = "1 file" if len(then) == 1 else f"{len(then):,} files"
-        what = [f"{path} is new" for path in now if path not in then]
-        what += [f"{path} is missing now" for path in then if path not in now]
+        lines = [f"{path} is new" for path in now if path not in then]
+        lines += [f"{path} is missing now" for path in then if path not in now]
         changed.append(
-            f"--input_file gave {count}, now {len(now):,}; {what[0]}"
+            f"--input_file gave {count}, now {len(now):,}; {lines[0]}"
         )
     changed += [
         f"the input file {path} was changed"

@@ -213,8 +213,8 @@ class _Packer:
         if is_empty and self._cuts_single:
             label = layouts.NO_LABEL
         elif is_empty or (objective == "nsp" and self._draws.random() < 0.5):
-            wanted = self._target - (first.end - first.begin)
-            second, label = self._random_segment(wanted), 1
+            num_wanted = self._target - (first.end - first.begin)
+            second, label = self._random_segment(num_wanted), 1
             # The unused sentences begin the next chunk.
             while self.bounds[self.begin] > first.end:
                 self.begin -= 1

@@ -204,12 +204,12 @@ def _ends(paragraph: str, rules: str) -> Iterator[int]:
     if _HAS_HIDDEN.search(hidden):
         hidden = _CLOSED_BEFORE.sub("N", hidden).translate(_HIDDEN)
     hidden = _DIGIT.sub("N", hidden)
-    found = require().segment(rules, hidden)
-    if len(found) < 2:
+    proposed = require().segment(rules, hidden)
+    if len(proposed) < 2:
         return
     marks = _Marks(paragraph, rules)
     begin = end = 0
-    for part in found[:-1]:
+    for part in proposed[:-1]:
         end += len(part)
         cut = marks.end_of_sentence(begin, end)
         if cut > begin:
@@ -242,23 +242,25 @@ class _Marks:
         ):
             behind -= 1
         closed = self._behind_closers(behind)
-        rest = _REFERENCES.match(text, closed).end()  # type: ignore[union-attr]
-        while rest < len(text) and text[rest].isspace():
-            rest += 1
-        if rest == len(text) or behind == begin:
+        after = _REFERENCES.match(text, closed).end()  # type: ignore[union-attr]
+        while after < len(text) and text[after].isspace():
+            after += 1
+        if after == len(text) or behind == begin:
             return 0
         goes_on = (
-            text[rest] in _CONTINUES
-            or self._is_lower_next(behind, rest)
+            text[after] in _CONTINUES
+            or self._is_lower_next(behind, after)
             or self._is_in_brackets(begin, closed)
             or (
                 self._rules in _WITHOUT_CAPITALS
                 and text.endswith("..", begin, behind)
             )
-            or (text[behind - 1] == "." and self._is_short(begin, behind, rest))
-            or (closed > behind and self._is_said(begin, behind, closed, rest))
+            or (
+                text[behind - 1] == "." and self._is_short(begin, behind, after)
+            )
+            or (closed > behind and self._is_said(begin, behind, closed, after))
         )
-        return 0 if goes_on else rest
+        return 0 if goes_on else after
 
     def _behind_closers(self, place: int) -> int:
         text = self._text
@@ -275,10 +277,10 @@ class _Marks:
             place += 1
         return place
 
-    def _is_lower_next(self, behind: int, rest: int) -> bool:
+    def _is_lower_next(self, behind: int, after: int) -> bool:
         if self._rules in _NO_LOWER or self._text[behind - 1] not in ".!?…":
             return False
-        place = _NO_LETTER.match(self._text, rest).end()  # type: ignore[union-attr]
+        place = _NO_LETTER.match(self._text, after).end()  # type: ignore[union-attr]
         return self._text[place : place + 1].islower()
 
     def _is_in_brackets(self, begin: int, place: int) -> bool:
@@ -291,14 +293,14 @@ class _Marks:
             return True
         return place == end and start > begin
 
-    def _is_short(self, begin: int, behind: int, rest: int) -> bool:
+    def _is_short(self, begin: int, behind: int, after: int) -> bool:
         """Tell whether a full stop belongs to a word or a number."""
         head, rules = self._text[max(begin, behind - 24) : behind], self._rules
         if not any(map(str.isalpha, head)) and behind - begin <= 24:
             return True  # The number of a section.
         if rules == "th" or (head[-2:-1].isupper() and _INITIAL.search(head)):
             return True
-        is_number = head[-2:-1].isdigit() and self._text[rest].isdigit()
+        is_number = head[-2:-1].isdigit() and self._text[after].isdigit()
         if rules in _WITH_ORDINALS and (is_number or _ORDINAL.search(head)):
             return True
         word = _WORD.search(head)
@@ -307,31 +309,33 @@ class _Marks:
         name, text = word[0][:-1].lower(), self._text
         alone = re.split("['’]", name)[-1]  # French "l'éq."
         if alone in _BEFORE_NUMBERS.get(rules, ()) and _NUMBER.match(
-            text, rest
+            text, after
         ):
             return True
-        if rules == "en" and _HOUR.search(head) and _DAY.match(text, rest):
+        if rules == "en" and _HOUR.search(head) and _DAY.match(text, after):
             return True
         return name in _ABBREVIATIONS.get(rules, ()) or (
             rules == "de" and word[0].endswith("str.")
         )
 
-    def _is_said(self, begin: int, behind: int, closed: int, rest: int) -> bool:
+    def _is_said(
+        self, begin: int, behind: int, closed: int, after: int
+    ) -> bool:
         """Tell whether a phrase such as "she said" follows a quotation."""
         text = self._text
         if self._rules == "ko":
-            return rest == closed and "가" <= text[rest] <= "힣"
+            return after == closed and "가" <= text[after] <= "힣"
         first = max(begin, behind - _LONGEST_QUOTATION)
         opened = max(text.rfind(char, first, behind) for char in _OPENERS)
         if opened > begin:
-            return self._rules == "ja" and bool(_SAYS["ja"].match(text, rest))
+            return self._rules == "ja" and bool(_SAYS["ja"].match(text, after))
         if self._rules in _SAYS:
-            return _SAYS[self._rules].match(text, rest) is not None
+            return _SAYS[self._rules].match(text, after) is not None
         is_question = text[behind - 1] in "?!؟"
         return (
             self._rules in _WITHOUT_CAPITALS
             and is_question
-            and text[rest] not in _OPENERS
+            and text[after] not in _OPENERS
         )
 
 

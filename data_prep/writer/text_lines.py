@@ -39,8 +39,8 @@ def is_binary(line: bytes) -> bool:
 
 def count_controls(text: bytes) -> int:
     """Count control characters other than white space."""
-    found = _IS_CONTROL[np.frombuffer(text, np.uint8)]
-    return int(np.count_nonzero(found))
+    is_control = _IS_CONTROL[np.frombuffer(text, np.uint8)]
+    return int(np.count_nonzero(is_control))
 
 
 def tell_controls(line: bytes) -> str:

@@ -114,10 +114,10 @@ def tokenize(
     bits = mark_bits(segmenter, marking is not None)
     facts = dict(facts)
     if bits:
-        ids, lengths, found = _encode_marked(
+        ids, lengths, token_marks = _encode_marked(
             lines, tokenizer, segmenter, marking, facts
         )
-        tokens = ids.astype(np.int64) << bits | found
+        tokens = ids.astype(np.int64) << bits | token_marks
     else:
         ids, lengths = _encode(lines, tokenizer)
         tokens = ids
@@ -169,11 +169,11 @@ def _encode(
     lines: Sequence[str], tokenizer: tokenization.AnyTokenizer
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return int32 [all pieces] ids; int64 [lines], how many each line has."""
-    found = [
+    encoded = [
         tokenizer.encode_flat(lines[start : start + _LINES_AT_ONCE])
         for start in range(0, max(1, len(lines)), _LINES_AT_ONCE)
     ]
-    ids, lengths = map(np.concatenate, zip(*found, strict=True))
+    ids, lengths = map(np.concatenate, zip(*encoded, strict=True))
     return ids, lengths
 
 
@@ -189,7 +189,7 @@ def _encode_marked(
     Units that are found are counted in `facts`.
     """
     cut = None if segmenter == word_starts.NONE else word_starts.load(segmenter)
-    rows, found = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    rows, marked = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for line in lines:
         speaker = ""
         if marking is not None and marking.speakers:
@@ -207,15 +207,15 @@ def _encode_marked(
                 [line[p : p + 1].isupper() for p in place], bool
             )
             bits |= marks.UPPER * is_upper | marks.RESPONSE * (speaker == "R")
-            for kind, known in marking.units.items():
-                spans = known.find(line)
+            for kind, listed in marking.units.items():
+                spans = listed.find(line)
                 facts[kind] = facts.get(kind, 0) + len(spans)
                 inside = units.continued(spans, len(line))
                 bits |= units.KINDS[kind] * inside[place]
         rows.append(row)
-        found.append(bits)
+        marked.append(bits)
     lengths = np.array([len(row) for row in rows[1:]], np.int64)
-    return np.concatenate(rows), lengths, np.concatenate(found)
+    return np.concatenate(rows), lengths, np.concatenate(marked)
 
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
@@ -281,7 +281,7 @@ def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
     keep = np.zeros(sum(map(len, prints)), bool)
     # The first of equal ones.
     keep[np.unique(np.concatenate(prints), return_index=True)[1]] = True
-    ends = np.cumsum([len(found) for found in prints])
+    ends = np.cumsum([len(block) for block in prints])
     for index, flags in enumerate(np.split(keep, ends[:-1])):
         if not flags.all():
             yield index, load(paths[index]).select(flags)

@@ -36,8 +36,8 @@ def _word() -> re.Pattern[str]:
 def _of_category(*names: str) -> str:
     """Return the class of a regular expression of categories of Unicode."""
     of_all = map(unicodedata.category, map(chr, range(sys.maxunicode + 1)))
-    found = "".join("x" if name in names else " " for name in of_all)
-    runs = (match.span() for match in re.finditer("x+", found))
+    matches = "".join("x" if name in names else " " for name in of_all)
+    runs = (match.span() for match in re.finditer("x+", matches))
     return f"[{''.join(f'{chr(a)}-{chr(b - 1)}' for a, b in runs)}]"
 
 
@@ -58,16 +58,16 @@ class Units:
         """
         places = [match.span() for match in _word().finditer(text)]
         words = [text[begin:end].lower() for begin, end in places]
-        found, word = [], 0
+        spans, word = [], 0
         while word < len(words):
             sizes = self.lengths.get(words[word], ())
-            known = (tuple(words[word : word + n]) for n in sizes)
-            unit = next((unit for unit in known if unit in self.known), ())
+            candidates = (tuple(words[word : word + n]) for n in sizes)
+            unit = next((unit for unit in candidates if unit in self.known), ())
             if unit:
                 last = word + len(unit) - 1
-                found.append((places[word][0], places[last][1]))
+                spans.append((places[word][0], places[last][1]))
             word += max(1, len(unit))
-        return found
+        return spans
 
 
 def read(path: str, option: str) -> Units:
@@ -93,7 +93,7 @@ def continued(spans: list[tuple[int, int]], length: int) -> np.ndarray:
 
     The result has one more, behind the text: bool [length + 1].
     """
-    found = np.zeros(length + 1, bool)
+    is_continued = np.zeros(length + 1, bool)
     for begin, end in spans:
-        found[begin + 1 : end] = True
-    return found
+        is_continued[begin + 1 : end] = True
+    return is_continued

@@ -150,8 +150,8 @@ class CreatePretrainingDataOptions:
     @property
     def unit_files(self) -> dict[str, str]:
         """The files of units that are given, by option."""
-        found = ((name, getattr(self, name)) for name in units.OPTIONS)
-        return {name: path for name, path in found if path is not None}
+        named = ((name, getattr(self, name)) for name in units.OPTIONS)
+        return {name: path for name, path in named if path is not None}
 
     @property
     def passes(self) -> int:
@@ -193,9 +193,9 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
         word_starts.load(wanted.word_segmenter)
     marking = None
     if wanted.records == "passages":
-        found = wanted.unit_files.items()
+        unit_files = wanted.unit_files.items()
         marking = token_blocks.Marking(
-            {units.OPTIONS[n]: units.read(path, n) for n, path in found},
+            {units.OPTIONS[n]: units.read(path, n) for n, path in unit_files},
             speakers=wanted.text.input_format == "dialogues",
         )
     tokenizer = tokenization.load(wanted.vocabulary)
@@ -269,13 +269,13 @@ def refuse_few_instances(
     """Make sure that every output gets a record."""
     if num_instances >= num_outputs:
         return
-    found = "".join(
+    facts = "".join(
         f"; {name.replace('_', ' ')}: {counts[name]:,}"
         for name in ("documents", "unused_documents", "unused_chunks")
     )
     raise errors.UserError(
         f"--output_file names {num_outputs} files, but the text gives only "
-        f"{num_instances} {wanted.records} in {wanted.passes} pass(es){found}. "
+        f"{num_instances} {wanted.records} in {wanted.passes} pass(es){facts}. "
         "Every file needs one, and an instance needs two sentences or one of "
         "several words (--single_segment_policy="
         f"{wanted.pairs.single_segment_policy}). Name fewer files, or give "
