@@ -85,8 +85,8 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
         "--word_embeddings_file": recipe.word_embeddings_file,
         "--init_schedule=continue": recipe.init_schedule == "continue",
         "--objective=plm or spans": recipe.objective in ("plm", "spans"),
-        "--records=passages": settings.records == "passages",
-        "--pack_sequences": settings.pack_sequences,
+        "--records=passages": settings.data.records == "passages",
+        "--pack_sequences": settings.data.pack_sequences,
         "--max_minutes": update.max_minutes > 0,
     }
     for name, is_given in others.items():
@@ -102,8 +102,8 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
     variables, batch = variables_of(step), random_batch(settings, config)
     text, arguments, results = lower(step, batch, variables)
     values = {name: variable.numpy() for name, variable in variables.items()}
-    size, length = settings.train_batch_size, settings.max_seq_length
-    shape = length, settings.num_predictions, None if loop_layers else 1
+    size, length = settings.train_batch_size, settings.data.max_seq_length
+    shape = length, settings.data.num_predictions, None if loop_layers else 1
     flops = pretraining_recipe.forward_flops(recipe, config, *shape)
     description = {
         "batch": {n: describe_array(v) for n, v in batch.items()},
@@ -176,7 +176,7 @@ def random_batch(settings: Any, config: Any) -> Arrays:
     """Return a batch without padding, in the layout of masked records."""
     from albert_tf.data import layouts
 
-    length, width = settings.max_seq_length, settings.num_predictions
+    length, width = settings.data.max_seq_length, settings.data.num_predictions
     size = settings.train_batch_size
     highest = {
         "input_ids": config.vocab_size,

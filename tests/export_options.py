@@ -10,7 +10,6 @@ from albert_tf import (
     export,
     predict,
     run_classifier,
-    run_pretraining,
     run_race,
     run_squad,
 )
@@ -19,7 +18,7 @@ from albert_tf.finetuning import registry
 from albert_tf.model.heads import pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
-from albert_tf.training import run_folder
+from albert_tf.training import pretraining_options, run_folder
 from tests import row_files
 
 _PROGRAMS = {
@@ -63,15 +62,19 @@ def make_run(folder, config, vocabulary, task_name, **values):
 
 def make_pretrained(folder, config, vocabulary, max_seq_length):
     """Make the folder of a pretraining run with new weights."""
-    settings = run_pretraining.PretrainingOptions(
-        albert_config_file="c.json",
-        input_file="r.tfrecord",
-        output_dir=str(folder),
-        max_seq_length=max_seq_length,
-        vocabulary=tokenization.VocabularyOptions(vocabulary),
+    settings = albert_options.from_dict(
+        pretraining_options.PretrainingOptions,
+        {
+            "albert_config_file": "c.json",
+            "input_file": "r.tfrecord",
+            "output_dir": str(folder),
+            "max_seq_length": max_seq_length,
+            "spm_model_file": vocabulary,
+        },
     )
     run_folder.Start(
-        str(folder), "run_pretraining", settings, config, settings.vocabulary
+        *(str(folder), "run_pretraining", settings, config),
+        settings.data.vocabulary,
     ).claim()
     model = pretraining.AlbertPretrainer(AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")

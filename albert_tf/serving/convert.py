@@ -29,6 +29,7 @@ from albert_tf.model.heads import from_checkpoint, head
 from albert_tf.model.optimizers import optimization
 from albert_tf.serving import convert_options
 from albert_tf.serving import source as serving_source
+from albert_tf.serving.convert_options import ConvertOptions
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenization, tokenizer_check
 from albert_tf.training import run_folder
@@ -60,7 +61,7 @@ class _Source:
         }
 
 
-def run(settings: convert_options.ConvertOptions) -> None:
+def run(settings: ConvertOptions) -> None:
     if not settings.to or files.is_remote(settings.to):
         raise errors.UserError(
             f"`to={settings.to}` is not a local place. Convert to one, and "
@@ -76,7 +77,7 @@ def run(settings: convert_options.ConvertOptions) -> None:
         _convert(settings, folder)
 
 
-def _convert(settings: convert_options.ConvertOptions, folder: str) -> None:
+def _convert(settings: ConvertOptions, folder: str) -> None:
     source = _read(settings)
     beside, run_dir = run_folder.vocabulary_beside(
         source.path, settings.vocabulary
@@ -211,9 +212,7 @@ def _config_of_original(config: AlbertConfig) -> AlbertConfig:
     return theirs
 
 
-def _check_target(
-    settings: convert_options.ConvertOptions, folder: str
-) -> None:
+def _check_target(settings: ConvertOptions, folder: str) -> None:
     target = settings.to
     others = [run_folder.OPTIONS_NAME]
     if settings.format not in convert_options.HUB_FORMATS:
@@ -244,7 +243,7 @@ def _check_target(
     outputs.claim(settings, "to", existing)
 
 
-def _read(settings: convert_options.ConvertOptions) -> _Source:
+def _read(settings: ConvertOptions) -> _Source:
     checkpoint = checkpoint_reader.read(settings.from_, "from")
     config = checkpoint.config
     if settings.albert_config_file:
@@ -362,7 +361,7 @@ def _write_prefix(
 
 def _prepare_prefix(
     source: _Source,
-    settings: convert_options.ConvertOptions,
+    settings: ConvertOptions,
     vocabulary: tokenization.VocabularyOptions,
     folder: str,
 ) -> None:
@@ -407,7 +406,7 @@ def _write_bfloat16(
 
 def _write_hub(
     source: _Source,
-    settings: convert_options.ConvertOptions,
+    settings: ConvertOptions,
     vocabulary: tokenization.VocabularyOptions,
     run_dir: str,
     values: dict[str, Any],

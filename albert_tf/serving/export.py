@@ -15,8 +15,9 @@ from albert_tf.common import errors, files, folder_lock, outputs, strict_json
 from albert_tf.finetuning import base
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.execution import adaptive
-from albert_tf.serving import depth_table, export_options, scoring, source
+from albert_tf.serving import depth_table, scoring, source
 from albert_tf.serving.client import ask
+from albert_tf.serving.export_options import ExportOptions
 from albert_tf.serving.formats import (
     id_model,
     lite_model,
@@ -37,7 +38,7 @@ REPORT_NAME = "export.json"
 _NUM_CALIBRATION = 256  # Texts at most; with 64 one can be half of the error.
 
 
-def run(settings: export_options.ExportOptions) -> None:
+def run(settings: ExportOptions) -> None:
     """Restore a model, save it, and measure what was saved."""
     if files.is_remote(settings.export_dir):
         raise errors.UserError(
@@ -54,9 +55,9 @@ def run(settings: export_options.ExportOptions) -> None:
         _run(settings)
 
 
-def _run(settings: export_options.ExportOptions) -> None:
+def _run(settings: ExportOptions) -> None:
     """Export to a folder that is locked for this process."""
-    if settings.format != export_options.SAVED_MODEL:
+    if not settings.is_saved_model:
         _FORMATS[settings.format].require()
     found = source.find(settings.source)
     task = source.make_task(found)
@@ -64,11 +65,11 @@ def _run(settings: export_options.ExportOptions) -> None:
     texts = _read_examples("calibration_file", settings.calibration_file, task)
     depths = source.depths(found, adaptive=settings.adaptive)
     source.check_depths(found, depths)
-    if settings.adaptive and settings.format != export_options.SAVED_MODEL:
+    if settings.adaptive and not settings.is_saved_model:
         _require_one_layer(settings, found)
     reference, used = _make(settings, found, task)
     save = _save_model
-    if settings.format != export_options.SAVED_MODEL:
+    if not settings.is_saved_model:
         save = functools.partial(_save_id_model, texts=_spread(texts))
     with files.replace_folder(settings.export_dir) as folder:
         report: dict[str, Any] = {
@@ -93,10 +94,7 @@ def _run(settings: export_options.ExportOptions) -> None:
             report["scores_in_float32"] = scoring.by_ids(
                 live, reference.ids, task, examples
             )
-            if (
-                settings.format == export_options.SAVED_MODEL
-                and len(depths) > 1
-            ):
+            if settings.is_saved_model and len(depths) > 1:
                 points = _points(
                     settings, found, reference, task, depths, examples
                 )
@@ -107,9 +105,7 @@ def _run(settings: export_options.ExportOptions) -> None:
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
 
 
-def _require_one_layer(
-    settings: export_options.ExportOptions, found: source.Source
-) -> None:
+def _require_one_layer(settings: ExportOptions, found: source.Source) -> None:
     """Refuse what would need a choice among layers in the loop."""
     config = found.config
     if len(set(config.layer_groups)) > 1 or config.inner_group_num > 1:
@@ -121,7 +117,7 @@ def _require_one_layer(
 
 
 def _make(
-    settings: export_options.ExportOptions,
+    settings: ExportOptions,
     found: source.Source,
     task: base.Task | None,
     precision: str = "float32",
@@ -140,7 +136,7 @@ def _make(
 
 
 def _save_model(
-    settings: export_options.ExportOptions,
+    settings: ExportOptions,
     found: source.Source,
     task: base.Task | None,
     reference: service.Service,
@@ -162,7 +158,7 @@ def _save_model(
 
 
 def _save_id_model(
-    settings: export_options.ExportOptions,
+    settings: ExportOptions,
     found: source.Source,
     task: base.Task | None,
     reference: service.Service,
@@ -192,14 +188,14 @@ def _save_id_model(
 
 
 def _asked(
-    settings: export_options.ExportOptions,
+    settings: ExportOptions,
     what: service.Service,
     folder: str,
     task: base.Task,
     examples: Sequence[base.Example],
 ) -> tuple[dict[str, float], depth_table.Model]:
     """Ask what was saved as users do; return its scores, and what was asked."""
-    if settings.format != export_options.SAVED_MODEL:
+    if not settings.is_saved_model:
         form = _FORMATS[settings.format]
         path = os.path.join(folder, form.file_name)
         model = depth_table.Model(functools.partial(form.open(path), "tokens"))
@@ -213,7 +209,7 @@ def _asked(
 
 
 def _points(
-    settings: export_options.ExportOptions,
+    settings: ExportOptions,
     found: source.Source,
     reference: service.Service,
     task: base.Task,
@@ -278,7 +274,7 @@ def _spread(examples: Sequence[base.Example]) -> Sequence[base.Example]:
     return examples[:: -(-len(examples) // _NUM_CALIBRATION) or 1]
 
 
-def _check_target(settings: export_options.ExportOptions) -> None:
+def _check_target(settings: ExportOptions) -> None:
     """Refuse to write where something else would be lost."""
     target = settings.export_dir
     files.refuse_file(target, "export_dir")

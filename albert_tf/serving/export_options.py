@@ -83,6 +83,10 @@ class ExportOptions:
     )
     overwrite: bool = shared_options.overwrite("--export_dir")
 
+    @property
+    def is_saved_model(self) -> bool:
+        return self.format == SAVED_MODEL
+
     def __post_init__(self) -> None:
         allowed = _PRECISIONS[self.format]
         if self.precision not in allowed:

@@ -53,7 +53,7 @@ def run(settings: PretrainingOptions) -> None:
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
-        settings.vocabulary,
+        settings.data.vocabulary,
         {**known, **manifests.embeddings_vocabulary(path)},
     )
     _check_vocabulary(settings, config)
@@ -73,7 +73,9 @@ def run(settings: PretrainingOptions) -> None:
             "run_pretraining",
             settings,
             config,
-            pretraining_data.with_settings(settings.vocabulary, data.manifests),
+            pretraining_data.with_settings(
+                settings.data.vocabulary, data.manifests
+            ),
             known,
         )
         if is_chief and not settings.follow_checkpoints:
@@ -100,15 +102,17 @@ def _check_vocabulary(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> None:
     """Refuse a vocabulary of another size; records may have no manifest."""
-    vocabulary = settings.vocabulary
+    vocabulary = settings.data.vocabulary
     if not vocabulary.path:
         return
     pieces = tokenization.load(vocabulary).vocab_size
-    needed = pieces + settings.sentinels
+    needed = pieces + settings.recipe.sentinels
     if needed != config.vocab_size:
         counted = "pieces"
-        if settings.sentinels:
-            counted += f" and {settings.sentinels} ids that stand for spans"
+        if settings.recipe.sentinels:
+            counted += (
+                f" and {settings.recipe.sentinels} ids that stand for spans"
+            )
         raise errors.UserError(
             f"`{vocabulary.kind}={vocabulary.path}` has {pieces} pieces, but "
             f"`albert_config_file={settings.albert_config_file}` has "
@@ -148,47 +152,41 @@ def _train_and_evaluate(
     words: np.ndarray | None,
     check: Callable[[], object],
 ) -> None:
+    recipe = settings.recipe
     trainer = _make_trainer(settings, config, strategy, words)
-    num_train_steps = settings.recipe.num_train_steps
     log = _open_log(settings, config, strategy, data.examples_per_row)
     facts = _find_facts(settings, config, trainer.model, data)
 
     def evaluate() -> dict[str, float]:
-        return trainer.evaluate(
-            data.evaluation_batches(
-                settings.eval_batch_size, settings.max_eval_steps
-            )
-        )
+        sizes = settings.eval_batch_size, settings.max_eval_steps
+        return trainer.evaluate(data.evaluation_batches(*sizes))
 
     def watch() -> None:
         losses = log.column("train", "masked_lm_loss")
         pretraining_recipe.warn_of_plateau(
-            settings.recipe, losses, facts.entropy_of_labels
+            recipe, losses, facts.entropy_of_labels
         )
 
-    metric = pretraining_recipe.best_metric(
-        settings.recipe, settings.best_metric
-    )
     validation = trainer.validation(
         log,
         evaluate,
-        metric,
+        pretraining_recipe.best_metric(recipe, settings.best_metric),
         f"{settings.max_eval_steps}x{settings.eval_batch_size} "
         f"{manifests.fingerprint(data.evaluation)[:12]}",
     )
     with data.naming_damage():
         if settings.do_train:
-            log.start(trainer.step, num_train_steps, facts)
+            log.start(trainer.step, recipe.num_train_steps, facts)
             trainer.train(
                 data.training_batches(settings.train_batch_size, trainer.step),
-                num_train_steps,
+                recipe.num_train_steps,
                 log,
                 validation if settings.do_eval else None,
                 watch,
             )
         if settings.follow_checkpoints:
             logging.info("Waiting for checkpoints in %s.", settings.output_dir)
-            validation.follow(num_train_steps, check)
+            validation.follow(recipe.num_train_steps, check)
         if settings.do_eval:
             trainer.restore_best()
         numbers = evaluate() if settings.do_eval else {}
@@ -266,12 +264,13 @@ def _open_log(
     flops = pretraining_recipe.forward_flops(
         settings.recipe,
         config,
-        settings.max_seq_length,
-        settings.num_predictions,
-        packed_rows.MAX_INSTANCES if settings.pack_sequences else 1,
+        settings.data.max_seq_length,
+        settings.data.num_predictions,
+        packed_rows.MAX_INSTANCES if settings.data.pack_sequences else 1,
     )
     cost = run_log.ExampleCost(
-        settings.max_seq_length / examples_per_row, 3 * flops / examples_per_row
+        settings.data.max_seq_length / examples_per_row,
+        3 * flops / examples_per_row,
     )
     examples = settings.train_batch_size * examples_per_row
     own = distribution.worker_folder(strategy, folder)
@@ -297,11 +296,11 @@ def _check_batches(
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    trainer, predictions = settings.trainer, settings.num_predictions
+    trainer, predictions = settings.trainer, settings.data.num_predictions
     system = pretraining_recipe.system_of(settings.recipe)
     step = memory_check.Step(
         config,
-        settings.max_seq_length,
+        settings.data.max_seq_length,
         predictions=predictions,
         precision=trainer.precision,
         recompute=trainer.recompute,
@@ -318,10 +317,11 @@ def _check_batches(
             memory_check.check(step, strategy, name, size)
 
 
-def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
-    has_sentences = settings.recipe.sentence_objective != "none"
-    pools_all = has_sentences and config.pooling != "cls"
-    if settings.pack_sequences and pools_all:
+def _check_model(settings: PretrainingOptions, config: AlbertConfig) -> None:
+    """Refuse a model that cannot learn the tasks, or is too short."""
+    data, recipe = settings.data, settings.recipe
+    has_sentences = recipe.sentence_objective != "none"
+    if data.pack_sequences and has_sentences and config.pooling != "cls":
         raise errors.UserError(
             f"`pack_sequences=True` does not fit pooling={config.pooling!r} in "
             f"`albert_config_file={settings.albert_config_file}`: rows of "
@@ -329,17 +329,16 @@ def _check_pooling(settings: PretrainingOptions, config: AlbertConfig) -> None:
             "only. Set `sentence_objective=none`, or leave `pack_sequences` "
             "out."
         )
-
-
-def _check_target(settings: PretrainingOptions, config: AlbertConfig) -> None:
-    """Make sure that there are positions for the targets of a decoder."""
-    system = pretraining_recipe.system_of(settings.recipe)
-    needed = system.count_others(settings.num_predictions)
+    compatibility.check_length(
+        data.max_seq_length, config, settings.albert_config_file
+    )
+    system = pretraining_recipe.system_of(recipe)
+    target_length = system.count_others(data.num_predictions)
     longest = config.max_position_embeddings
-    if settings.recipe.objective == "spans" and needed > longest:
+    if recipe.objective == "spans" and target_length > longest:
         raise errors.UserError(
-            f"`masked_lm_budget={settings.masked_lm_budget}` gives targets of "
-            f"{needed} tokens, longer than the {longest} positions of "
+            f"`masked_lm_budget={data.masked_lm_budget}` gives targets of "
+            f"{target_length} tokens, longer than the {longest} positions of "
             f"{settings.albert_config_file}. Use less, or a model with more "
             "max_position_embeddings."
         )
@@ -348,16 +347,17 @@ def _check_target(settings: PretrainingOptions, config: AlbertConfig) -> None:
 def _make_drawer(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> drawing.Drawer | None:
-    if not settings.masked_lm_budget:
+    if not settings.data.masked_lm_budget:
         return None
     return pretraining_drawer.make(
         settings.recipe,
         dataclasses.replace(
-            settings.masks, max_predictions_per_seq=settings.masked_lm_budget
+            settings.data.masks,
+            max_predictions_per_seq=settings.data.masked_lm_budget,
         ),
-        tokenization.load(settings.vocabulary),
-        records=settings.records,
-        max_seq_length=settings.max_seq_length,
+        tokenization.load(settings.data.vocabulary),
+        records=settings.data.records,
+        max_seq_length=settings.data.max_seq_length,
         num_segments=config.type_vocab_size,
     )
 
@@ -365,63 +365,70 @@ def _make_drawer(
 def _find_data(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> pretraining_data.PretrainingData:
-    _check_pooling(settings, config)
-    compatibility.check_length(
-        settings.max_seq_length, config, settings.albert_config_file
-    )
-    _check_target(settings, config)
-    vocabulary = settings.vocabulary
-    if vocabulary.kind and vocabulary.path:
-        files.require_file(vocabulary.path, vocabulary.kind)
-    training = evaluation = files.expand_patterns(
-        settings.input_file, "input_file", files.BESIDE_RECORDS
-    )
-    if settings.eval_input_file is not None:
-        evaluation = files.expand_patterns(
-            settings.eval_input_file, "eval_input_file", files.BESIDE_RECORDS
+    _check_model(settings, config)
+    records, recipe = settings.data, settings.recipe
+    if records.vocabulary.kind and records.vocabulary.path:
+        files.require_file(records.vocabulary.path, records.vocabulary.kind)
+    paths = {
+        name: files.expand_patterns(pattern, name, files.BESIDE_RECORDS)
+        for name, pattern in (
+            ("input_file", records.input_file),
+            ("eval_input_file", records.eval_input_file),
         )
-    expected = record_check.Expected(
-        settings.max_seq_length,
-        settings.masks.max_predictions_per_seq,
-        config.vocab_size,
-        has_masks=not settings.masked_lm_budget,
-        kind=settings.records,
-        sentinels=settings.sentinels,
-    )
-    found = record_check.check_records(training, expected)
-    others = record_check.check_records(evaluation, expected, "eval_input_file")
-    found += [manifest for manifest in others if manifest not in found]
-    for manifest in found:
-        pretraining_data.check_settings(vocabulary, manifest)
-        pretraining_data.check_labels(
-            settings.recipe.sentence_objective, manifest, training
-        )
-    pretraining_data.check_marks(settings.recipe, [*training, *evaluation])
+        if pattern is not None
+    }
+    training = paths["input_file"]
+    evaluation = paths.get("eval_input_file", training)
+    found = _check_records(settings, config, training, evaluation)
     drawer = _make_drawer(settings, config)
     data = pretraining_data.PretrainingData(
         training,
         evaluation,
         found,
         layouts.for_model(
-            settings.layout, config.vocab_size, config.type_vocab_size
+            records.layout, config.vocab_size, config.type_vocab_size
         ),
         drawer,
         settings.trainer.seed,
-        pack=settings.pack_sequences and settings.do_train,
+        pack=records.pack_sequences and settings.do_train,
     )
     data.check_first_records()
-    read = {"input_file": training}
-    if settings.do_eval and settings.eval_input_file is not None:
-        read["eval_input_file"] = evaluation
-    for name, paths in read.items():
-        pretraining_drawer.check_partners(drawer, paths, name)
-        pretraining_drawer.check_markers(settings.recipe, drawer, paths, name)
+    for name in paths if settings.do_eval else ("input_file",):
+        pretraining_drawer.check_partners(drawer, paths[name], name)
+        pretraining_drawer.check_markers(recipe, drawer, paths[name], name)
     return data
 
 
+def _check_records(
+    settings: PretrainingOptions,
+    config: AlbertConfig,
+    training: Sequence[str],
+    evaluation: Sequence[str],
+) -> list[manifests.Manifest]:
+    """Refuse records that do not fit the options; return their manifests."""
+    records, recipe = settings.data, settings.recipe
+    expected = record_check.Expected(
+        records.max_seq_length,
+        records.masks.max_predictions_per_seq,
+        config.vocab_size,
+        has_masks=not records.masked_lm_budget,
+        kind=records.records,
+        sentinels=recipe.sentinels,
+    )
+    found = record_check.check_records(training, expected)
+    others = record_check.check_records(evaluation, expected, "eval_input_file")
+    found += [manifest for manifest in others if manifest not in found]
+    for manifest in found:
+        pretraining_data.check_settings(records.vocabulary, manifest)
+        pretraining_data.check_labels(
+            recipe.sentence_objective, manifest, training
+        )
+    pretraining_data.check_marks(recipe, [*training, *evaluation])
+    return found
+
+
 def _warn_of_no_effect(settings: PretrainingOptions) -> None:
-    recipe, devices = settings.recipe, settings.devices
-    values = options.to_dict(recipe)
+    devices, values = settings.devices, options.to_dict(settings)
     for part in ("sentence", "token"):
         factor = values[f"{part}_factor"]
         if factor != 1 and values[f"{part}_objective"] == "none":
@@ -432,8 +439,8 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
                 factor,
                 part,
             )
-    budget = settings.masked_lm_budget
-    given = settings.masks.max_predictions_per_seq
+    budget = settings.data.masked_lm_budget
+    given = settings.data.masks.max_predictions_per_seq
     usual = masking.MaskingOptions.max_predictions_per_seq
     if budget and given not in (budget, usual):
         logging.warning(
@@ -443,7 +450,7 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
             budget,
         )
     for name in ("eval_input_file", "best_metric"):
-        if not settings.do_eval and getattr(settings, name) is not None:
+        if not settings.do_eval and values[name] is not None:
             logging.warning("`%s` has no effect without `do_eval`.", name)
     if devices.tpu_name and not devices.on_tpu:
         logging.warning("`tpu_name` has no effect without `use_tpu`.")
@@ -459,7 +466,7 @@ def _warn(
     recipe = settings.recipe
     _warn_of_no_effect(settings)
     if "capitalization" in recipe.passages.token_objective and (
-        settings.vocabulary.resolved().do_lower_case is False
+        settings.data.vocabulary.resolved().do_lower_case is False
     ):
         logging.warning(
             "`token_objective=%s`: pieces of this vocabulary have upper-case "
@@ -473,20 +480,20 @@ def _warn(
             logging.warning(
                 "The factor of %s is 0: it is not learned, only measured.", name
             )
-    budget = settings.masked_lm_budget
-    wanted = settings.masks.masked_lm_prob * settings.max_seq_length
+    budget = settings.data.masked_lm_budget
+    wanted = settings.data.masks.masked_lm_prob * settings.data.max_seq_length
     if budget and wanted > budget + 1:
         logging.warning(
             "`masked_lm_prob=%g` would hide %.0f of %d pieces, but "
             "`masked_lm_budget=%d` lets only so many be. Give a larger one.",
-            settings.masks.masked_lm_prob,
+            settings.data.masks.masked_lm_prob,
             wanted,
-            settings.max_seq_length,
+            settings.data.max_seq_length,
             budget,
         )
     for manifest in found:
         pretraining_data.warn_of_lost_masks(manifest)
-    if settings.do_eval and settings.eval_input_file is None:
+    if settings.do_eval and settings.data.eval_input_file is None:
         logging.warning(
             "No `eval_input_file`: evaluation measures on `input_file`, which "
             "says nothing about text that was not trained on."

@@ -244,6 +244,11 @@ class RecipeOptions:
         self._check_word_embeddings()
 
     @property
+    def sentinels(self) -> int:
+        """Ids of the model that stand for spans."""
+        return span_corruption.SENTINELS if self.objective == "spans" else 0
+
+    @property
     def draws_targets(self) -> bool:
         """Whether the objective has a rule of its own for what it asks for."""
         return self.objective in ("plm", "spans")
@@ -267,27 +272,15 @@ class RecipeOptions:
 @dataclasses.dataclass(frozen=True)
 @checked
 @shown(
-    Model="albert_config_file",
     Data="input_file eval_input_file max_seq_length records masked_lm_budget "
-    "pack_sequences",
-    Training="do_train do_eval train_batch_size eval_batch_size "
-    "max_eval_steps best_metric",
-    Output="output_dir",
+    "pack_sequences"
 )
-class PretrainingOptions:
-    """Options of run_pretraining."""
+class RecordOptions:
+    """The records, and what is drawn of them."""
 
-    albert_config_file: str = option(
-        help="JSON file with the architecture, or a released model such as "
-        "albert_base_v2.",
-        may_change=True,
-    )
     input_file: str = option(
         help="TFRecords to train on: files or glob patterns, with commas.",
         may_change=True,
-    )
-    output_dir: str = option(
-        help="Folder for checkpoints, logs and the run card.", may_change=True
     )
     eval_input_file: str | None = option(
         None,
@@ -320,6 +313,116 @@ class PretrainingOptions:
         "each example.",
         needs="records=instances",
     )
+    # Optional: checked against the records, and copied into the folder of the
+    # run so that export finds it.
+    vocabulary: tokenization.VocabularyOptions = (
+        tokenization.VocabularyOptions()
+    )
+    masks: masking.MaskingOptions = options.part(
+        masking.MaskingOptions(),
+        needs="masked_lm_budget",
+        but=("max_predictions_per_seq",),
+    )
+
+    def __post_init__(self) -> None:
+        if self.masks.do_permutation:
+            raise errors.UserError(
+                "`do_permutation` is not done in training. Drop it, or write "
+                "records with masks."
+            )
+        if self.masked_lm_budget:
+            self.vocabulary.require()
+
+    def check(self, recipe: RecipeOptions) -> None:
+        """Refuse what is not learned from such records."""
+        if recipe.draws_targets:
+            self._check_targets(recipe)
+        if self.records == "passages":
+            units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
+            levels = recipe.passages.mask_levels
+            if levels and not units:
+                raise errors.UserError(
+                    f"`mask_levels={levels}` hides single units. Set "
+                    "`ngram=1`, with `do_whole_word_mask`."
+                )
+            return
+        tasks = arrangements.parse(recipe.sentence_objective)
+        is_known = not tasks[1:] and {*tasks} <= {*arrangements.OF_INSTANCES}
+        if not is_known:
+            raise errors.UserError(
+                f"`sentence_objective={recipe.sentence_objective}` needs "
+                "`records=passages`, and records that the writer made with "
+                "this option, too."
+            )
+
+    def _check_targets(self, recipe: RecipeOptions) -> None:
+        """Refuse what an objective does not do that chooses its targets."""
+        if not self.masked_lm_budget:
+            raise errors.UserError(
+                f"`objective={recipe.objective}` chooses in training what "
+                "it asks for. Give records without masks "
+                "(`masking_time=training`) and `masked_lm_budget`, the most "
+                "pieces of a sequence (85 of 512 in XLNet and T5)."
+            )
+        given = {**options.to_dict(self), **options.to_dict(recipe)}
+        needed = {
+            **options.to_dict(masking.MaskingOptions()),
+            "sentence_objective": "none",
+            "pack_sequences": False,
+            "token_objective": "none",
+        }
+        for name, value in needed.items():
+            if given[name] != value:
+                raise errors.UserError(
+                    f"`objective={recipe.objective}` has a rule of its "
+                    "own for what it asks for, predicts nothing beside and has "
+                    f"a row for each example. Set `{name}={value}`."
+                )
+        spans = span_corruption.count_spans(self.masked_lm_budget)
+        if recipe.objective == "spans" and (spans > span_corruption.SENTINELS):
+            raise errors.UserError(
+                f"`masked_lm_budget={self.masked_lm_budget}` are {spans} "
+                f"spans; there are ids for {span_corruption.SENTINELS}. Use "
+                "300 or less."
+            )
+
+    @property
+    def num_predictions(self) -> int:
+        """Positions that the masked-word head looks at."""
+        return self.masked_lm_budget or self.masks.max_predictions_per_seq
+
+    @property
+    def layout(self) -> layouts.Layout:
+        if self.records == "passages":
+            return layouts.passage_layout(self.max_seq_length)
+        layout = layouts.pretraining_layout(
+            self.max_seq_length, self.masks.max_predictions_per_seq
+        )
+        return (
+            layouts.without_masks(layout) if self.masked_lm_budget else layout
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+@shown(
+    Model="albert_config_file",
+    Training="do_train do_eval train_batch_size eval_batch_size "
+    "max_eval_steps best_metric",
+    Output="output_dir",
+)
+class PretrainingOptions:
+    """Options of run_pretraining."""
+
+    data: RecordOptions
+    albert_config_file: str = option(
+        help="JSON file with the architecture, or a released model such as "
+        "albert_base_v2.",
+        may_change=True,
+    )
+    output_dir: str = option(
+        help="Folder for checkpoints, logs and the run card.", may_change=True
+    )
     do_train: bool = option(True, "Whether to train.", may_change=True)
     do_eval: bool = option(False, "Whether to evaluate.", may_change=True)
     train_batch_size: int = shared_options.batch_size(4096)
@@ -345,16 +448,6 @@ class PretrainingOptions:
         may_change=True,
     )
     recipe: RecipeOptions = RecipeOptions()
-    # Optional: checked against the records, and copied into the folder of the
-    # run so that export finds it.
-    vocabulary: tokenization.VocabularyOptions = (
-        tokenization.VocabularyOptions()
-    )
-    masks: masking.MaskingOptions = options.part(
-        masking.MaskingOptions(),
-        needs="masked_lm_budget",
-        but=("max_predictions_per_seq",),
-    )
     trainer: training_options.TrainerOptions = training_options.TrainerOptions()
     devices: training_options.DistributionOptions = (
         training_options.DistributionOptions()
@@ -365,16 +458,7 @@ class PretrainingOptions:
             raise errors.UserError(
                 "Neither `do_train` nor `do_eval` is set. Set at least one."
             )
-        self._check_records()
-        if self.masks.do_permutation:
-            raise errors.UserError(
-                "`do_permutation` is not done in training. Drop it, or write "
-                "records with masks."
-            )
-        if self.masked_lm_budget:
-            self.vocabulary.require()
-        if self.recipe.draws_targets:
-            self._check_drawer()
+        self.data.check(self.recipe)
         if self.follow_checkpoints and (self.do_train or not self.do_eval):
             raise errors.UserError(
                 "`follow_checkpoints` evaluates what another process trains. "
@@ -385,76 +469,3 @@ class PretrainingOptions:
                 "`max_minutes` is not for `init_schedule=continue`, whose "
                 "learning rate ends at `num_train_steps`. Leave one out."
             )
-
-    def _check_drawer(self) -> None:
-        if not self.masked_lm_budget:
-            raise errors.UserError(
-                f"`objective={self.recipe.objective}` chooses in training what "
-                "it asks for. Give records without masks "
-                "(`masking_time=training`) and `masked_lm_budget`, the most "
-                "pieces of a sequence (85 of 512 in XLNet and T5)."
-            )
-        given = options.to_dict(self)
-        needed = {
-            **options.to_dict(masking.MaskingOptions()),
-            "sentence_objective": "none",
-            "pack_sequences": False,
-            "token_objective": "none",
-        }
-        for name, value in needed.items():
-            if given[name] != value:
-                raise errors.UserError(
-                    f"`objective={self.recipe.objective}` has a rule of its "
-                    "own for what it asks for, predicts nothing beside and has "
-                    f"a row for each example. Set `{name}={value}`."
-                )
-        spans = span_corruption.count_spans(self.masked_lm_budget)
-        if self.recipe.objective == "spans" and (
-            spans > span_corruption.SENTINELS
-        ):
-            raise errors.UserError(
-                f"`masked_lm_budget={self.masked_lm_budget}` are {spans} "
-                f"spans; there are ids for {span_corruption.SENTINELS}. Use "
-                "300 or less."
-            )
-
-    def _check_records(self) -> None:
-        if self.records == "passages":
-            units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
-            levels = self.recipe.passages.mask_levels
-            if levels and not units:
-                raise errors.UserError(
-                    f"`mask_levels={levels}` hides single units. Set "
-                    "`ngram=1`, with `do_whole_word_mask`."
-                )
-            return
-        tasks = arrangements.parse(self.recipe.sentence_objective)
-        is_known = not tasks[1:] and {*tasks} <= {*arrangements.OF_INSTANCES}
-        if not is_known:
-            raise errors.UserError(
-                f"`sentence_objective={self.recipe.sentence_objective}` needs "
-                "`records=passages`, and records that the writer made with "
-                "this option, too."
-            )
-
-    @property
-    def num_predictions(self) -> int:
-        """Positions that the masked-word head looks at."""
-        return self.masked_lm_budget or self.masks.max_predictions_per_seq
-
-    @property
-    def sentinels(self) -> int:
-        """Ids of the model that stand for spans."""
-        is_needed = self.recipe.objective == "spans"
-        return span_corruption.SENTINELS if is_needed else 0
-
-    @property
-    def layout(self) -> layouts.Layout:
-        if self.records == "passages":
-            return layouts.passage_layout(self.max_seq_length)
-        layout = layouts.pretraining_layout(
-            self.max_seq_length, self.masks.max_predictions_per_seq
-        )
-        return (
-            layouts.without_masks(layout) if self.masked_lm_budget else layout
-        )

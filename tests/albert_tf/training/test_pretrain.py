@@ -135,9 +135,9 @@ def test_our_recipes_give_no_warning(warnings, path):
         pretraining_options.PretrainingOptions, [*places, f"--flagfile={path}"]
     )
     manifest = tiny_manifests.make(
-        max_seq_length=settings.max_seq_length,
-        max_predictions_per_seq=settings.masks.max_predictions_per_seq,
-        has_masks=not settings.masked_lm_budget,
+        max_seq_length=settings.data.max_seq_length,
+        max_predictions_per_seq=settings.data.masks.max_predictions_per_seq,
+        has_masks=not settings.data.masked_lm_budget,
     )
     assert warnings(settings, manifest) == []
 
@@ -270,7 +270,9 @@ def test_a_vocabulary_has_the_size_of_the_model(
         masked_lm_budget=20,
         spm_model_file=tiny_vocab,
     )
-    fitting = dataclasses.replace(config, vocab_size=400 + settings.sentinels)
+    fitting = dataclasses.replace(
+        config, vocab_size=400 + settings.recipe.sentinels
+    )
     pretrain._check_vocabulary(settings, fitting)
     with pytest.raises(errors.UserError, match=message):
         pretrain._check_vocabulary(settings, config)
@@ -299,7 +301,7 @@ def test_a_follower_refuses_the_run_of_others_that_begins_later(
             "run_pretraining",
             theirs,
             config,
-            theirs.vocabulary,
+            theirs.data.vocabulary,
         ).claim()
         (tmp_path / "run/model.ckpt-1.index").touch()
         monkeypatch.setattr(validation.time, "sleep", lambda _: pytest.fail())
