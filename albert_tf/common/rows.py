@@ -255,6 +255,19 @@ def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
         yield where, _tsv_fields(line, where)
 
 
+def holds_objects(path: str) -> bool:
+    """Tell whether a file is JSON, by its name or its first filled line."""
+    if path.lower().endswith((".json", ".jsonl")):
+        return True
+    for *_, line in _numbered(_split(path), path):
+        if text := line.decode(errors="replace").strip():
+            try:
+                return isinstance(strict_json.loads(text), dict)
+            except strict_json.JsonError:
+                return False
+    return False
+
+
 def is_table(name: str) -> bool:
     return name.lower().endswith(".tsv")
 

@@ -21,7 +21,6 @@ from albert_tf.text import words
 
 _DOCUMENT = "-DOCSTART-"
 _NOT_IN_WORDS = frozenset("\t\n\r")
-_JSON_ENDINGS = (".json", ".jsonl")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,7 +79,7 @@ def read(
         labels: All tags that are allowed. None: those of the file.
         needs_tags: Whether a file without tags is refused.
     """
-    if _is_json(path):
+    if rows.holds_objects(path):
         found = list(_objects(path, needs_tags=needs_tags))
     else:
         found = list(_columns(path, columns, needs_tags=needs_tags))
@@ -143,19 +142,6 @@ def read_own(path: str) -> list[TaggedText | rows.BadLine]:
         return [_object(dataclasses.replace(entry, values=values))[0]]
 
     return list(rows.read_own(path, ["text"], parse))
-
-
-def _is_json(path: str) -> bool:
-    if path.lower().endswith(_JSON_ENDINGS):
-        return True
-    for _, fields in rows.read_rows(path):
-        line = "\t".join(fields).strip()
-        if line:
-            try:
-                return isinstance(strict_json.loads(line), dict)
-            except strict_json.JsonError:
-                return False
-    return False
 
 
 def _to_bio(path: str, found: Sequence[_Read]) -> list[_Read]:

@@ -435,6 +435,25 @@ def test_official_objects_are_read_strictly(file, content, message):
         list(rows.read_objects(file(content)))
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "is_json"),
+    [
+        ("a.JSON", b"It rains.", True),
+        ("a.jsonl", b"", True),
+        ("a.txt", b'\xef\xbb\xbf\n\xc2\xa0\n{"a": 1}\nx', True),
+        ("a.txt", b'{"a":\n1}', False),
+        ("a.txt", b'[{"a": 1}]', False),
+        ("a.txt", b'x\n{"a": 1}', False),
+        ("a.txt", b"\xff", False),
+        ("a.txt", b"\n", False),
+    ],
+)
+def test_name_or_first_line_say_that_a_file_is_json(
+    file, name, content, is_json
+):
+    assert rows.holds_objects(file(content, name)) is is_json
+
+
 def test_missing_file_is_named(tmp_path):
     for path in (tmp_path / "gone.tsv", tmp_path):
         with pytest.raises(errors.UserError, match=f"{path} cannot be read: "):
