@@ -27,9 +27,6 @@ from albert_tf.training import run_folder
 
 # Tasks that an option is for; one that is not listed is for all.
 _FOR = {
-    "num_labels": ["classifier"],
-    "labels": ["classifier"],
-    "pairs": ["classifier", "regression"],
     **{
         name: [task]
         for task, names in source_options.OF_SLICES.items()
@@ -116,8 +113,8 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     vocabulary = choose_vocabulary(given, known, folder)
     vocabulary.require()
     config = checkpoint.config
-    if settings.albert_config_file:
-        path = settings.albert_config_file
+    if settings.of_checkpoint.albert_config_file:
+        path = settings.of_checkpoint.albert_config_file
         config = AlbertConfig.from_json_file(path)
     if config is None:
         raise errors.UserError(

@@ -46,9 +46,37 @@ _of_squad = functools.partial(_without_default, "SQuAD", squad.SquadOptions)
 
 @dataclasses.dataclass(frozen=True)
 @checked
+@shown(Model="albert_config_file num_labels labels pairs")
+class CheckpointOptions:
+    """What a checkpoint of no run may not say itself."""
+
+    albert_config_file: str | None = option(
+        None,
+        "Architecture of --init_checkpoint. Default: the file beside it.",
+    )
+    num_labels: int | None = option(
+        None,
+        "Classes of --task=classifier. Default: those of its weights.",
+        within=ranges.TOKENS,
+        needs="task=classifier",
+    )
+    labels: str | None = option(
+        None,
+        "Their names, separated by commas. Default: those of a Hugging Face "
+        "folder, else 0,1,...",
+        needs="task=classifier",
+    )
+    pairs: bool | None = option(
+        None,
+        "Whether --task=classifier or regression takes pairs of texts.",
+        needs="task=classifier|regression",
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
 @shown(
-    Model="run_dir checkpoint init_checkpoint albert_config_file task "
-    "num_labels labels pairs squad_version",
+    Model="run_dir checkpoint init_checkpoint task squad_version",
     Data="task_module max_seq_length null_score_diff_threshold doc_stride "
     "max_query_length max_answer_length n_best_size",
     Output="depth",
@@ -77,11 +105,6 @@ class SourceOptions:
         "Any checkpoint, instead of --run_dir; that of a finetuned run with "
         "--task=encoder only.",
     )
-    albert_config_file: str | None = option(
-        None,
-        "Architecture of --init_checkpoint. Default: the file beside it.",
-        needs="init_checkpoint",
-    )
     task: str | None = option(
         None,
         "What --init_checkpoint was trained for, or embedding: a vector for "
@@ -105,22 +128,8 @@ class SourceOptions:
         "of a sentence-transformers folder, else all positions.",
         within=ranges.TOKENS,
     )
-    num_labels: int | None = option(
-        None,
-        "Classes of --task=classifier. Default: those of its weights.",
-        within=ranges.TOKENS,
-        needs="init_checkpoint",
-    )
-    labels: str | None = option(
-        None,
-        "Their names, separated by commas. Default: those of a Hugging Face "
-        "folder, else 0,1,...",
-        needs="init_checkpoint",
-    )
-    pairs: bool | None = option(
-        None,
-        "Whether --task=classifier or regression takes pairs of texts.",
-        needs="init_checkpoint",
+    of_checkpoint: CheckpointOptions = options.part(
+        CheckpointOptions(), needs="init_checkpoint"
     )
     of_slices: SliceOptions = SliceOptions()  # type: ignore[valid-type]
     squad_version: str | None = _of_squad("squad_version")

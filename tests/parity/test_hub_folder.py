@@ -169,7 +169,7 @@ def test_labels_of_transformers_reach_predictions_and_exports(
     given = source_options.SourceOptions(
         init_checkpoint=str(tmp_path / "theirs"),
         task="classifier",
-        pairs=True,
+        of_checkpoint=source_options.CheckpointOptions(pairs=True),
         vocabulary=vocabulary,
     )
     found = source.find(given)

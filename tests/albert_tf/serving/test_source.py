@@ -156,7 +156,6 @@ def test_options_of_other_kinds_are_refused_for_runs(
     ("changes", "message"),
     [
         ({"start_n_top": 3}, "`start_n_top=3` is for SQuAD 2.0"),
-        ({"labels": "a,b"}, "`labels=a,b` is for classifier, but .* squad"),
         ({"num_options": 3}, "`num_options=3` is for race, but .* squad"),
     ],
 )

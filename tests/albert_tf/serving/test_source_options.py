@@ -15,7 +15,11 @@ from albert_tf.serving import source_options
         ({"run_dir": "r", "task": "race"}, "`task=race` is given with `run_di"),
         (
             {"run_dir": "r", "pairs": True},
-            "is only used with `init_checkpoint`",
+            "is only used with `task=classifier or regression`",
+        ),
+        (
+            {"init_checkpoint": "c", "task": "squad", "labels": "a,b"},
+            "`labels=a,b` is only used with `task=classifier`",
         ),
         (
             {"run_dir": "r", "albert_config_file": "a"},
@@ -36,8 +40,14 @@ def test_options_that_do_not_go_together(values, message):
 
 def test_only_given_options_count():
     """Also one that is false."""
-    settings = source_options.SourceOptions(
-        init_checkpoint="c", task="classifier", doc_stride=8, pairs=False
+    settings = options.from_dict(
+        source_options.SourceOptions,
+        {
+            "init_checkpoint": "c",
+            "task": "classifier",
+            "doc_stride": 8,
+            "pairs": False,
+        },
     )
     given = settings.given
     assert given.items() >= {"task": "classifier", "doc_stride": 8}.items()
