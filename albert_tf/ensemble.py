@@ -111,9 +111,11 @@ def _splits(
         ]
         for folder in folders
     }
-    found = dict.fromkeys(split for splits in has.values() for split in splits)
+    all_splits = dict.fromkeys(
+        split for splits in has.values() for split in splits
+    )
     splits = []
-    for split in found:
+    for split in all_splits:
         lacking = [folder for folder in folders if split not in has[folder]]
         if split in task.test_splits or not lacking:
             splits.append(split)
@@ -179,13 +181,13 @@ def _combine(
             saved_outputs.SavedOutputs(combined, source, saved[0].facts),
         )
         if split in task.eval_splits:
-            found = task.score(combined, examples)
+            split_scores = task.score(combined, examples)
             scored = [s for s in splits if s in task.eval_splits]
-            numbers |= scores.named(found, split, scored)
+            numbers |= scores.named(split_scores, split, scored)
             for folder, one in zip(folders, saved, strict=True):
                 single = task.score(one.outputs, examples)[task.key_metric]
                 logging.info("%s, %s: %.4f", split, folder, single)
-            task.remember(found)
+            task.remember(split_scores)
         if split in task.test_splits:
             task.write_predictions(
                 combined, examples, split, settings.output_dir

@@ -57,8 +57,8 @@ def exists(path: str) -> bool:
 def list_folder(folder: str) -> list[str]:
     """Return the names in a folder, sorted; none if it does not exist."""
     if is_remote(folder):
-        found = _gfile().listdir(folder) if _gfile().isdir(folder) else []
-        return sorted(name.rstrip("/") for name in found)
+        names = _gfile().listdir(folder) if _gfile().isdir(folder) else []
+        return sorted(name.rstrip("/") for name in names)
     return sorted(os.listdir(folder)) if os.path.isdir(folder) else []
 
 
@@ -122,14 +122,14 @@ def expand_patterns(
     Returns:
         Paths, sorted within each pattern, each file once.
     """
-    found: list[str] = []
-    wanted = [p.strip() for p in patterns.split(",") if p.strip()]
-    if not wanted:
+    paths: list[str] = []
+    globs = [p.strip() for p in patterns.split(",") if p.strip()]
+    if not globs:
         raise errors.UserError(
             f"`{option}` is empty. Give one or more files or glob patterns, "
             "separated by commas."
         )
-    for pattern in wanted:
+    for pattern in globs:
         matches = [
             path
             for path in match(pattern)
@@ -138,8 +138,8 @@ def expand_patterns(
         ]
         if not matches:
             raise errors.UserError(f"`{option}={pattern}` {_no_match(pattern)}")
-        found += matches
-    return each_once(found)
+        paths += matches
+    return each_once(paths)
 
 
 def match(pattern: str) -> list[str]:
@@ -150,14 +150,14 @@ def match(pattern: str) -> list[str]:
     """
     if exists(pattern):
         return [pattern]
-    found = sorted((_gfile() if is_remote(pattern) else glob).glob(pattern))
-    for path in found:
+    paths = sorted((_gfile() if is_remote(pattern) else glob).glob(pattern))
+    for path in paths:
         if re.search("[\ud800-\udfff]", path):
             raise errors.UserError(
                 f"{pattern} matches {path!a}, whose name is not UTF-8. Rename "
                 "the file."
             )
-    return found
+    return paths
 
 
 def each_once(paths: Sequence[str]) -> list[str]:
@@ -165,16 +165,16 @@ def each_once(paths: Sequence[str]) -> list[str]:
 
     Links of both kinds are names of the same file.
     """
-    found: dict[Any, str] = {}
+    names: dict[Any, str] = {}
     for path in dict.fromkeys(paths):
         place = identity(path) or path
-        first = found.setdefault(place, path)
+        first = names.setdefault(place, path)
         if first == path:
             continue
         logging.warning("%s is %s, which is read once.", path, first)
         if os.path.islink(first) and not os.path.islink(path):
-            found[place] = path  # Its manifest may stand beside it.
-    return list(found.values())
+            names[place] = path  # Its manifest may stand beside it.
+    return list(names.values())
 
 
 def identity(path: str) -> Any:
@@ -182,10 +182,10 @@ def identity(path: str) -> Any:
     if is_remote(path):
         return path
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except (OSError, ValueError):  # There may be NUL in the name.
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino
 
 
 def _no_match(pattern: str) -> str:
@@ -243,11 +243,13 @@ def similar(path: str, others: Sequence[str] = ()) -> str:
     folder, name = os.path.split(path.rstrip("/"))
     while folder and not os.path.isdir(folder) and folder != "/":
         folder, name = os.path.split(folder)
-    known = list(others)
+    candidates = list(others)
     with contextlib.suppress(OSError):  # It may not be readable.
-        known += list_folder(folder or ".")[:_MOST_COMPARED]
-    known = [other for other in known if os.path.join(folder, other) != path]
-    near = difflib.get_close_matches(name, known, 1, 0.8)
+        candidates += list_folder(folder or ".")[:_MOST_COMPARED]
+    candidates = [
+        other for other in candidates if os.path.join(folder, other) != path
+    ]
+    near = difflib.get_close_matches(name, candidates, 1, 0.8)
     return f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
 
 
@@ -367,53 +369,6 @@ def require_room(folder: str, needed: int, option: str) -> None:
         )
 
 
-class Unfinished:
-    """A file that is written under a name of its own, beside its place.
-
-    Two processes that write one file do not disturb each other: the one that
-    completes it last wins. Each has locked its partial file. What is not locked
-    was left by a killed process, and is removed.
-    """
-
-    def __init__(
-        self,
-        path: str,
-        *,
-        through_link: bool = True,
-        unfinished_work: bool = False,
-    ):
-        """Open a local file; for the arguments see `replace_atomically`."""
-        is_replaced = os.path.islink(path) and not through_link
-        if is_special(path) and not is_replaced:
-            raise OSError(errno.EEXIST, "Not a regular file", path)
-        self._target = path if is_replaced else os.path.realpath(path)
-        self._is_synced = not unfinished_work
-        while True:
-            self._name = f"{self._target}.{secrets.token_hex(4)}{PARTIAL}"
-            self.stream = open(self._name, "xb")
-            with contextlib.suppress(BlockingIOError):  # It is being removed.
-                try_lock(self.stream.fileno())
-                if is_at(self.stream.fileno(), self._name):
-                    break
-            self.stream.close()
-        if self._is_synced:
-            leftovers(self._target, remove=True)
-
-    def complete(self) -> None:
-        """Give the file its name, synced to the disk."""
-        self.stream.flush()
-        if self._is_synced:
-            os.fsync(self.stream.fileno())
-        os.replace(self._name, self._target)
-        self.stream.close()
-
-    def remove(self) -> None:
-        with contextlib.suppress(FileNotFoundError):  # It is complete.
-            os.remove(self._name)
-        with contextlib.suppress(OSError):  # The disk may be full.
-            self.stream.close()
-
-
 def leftovers(path: str, *, remove: bool = False) -> list[str]:
     """Return the partial files of a path that killed processes have left.
 
@@ -475,9 +430,11 @@ def replace_atomically(
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 
-    The bytes go to a file of another name, see `Unfinished`, are synced to the
-    disk and renamed. After an error inside the `with` block that file is
-    removed, and an earlier file at `path` is unchanged.
+    The bytes go to a file of another name, `PATH.TOKEN.albert_tf.partial`, are
+    synced to the disk and renamed. After an error inside the `with` block that
+    file is removed, and an earlier file at `path` is unchanged. Of two
+    processes that write one file the last one wins. Each has locked its partial
+    file: what is not locked was left by a killed process, and is removed.
 
     Args:
         through_link: Whether a symbolic link is followed, so that its target is
@@ -492,16 +449,35 @@ def replace_atomically(
         with _gfile().GFile(path, "wb") as stream:
             yield stream
         return
-    with name_full_disk(path):
-        file = Unfinished(
-            path, through_link=through_link, unfinished_work=unfinished_work
-        )
+    is_replaced = os.path.islink(path) and not through_link
+    if is_special(path) and not is_replaced:
+        raise OSError(errno.EEXIST, "Not a regular file", path)
+    target = path if is_replaced else os.path.realpath(path)
+    with name_full_disk(path), _open_partial(target) as stream:
         try:
-            yield file.stream
-            file.complete()
+            if not unfinished_work:
+                leftovers(target, remove=True)
+            yield stream
+            stream.flush()
+            if not unfinished_work:
+                os.fsync(stream.fileno())
+            os.replace(stream.name, target)
         except BaseException:
-            file.remove()
+            with contextlib.suppress(FileNotFoundError):
+                os.remove(stream.name)
             raise
+
+
+def _open_partial(target: str) -> IO[bytes]:
+    """Open and lock a new file beside another, which nobody else writes."""
+    while True:
+        name = f"{target}.{secrets.token_hex(4)}{PARTIAL}"
+        stream = open(name, "xb")
+        with contextlib.suppress(BlockingIOError):  # It is being removed.
+            try_lock(stream.fileno())
+            if is_at(stream.fileno(), name):
+                return stream
+        stream.close()
 
 
 def write_together(

@@ -53,8 +53,8 @@ def claim(
         is_own: Whether what exists is known as this command's earlier result.
     """
     values, paths = options.to_dict(settings), list(paths)
-    given = values.get(option)
-    if given == "":
+    value = values.get(option)
+    if value == "":
         raise errors.UserError(f"`{option}` is empty. Name a file.")
     unfinished = {
         path
@@ -67,7 +67,7 @@ def claim(
     }
     seen: set[str] = set()
     for path in paths:
-        named = f"`{option}={given}`" + (f": {path}" if path != given else "")
+        named = f"`{option}={value}`" + (f": {path}" if path != value else "")
         _require_name(path, named)
         if os.path.realpath(path) in seen:
             raise errors.UserError(f"{named} is written twice. Change a name.")
@@ -127,8 +127,8 @@ def _inputs(values: dict[str, Any]) -> Iterator[str]:
     yield from options.flag_files
     if values.get("task_module"):
         with contextlib.suppress(ImportError, ValueError):
-            found = importlib.util.find_spec(values["task_module"])
-            yield found and found.origin or ""
+            module = importlib.util.find_spec(values["task_module"])
+            yield module and module.origin or ""
     for name, value in values.items():
         is_input = _INPUTS.search(name) and name not in _OUTPUTS
         if not is_input or not isinstance(value, str):

@@ -35,9 +35,9 @@ def of_examples(
         By name [batch_size, *shape], int32 and float32; and the numbers of the
         records, int64 [records], which are the first rows.
     """
-    found = list(task.featurize(examples, split))
+    parts = list(task.featurize(examples, split))
     records = {
-        name: np.concatenate([empty, *(part[name] for part in found)]).astype(
+        name: np.concatenate([empty, *(part[name] for part in parts)]).astype(
             empty.dtype
         )
         for name, empty in _zeros(task, 0, split).items()
@@ -79,18 +79,18 @@ def ask(
 
     Examples without any record have outputs of the right shape, without rows.
     """
-    parts, found = [], [np.zeros(0, np.int64)]
+    parts, record_numbers = [], [np.zeros(0, np.int64)]
     for batch, numbers in of_examples(
         task, examples, batch_size, shortest, split
     ):
         outputs = model(batch)
         parts.append({k: v[: len(numbers)] for k, v in outputs.items()})
-        found.append(numbers)
+        record_numbers.append(numbers)
     if not parts:
         empty = model(_zeros(task, batch_size, split))
         parts = [{name: values[:0] for name, values in empty.items()}]
     joined = evaluation.concatenate(parts, task.output_widths)
-    order = np.argsort(np.concatenate(found))
+    order = np.argsort(np.concatenate(record_numbers))
     return {name: values[order] for name, values in joined.items()}
 
 

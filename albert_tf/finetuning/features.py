@@ -67,12 +67,12 @@ def describe(task: base.Task, content: str, split: str) -> dict[str, Any]:
 
 
 def differences(
-    facts: Mapping[str, Any], wanted: Mapping[str, Any]
+    facts: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> list[str]:
     """Return a line for each part of `wanted` that `facts` say otherwise."""
-    wanted = _with_options(wanted)
-    wanted.pop("options", None)
-    return outputs.changes(_with_options(facts), wanted)
+    expected = _with_options(expected)
+    expected.pop("options", None)
+    return outputs.changes(_with_options(facts), expected)
 
 
 def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -139,11 +139,11 @@ def encode(
         parallel.workers(num_workers, (task, split, layout)) as each,
         progress.Progress("features", total, "examples") as bar,
     ):
-        for count, block, found in each(_encode_block, blocks):
+        for count, block, block_remarks in each(_encode_block, blocks):
             yield task.renumber(block, num_records)
             num_records += len(block)
             num_examples += count
-            for what, names in found.items():
+            for what, names in block_remarks.items():
                 remarks.setdefault(what, []).extend(names)
             bar.update(num_examples)
     base.log_remarks(remarks)
@@ -210,9 +210,9 @@ def cached(
         complete: Adds a teacher's outputs to framed records.
     """
     path = os.path.join(folder, name(task.name, facts))
-    found = _reused(path)
-    if found:
-        return found
+    file = _reused(path)
+    if file:
+        return file
     split = facts["split"]
     batches = complete(encode(task, examples, split))
     if split == base.TRAIN:
@@ -229,9 +229,9 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
     num_examples = facts.pop(_EXAMPLES)
     num_records = facts.pop(_RECORDS)
     path = os.path.join(folder, name(task.name, facts))
-    found = _reused(path)
-    if found:
-        return found
+    finished = _reused(path)
+    if finished:
+        return finished
     messages: list[bytes] = []
     content = io.BytesIO(files.read_bytes(file.path))
     try:
@@ -271,10 +271,10 @@ def _reused(path: str) -> FeatureFile | None:
     logging.info("Using the features of an earlier run: %s", path)
     num_records = _read_facts(path)[_RECORDS]
     remedy = f"Remove it and {path}{FACTS_ENDING}; it will be made again."
-    found = tfrecord.count_records(path, remedy)
-    if found != num_records:
+    count = tfrecord.count_records(path, remedy)
+    if count != num_records:
         raise errors.UserError(
-            f"The record file {path} is damaged: it has {found:,} records of "
+            f"The record file {path} is damaged: it has {count:,} records of "
             f"{num_records:,}. {remedy}"
         )
     return FeatureFile(path, num_records)
@@ -296,12 +296,12 @@ def opened(
     """
     files.require_file(path, option)
     facts = _read_facts(path)
-    wanted = describe(task, content or "", split)
+    expected = describe(task, content or "", split)
     if content is None:
-        wanted.pop(CONTENT)
+        expected.pop(CONTENT)
     outputs.require_same(
         f"`{option}={path}` was not made for this run",
-        differences(facts, wanted),
+        differences(facts, expected),
         "Make it again with data_prep.create_finetuning_data and the options "
         f"of this run, or leave `{option}` out.",
     )

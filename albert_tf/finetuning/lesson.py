@@ -188,8 +188,8 @@ def open_stored(
 ) -> saved_outputs.StoredOutputs:
     """Open a folder that an earlier run left, for the same examples."""
     stored = saved_outputs.StoredOutputs(folder)
-    wanted = _data_facts(task, examples)
-    names = [n for n in wanted if stored.facts.get(n) != wanted[n]]
+    facts = _data_facts(task, examples)
+    names = [n for n in facts if stored.facts.get(n) != facts[n]]
     if names:
         raise errors.UserError(
             f"`{teacher.OPTION}={folder}` holds the outputs for other training "
@@ -231,16 +231,16 @@ def vectors_of(path: str) -> Vectors:
         return Vectors(feature.shape[0])
     if tf.saved_model.contains_saved_model(path):
         return Vectors(teacher.SavedTexts(path).width)
-    found = checkpoint_files.find(path, teacher.OPTION)
-    folder = run_folder.folder_of(found)
+    checkpoint = checkpoint_files.find(path, teacher.OPTION)
+    folder = run_folder.folder_of(checkpoint)
     if run_folder.is_run(folder):
         run = run_folder.read(folder, teacher.OPTION)
         size = known.facts_of(run).get("projection_size")
         return Vectors(int(size or run.config.hidden_size))
-    config = checkpoint_reader.config_beside(found)
+    config = checkpoint_reader.config_beside(checkpoint)
     if config is None:
         raise teacher.no_config(path)
-    modules = checkpoint_reader.modules_beside(found)
+    modules = checkpoint_reader.modules_beside(checkpoint)
     pooling = modules.text_pooling if modules else "mean"
-    size = checkpoint_reader.read(found).projection_size
+    size = checkpoint_reader.read(checkpoint).projection_size
     return Vectors(size or config.hidden_size, pooling, size)

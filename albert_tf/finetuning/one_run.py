@@ -235,12 +235,12 @@ class _TaskRun:
         for split in splits:
             outputs = self.predict(split, save=save)
             examples, task = self._data.examples[split], self._data.task
-            found = task.score(outputs, examples)
-            numbers |= scores.named(found, split, splits)
+            split_scores = task.score(outputs, examples)
+            numbers |= scores.named(split_scores, split, splits)
             if save:
                 one = task.confusion(outputs, examples)
                 mixed_up |= {split: one} if one else {}
-                score = found[task.key_metric]
+                score = split_scores[task.key_metric]
                 warn_of_one_answer(
                     split,
                     score,
@@ -281,24 +281,24 @@ def warn_of_one_answer(
     Numbers are the same answer if they differ by less than a thousandth of the
     labels' deviation; of 1, where that is not known.
     """
-    found = [
+    values = [
         answer.get("prediction", answer.get("spans")) for answer in answers
     ]
-    if len(found) < 2 or score in (1.0, 100.0):
+    if len(values) < 2 or score in (1.0, 100.0):
         return
-    if all(isinstance(one, float) for one in found):
+    if all(isinstance(one, float) for one in values):
         are_numbers = all(isinstance(one, (int, float)) for one in labels)
         unit = (np.std(labels) if are_numbers else 0.0) or 1.0
-        is_one, answer = np.ptp(found) < unit / 1000, f"{found[0]:.6g}"
+        is_one, answer = np.ptp(values) < unit / 1000, f"{values[0]:.6g}"
     else:
-        is_one, answer = len({*map(str, found)}) == 1, str(found[0])
+        is_one, answer = len({*map(str, values)}) == 1, str(values[0])
     if is_one:
         logging.warning(
             "%s: all %d examples get the same answer, %r. So the model has "
             "learned nothing about them. Try a lower `learning_rate`, a longer "
             "run, or another `seed`.",
             split,
-            len(found),
+            len(values),
             answer,
         )
 

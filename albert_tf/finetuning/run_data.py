@@ -47,12 +47,12 @@ class RunData:
         self.test_splits = self._available(
             settings.do_predict, task.test_splits, "do_predict"
         )
-        wanted = dict.fromkeys((*self.eval_splits, *self.test_splits))
+        split_names = dict.fromkeys((*self.eval_splits, *self.test_splits))
         if settings.do_train and not settings.train_feature_file:
             splits = self._available(True, (base.TRAIN,), "do_train")
-            wanted = {**dict.fromkeys(splits), **wanted}
+            split_names = {**dict.fromkeys(splits), **split_names}
         self.examples: dict[str, list[base.Example]] = {}
-        for split in wanted:
+        for split in split_names:
             path = sources[split]
             if path not in self._contents:  # Files may change after this.
                 self._contents[path] = features.data_sha256(task, path)
@@ -79,22 +79,22 @@ class RunData:
         return features.describe(self.task, content, split)
 
     def _available(
-        self, wanted: bool, splits: Sequence[str], option_name: str
+        self, is_wanted: bool, splits: Sequence[str], option_name: str
     ) -> tuple[str, ...]:
-        if not wanted:
+        if not is_wanted:
             return ()
-        found = tuple(s for s in splits if s in self.sources)
+        available = tuple(s for s in splits if s in self.sources)
         # A user who names files knows which ones are missing.
-        if found and self.task.data_option == "data_dir":
-            for split in (s for s in splits if s not in found):
+        if available and self.task.data_option == "data_dir":
+            for split in (s for s in splits if s not in available):
                 logging.warning("Without %s: it has no file.", split)
-        if not found:
+        if not available:
             raise errors.UserError(
                 f"`{option_name}` is set, but the task {self.task.name} has no "
                 f"file for it{': ' if splits else ''}{', '.join(splits)}. Give "
                 f"one, or leave `{option_name}` out."
             )
-        return found
+        return available
 
     def make_features(
         self, settings: finetuning_options.FinetuningOptions
@@ -104,9 +104,9 @@ class RunData:
             self._strategy, getattr(settings, option)
         )
         task, source = self.task, self.sources.get(base.TRAIN)
-        given = None
+        feature_file = None
         if settings.do_train and settings.train_feature_file:
-            given = features.opened(
+            feature_file = features.opened(
                 task,
                 settings.train_feature_file,
                 source and features.data_sha256(task, source),
@@ -114,8 +114,10 @@ class RunData:
                 "train_feature_file",
             )
         files.make_folder(folder, option)
-        if given:
-            self._features[base.TRAIN] = features.shuffled(given, task, folder)
+        if feature_file:
+            self._features[base.TRAIN] = features.shuffled(
+                feature_file, task, folder
+            )
         if self._lesson:
             self._outputs = self._lesson.outputs(
                 self.examples[base.TRAIN], folder
@@ -140,10 +142,10 @@ class RunData:
 
     @property
     def objective(self) -> objectives.Objective:
-        own = self.task.objective(self.examples.get(base.TRAIN, ()))
+        objective = self.task.objective(self.examples.get(base.TRAIN, ()))
         if self._lesson and self._outputs:
-            return self._lesson.objective(own, self._outputs.names)
-        return own
+            return self._lesson.objective(objective, self._outputs.names)
+        return objective
 
     @property
     def training_key(self) -> str:

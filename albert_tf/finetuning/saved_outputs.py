@@ -106,8 +106,8 @@ class StoredOutputs:
         self._folder = folder
         path = files.in_folder(folder, _MANIFEST)
         advice = "Remove the folder; the teacher can be asked again"
-        found = strict_json.read_object(path, advice)
-        facts, sums = found.get("facts"), found.get("sha256")
+        content = strict_json.read_object(path, advice)
+        facts, sums = content.get("facts"), content.get("sha256")
         if not (isinstance(sums, list) and sums and isinstance(facts, dict)):
             raise errors.UserError(f"{path} is damaged. {advice}.")
         self.facts: Mapping[str, Any] = facts

@@ -173,26 +173,26 @@ def _of_checkpoint(
             f"`{OPTION}={path}` has no vocabulary in {folder}, or several. Put "
             "the one it was trained with there."
         )
-    own = copy.copy(task)
-    own.tokenizer = compatibility.load_tokenizer(
+    taught = copy.copy(task)
+    taught.tokenizer = compatibility.load_tokenizer(
         vocabulary.resolved(), checkpoint.config, path
     )
     positions = checkpoint.config.max_position_embeddings
-    own.max_seq_length = min(task.max_seq_length, positions)
-    wanted = list(task.labels)
-    if wanted and huggingface.is_folder(checkpoint.path):
+    taught.max_seq_length = min(task.max_seq_length, positions)
+    labels = list(task.labels)
+    if labels and huggingface.is_folder(checkpoint.path):
         details = huggingface.read_details(checkpoint.path)
         if details.are_several:
             raise _several_labels(path)
         nameless = [f"LABEL_{n}" for n in range(len(details.labels))]
-        if list(details.labels) not in ([], nameless, wanted):
-            raise _other_labels(details.labels, wanted, path)
+        if list(details.labels) not in ([], nameless, labels):
+            raise _other_labels(details.labels, labels, path)
     encoder = AlbertModel(checkpoint.config, precision=precision)
-    model = own.make_model(encoder)
+    model = taught.make_model(encoder)
     has_pooler = any(n.startswith(_POOLER) for n in checkpoint.shapes)
     new = [] if needs_head or has_pooler else [_POOLER]
     restoring.restore(model, checkpoint, OPTION, new_scopes=new)
-    return Teacher(own, model)
+    return Teacher(taught, model)
 
 
 def no_config(path: str) -> errors.UserError:
@@ -202,20 +202,20 @@ def no_config(path: str) -> errors.UserError:
     )
 
 
-def _check_task(its: base.Task, task: base.Task, path: str) -> None:
-    kinds = {(type(t), t.name, t.has_pairs) for t in (its, task)}
+def _check_task(taught: base.Task, task: base.Task, path: str) -> None:
+    kinds = {(type(t), t.name, t.has_pairs) for t in (taught, task)}
     if len(kinds) > 1:
         raise errors.UserError(
-            f"`{OPTION}={path}` was finetuned for {_kind(its)}, the student is "
-            f"for {_kind(task)}. Name a run of the same task."
+            f"`{OPTION}={path}` was finetuned for {_kind(taught)}, the student "
+            f"is for {_kind(task)}. Name a run of the same task."
         )
-    if its.sequences_vary:
+    if taught.sequences_vary:
         raise errors.UserError(
             f"`{OPTION}={path}` was finetuned with `windows`, so it has "
             "several outputs for a text. Name its SavedModel, or another run."
         )
     for name, here in task.alike.items():
-        there = its.alike[name]
+        there = taught.alike[name]
         if there == here:
             continue
         if name == "labels":
@@ -237,12 +237,12 @@ def _several_labels(path: str) -> errors.UserError:
     )
 
 
-def _other_labels(its: Any, wanted: Any, path: str) -> errors.UserError:
+def _other_labels(there: Any, here: Any, path: str) -> errors.UserError:
     def named(labels: Any) -> str:
         return ", ".join(map(str, labels)) or "a number instead of labels"
 
     return errors.UserError(
-        f"`{OPTION}={path}` knows the labels {named(its)}, the task has "
-        f"{named(wanted)}. Name a teacher with the same labels in the same "
+        f"`{OPTION}={path}` knows the labels {named(there)}, the task has "
+        f"{named(here)}. Name a teacher with the same labels in the same "
         "order."
     )

@@ -124,7 +124,7 @@ class RunCheckpoints:
 
     def restore_latest(self) -> str | None:
         """Restore the newest checkpoint that can be read, and return it."""
-        found, failures = None, []
+        restored, failures = None, []
         for path in checkpoint_files.numbered(self.output_dir):
             try:
                 self.restore(path)
@@ -132,16 +132,16 @@ class RunCheckpoints:
                 logging.warning("%s Trying the one before.", error)
                 failures.append(str(error))
             else:
-                found = path
+                restored = path
                 break
-        if failures and not found:
+        if failures and not restored:
             raise errors.UserError(
                 f"No checkpoint in `output_dir={self.output_dir}` can be read. "
                 f"{failures[0]} Restore the folder from a copy, or train into "
                 "another one."
             )
         self._check_same_step()
-        return found
+        return restored
 
     def restore_best(self) -> bool:
         """Restore the best checkpoint; tell whether there is one."""

@@ -75,16 +75,16 @@ class Run:
         for name, path in vocabularies(self.folder).items():
             if name in named or not named:  # Not what a failed start left.
                 values[name] = path
-        found = options.from_dict(tokenization.VocabularyOptions, values)
-        its = {self.vocab_sha256} if self.vocab_sha256 else set()
-        copy = f"the vocabulary {found.path}"
+        vocabulary = options.from_dict(tokenization.VocabularyOptions, values)
+        fingerprints = {self.vocab_sha256} if self.vocab_sha256 else set()
+        copy = f"the vocabulary {vocabulary.path}"
         manifests.check_vocabularies(
             {
-                f"the model in {self.folder}": its,
-                copy: set().union(*vocabulary_of(found).values()),
+                f"the model in {self.folder}": fingerprints,
+                copy: set().union(*vocabulary_of(vocabulary).values()),
             }
         )
-        return found
+        return vocabulary
 
 
 def folder_of(checkpoint: str) -> str:
@@ -104,20 +104,20 @@ def vocabularies(folder: str) -> dict[str, str]:
     if huggingface.is_folder(folder):
         names["spm_model_file"] = huggingface.VOCABULARY_NAME
     paths = {n: files.in_folder(folder, f) for n, f in names.items()}
-    found = {name: path for name, path in paths.items() if files.exists(path)}
+    present = {name: path for name, path in paths.items() if files.exists(path)}
     rules = files.in_folder(folder, huggingface_rules.TOKENIZER_NAME)
-    has_rules = not found and files.exists(rules)
+    has_rules = not present and files.exists(rules)
     if has_rules and huggingface_rules.is_wordpiece(rules):
-        found["vocab_file"] = rules
-    for path in found.values():
+        present["vocab_file"] = rules
+    for path in present.values():
         files.in_folder(
             folder, os.path.basename(normalization.path_beside(path))
         )
-    return found
+    return present
 
 
 def vocabulary_beside(
-    checkpoint: str, given: tokenization.VocabularyOptions
+    checkpoint: str, vocabulary: tokenization.VocabularyOptions
 ) -> tuple[tokenization.VocabularyOptions, str]:
     """Return the vocabulary in a checkpoint's folder, and the folder.
 
@@ -127,11 +127,11 @@ def vocabulary_beside(
     folder = folder_of(checkpoint)
     if is_run(folder):
         return read(folder).vocabulary, folder
-    found = vocabularies(folder)
-    if len(found) > 1:  # It is not known which one is right.
-        found = {}
+    paths = vocabularies(folder)
+    if len(paths) > 1:  # It is not known which one is right.
+        paths = {}
     return options.from_dict(
-        tokenization.VocabularyOptions, {**given.settings, **found}
+        tokenization.VocabularyOptions, {**vocabulary.settings, **paths}
     ), folder
 
 
@@ -393,8 +393,8 @@ def check_same_data(folder: str, training_data: str) -> None:
     if not is_trained(folder):
         return
     lines = run_log.read(folder)
-    known = [f["training_data"] for f in lines if "training_data" in f]
-    if known and known[-1] != training_data:
+    keys = [f["training_data"] for f in lines if "training_data" in f]
+    if keys and keys[-1] != training_data:
         raise errors.UserError(
             f"`output_dir={folder}` holds a run that was trained on other "
             "records, or on the same files in another order or without their "
@@ -447,11 +447,11 @@ def check_start(
         )
     facts = {**vocabulary_of(vocabulary), **of_records}
     if init_checkpoint and not is_trained(folder):
-        found = checkpoint_files.find(init_checkpoint)
+        checkpoint = checkpoint_files.find(init_checkpoint)
         facts[f"`init_checkpoint={init_checkpoint}`"] = known_vocabularies(
-            found
+            checkpoint
         )
-        _check_normalization(vocabulary, folder_of(found))
+        _check_normalization(vocabulary, folder_of(checkpoint))
     manifests.check_vocabularies(facts)
     if init_checkpoint and not is_trained(folder):
         restoring.require_numbers(init_checkpoint)
@@ -463,9 +463,9 @@ def _check_normalization(
     """Refuse text that is normalized in another way than that of a run."""
     if not is_run(folder):
         return
-    known = read(folder).vocabulary.resolved().settings
+    settings = read(folder).vocabulary.resolved().settings
     for name, here in vocabulary.resolved().settings.items():
-        there = known[name]
+        there = settings[name]
         if None not in (here, there) and here != there:
             raise errors.UserError(
                 f"`{name}={str(here).lower()}` is not what the run of "

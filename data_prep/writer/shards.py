@@ -1,5 +1,6 @@
 """Write records to several files, each of which appears when complete."""
 
+import contextlib
 import gzip
 import hashlib
 import os
@@ -13,12 +14,19 @@ from albert_tf.common import errors, files
 from data_prep.writer import assemble, checksums, statistics, work_folder
 
 
+class _StopError(Exception):
+    """Ends the writing of a shard that is not complete."""
+
+
 class _OpenShard:
     """A shard that is being written, under a temporary name."""
 
     def __init__(self, path: str) -> None:
+        self._stack = contextlib.ExitStack()
         try:
-            self._file = files.Unfinished(path)
+            self._stream = self._stack.enter_context(
+                files.replace_atomically(path)
+            )
         except OSError as error:
             raise errors.UserError(
                 f"--output_file={path} cannot be written: {error}. Choose a "
@@ -37,23 +45,26 @@ class _OpenShard:
 
     def write(self, content: bytes) -> None:
         """Write bytes as they are stored."""
-        self._file.stream.write(content)
+        self._stream.write(content)
         self._sha256.update(content)
         self._checksum = self._checksum.of_more(content)
 
     def flush(self) -> None:
         """Flush the file; gzip asks for it."""
-        self._file.stream.flush()
+        self._stream.flush()
 
     def complete(self) -> tuple[checksums.Checksum, str]:
         """Rename it to its final name; return its checksum and SHA-256."""
         if self._packer is not None:
             self._packer.close()
-        self._file.complete()
+        self._stack.close()
         return self._checksum, self._sha256.hexdigest()
 
     def remove(self) -> None:
-        self._file.remove()
+        """Remove the file, unless it is complete."""
+        # The disk may be full when the file is closed.
+        with contextlib.suppress(_StopError, OSError), self._stack:
+            raise _StopError
 
 
 class ShardWriter:

@@ -76,9 +76,9 @@ class WorkFolder:
         facts = self.read(name)
         if facts is None:
             return None
-        for path, wanted in zip(paths, facts["files"], strict=True):
+        for path, checksum in zip(paths, facts["files"], strict=True):
             gone = not os.path.exists(path)
-            if gone or checksums.of_file(path) != tuple(wanted):
+            if gone or checksums.of_file(path) != tuple(checksum):
                 _warn(path, "is missing" if gone else "is damaged")
                 os.remove(self._record(name))
                 return None
@@ -103,8 +103,8 @@ class WorkFolder:
 
     def job(self) -> dict[str, Any] | None:
         """Return what the work depends on; None for a new folder."""
-        found = (_read_record(self._record(name)) for name in _JOB_COPIES)
-        return next((job for job in found if job is not None), None)
+        copies = (_read_record(self._record(name)) for name in _JOB_COPIES)
+        return next((job for job in copies if job is not None), None)
 
     def begin(self, job: Mapping[str, Any]) -> None:
         for name in _JOB_COPIES:

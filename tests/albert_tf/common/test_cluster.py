@@ -44,11 +44,9 @@ def wait_until(there):
 
 def is_json(path):
     """Whether a file is there and its writer has written it to the end."""
-    try:
-        json.loads(path.read_text())
-    except (FileNotFoundError, json.JSONDecodeError):
-        return False
-    return True
+    with contextlib.suppress(FileNotFoundError, json.JSONDecodeError):
+        return bool(json.loads(path.read_text()))
+    return False
 
 
 @contextlib.contextmanager
@@ -101,14 +99,20 @@ def run_workers(folder, address, number, path=ROOT):
             worker.wait()
 
 
+@contextlib.contextmanager
+def run_cluster(folder, number):
+    """Run both; yields the scheduler's process, its address, the workers'."""
+    with (
+        run_scheduler(folder) as (scheduler, address),
+        run_workers(folder, address, number) as workers,
+    ):
+        yield scheduler, address, workers
+
+
 @pytest.fixture(scope="module")
 def cluster_of_two(tmp_path_factory):
     """The address of a scheduler with two workers."""
-    folder = tmp_path_factory.mktemp("cluster")
-    with (
-        run_scheduler(folder) as (_, address),
-        run_workers(folder, address, 2),
-    ):
+    with run_cluster(tmp_path_factory.mktemp("cluster"), 2) as (_, address, _):
         yield address
 
 
@@ -131,11 +135,12 @@ def wanted(tmp_path, tiny_vocab):
 @pytest.fixture
 def write(wanted, tmp_path, monkeypatch):
     """Write records into a new folder, in small pieces; return the files."""
-    monkeypatch.setattr(create_pretraining_data, "_BLOCK_BYTES", (700, 700))
-    monkeypatch.setattr(create_pretraining_data, "_UNIT_TOKENS", (900, 900))
-    monkeypatch.setattr(
-        create_pretraining_data, "_PART_POSITIONS", (1600, 1600)
-    )
+    for name, size in (
+        ("_BLOCK_BYTES", 700),
+        ("_UNIT_TOKENS", 900),
+        ("_PART_POSITIONS", 1600),
+    ):
+        monkeypatch.setattr(create_pretraining_data, name, (size, size))
 
     def run(name, **changes):
         (tmp_path / name).mkdir()
@@ -158,18 +163,12 @@ def records(folder):
     }
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {
-            "drop_duplicates": True,
-            "single_segment_policy": "random",
-            "word_segmenter": "jieba",
-        },
-    ],
-    ids=["default", "all blocks, and a segmenter"],
-)
+# All blocks are read, and a segmenter is loaded.
+ALL = {"drop_duplicates": True, "single_segment_policy": "random"}
+ALL["word_segmenter"] = "jieba"
+
+
+@pytest.mark.parametrize("changes", [{}, ALL], ids=["default", "all"])
 def test_records_are_those_of_the_local_writer(write, cluster_of_two, changes):
     far = write("far", **changes, dask_scheduler=cluster_of_two)
     assert len(far) == 4  # No work is left.
@@ -199,10 +198,7 @@ def test_a_killed_worker_changes_nothing(write, tmp_path):
         wait_until(lambda: finished_blocks(tmp_path / "far"))
         worker.send_signal(signal.SIGKILL)
 
-    with (
-        run_scheduler(tmp_path) as (_, address),
-        run_workers(tmp_path, address, 2) as (worker, _),
-    ):
+    with run_cluster(tmp_path, 2) as (_, address, (worker, _)):
         killer = threading.Thread(target=kill, args=[worker])
         killer.start()
         # Many passes, so that work is left when the first block is done.
@@ -216,10 +212,7 @@ def test_a_killed_scheduler_is_named_and_finished_work_kept(
     write, wanted, tmp_path
 ):
     wanted["dupe_factor"] = 5
-    with (
-        run_scheduler(tmp_path) as (process, address),
-        run_workers(tmp_path, address, 1),
-    ):
+    with run_cluster(tmp_path, 1) as (process, address, _):
         program = start(
             WRITER,
             f"--dask_scheduler={address}",
@@ -246,22 +239,21 @@ def test_a_scheduler_that_does_not_answer_is_told_from_a_full_disk(
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(cluster, "_CONNECT", 2)
-    with run_scheduler(tmp_path) as (process, address):
+    with run_cluster(tmp_path, 1) as (process, address, _):
         connected = functools.partial(cluster.connect, address, str(tmp_path))
-        with run_workers(tmp_path, address, 1):
-            with pytest.raises(OSError, match="disk"), connected():
-                raise OSError(errno.ENOSPC, "disk")
-            with (
-                pytest.raises(parallel.WorkerEndedError, match="has ended"),
-                connected() as client,
-            ):
-                process.kill()
-                process.wait()
-                # Before that, an open connection could be tried once more.
-                wait_until(lambda: client.status != "running")
-                with pytest.raises(OSError, match="Timed out") as found:
-                    client.run_on_scheduler(os.getpid)
-                raise found.value
+        with pytest.raises(OSError, match="disk"), connected():
+            raise OSError(errno.ENOSPC, "disk")
+        with (
+            pytest.raises(parallel.WorkerEndedError, match="has ended"),
+            connected() as client,
+        ):
+            process.kill()
+            process.wait()
+            # Before that, an open connection could be tried once more.
+            wait_until(lambda: client.status != "running")
+            with pytest.raises(OSError, match="Timed out") as found:
+                client.run_on_scheduler(os.getpid)
+            raise found.value
 
 
 def refuse(address, folder, message):
@@ -310,8 +302,7 @@ def test_results_are_in_order_and_errors_are_those_of_the_calls(
     import calls
 
     with (
-        run_scheduler(tmp_path) as (_, address),
-        run_workers(tmp_path, address, 2),
+        run_cluster(tmp_path, 2) as (_, address, _),
         cluster.connect(address, str(tmp_path)) as client,
     ):
         shared = ("a", "tuple")

@@ -35,16 +35,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
     for name in ("run", "rte", "other"):
         (tmp_path / name).mkdir()
-    for name in (
-        "a",
-        "b,c",
-        "v.model",
-        "v.normalization.json",
-        "run/x",
-        "own.py",
-    ):
-        (tmp_path / name).write_text("mine")
-    for name in ("m.index", "m.data-00000-of-00001", "rte/x", "[a]"):
+    names = "a b,c [a] v.model v.normalization.json run/x rte/x own.py m.index"
+    for name in (*names.split(), "m.data-00000-of-00001"):
         (tmp_path / name).write_text("mine")
     (tmp_path / "link").symlink_to("a")
     (tmp_path / "linked").symlink_to("run")
@@ -60,20 +52,20 @@ INPUT = "is one of the input files"
 @pytest.mark.parametrize(
     "inputs, path",
     [
-        *(({"input_file": i}, p) for i in ("a", "x, a", "?") for p in "a"),
-        ({"input_file": "a"}, "./run/../a"),
-        ({"input_file": "a"}, "link"),
-        ({"input_file": "link"}, "a"),
-        ({"input_file": "a"}, "hard"),
+        *(({"input_file": i}, "a") for i in ("a", "x, a", "?", "link")),
+        *(({"input_file": "a"}, p) for p in ("./run/../a", "link", "hard")),
         ({"input_file": "*,x"}, "link"),
-        ({"input_file": "[a]"}, "[a]"),
-        ({"input_file": "b,c"}, "b,c"),
-        ({"spm_model_file": "v.model"}, "v.model"),
-        ({"spm_model_file": "v.model"}, "v.normalization.json"),
+        *(({"input_file": name}, name) for name in ("[a]", "b,c")),
+        *(
+            ({"spm_model_file": "v.model"}, path)
+            for path in ("v.model", "v.normalization.json")
+        ),
         ({"task_module": "own"}, "own.py"),
         *(({name: "a"}, "a") for name in ("compare_with", "from_")),
-        ({"init_checkpoint": "m"}, "m.index"),
-        ({"init_checkpoint": "m"}, "m.data-00000-of-00001"),
+        *(
+            ({"init_checkpoint": "m"}, f"m.{ending}")
+            for ending in ("index", "data-00000-of-00001")
+        ),
     ],
 )
 def test_an_input_is_never_replaced(inputs, path):

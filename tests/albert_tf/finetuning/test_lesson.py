@@ -11,7 +11,6 @@ from albert_tf.data import examples as messages_of
 from albert_tf.data import tfrecord
 from albert_tf.data.layouts import Feature
 from albert_tf.finetuning import (
-    base,
     finetuning_options,
     lesson,
     saved_outputs,
@@ -50,14 +49,17 @@ def _parts(monkeypatch):
     monkeypatch.setattr(saved_outputs, "_PART", 10)
 
 
+def ask(asked, folder, facts=FACTS):
+    return lesson.ask(asked, facts, EXAMPLES, str(folder))
+
+
 def test_asking_goes_on_where_it_was_stopped_and_happens_once(tmp_path):
-    store = str(tmp_path)
-    whole = lesson.ask(Asked(), FACTS, EXAMPLES, f"{store}/whole")
+    whole = ask(Asked(), tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
-        lesson.ask(Asked(2), FACTS, EXAMPLES, store)
+        ask(Asked(2), tmp_path)
     asked = Asked()
-    lesson.ask(asked, FACTS, EXAMPLES, store)
-    again = lesson.ask(asked, FACTS, EXAMPLES, store)
+    ask(asked, tmp_path)
+    again = ask(asked, tmp_path)
     assert asked.calls == [5]
     assert again.facts == FACTS
     one, other = (
@@ -67,8 +69,7 @@ def test_asking_goes_on_where_it_was_stopped_and_happens_once(tmp_path):
     assert len(one) == 4
     assert one == other
     assert whole.names == again.names == ["logits", "more", "of_words"]
-
-    lesson.ask(asked, {**FACTS, "teacher": {}}, EXAMPLES, store)
+    ask(asked, tmp_path, {**FACTS, "teacher": {}})
     assert asked.calls == [5, 10, 10, 5]
 
 
@@ -76,42 +77,46 @@ def test_outputs_are_joined_to_records_in_order(tmp_path):
     layout = (Feature("a", (2,), "int64"),)
     values = {"a": np.arange(50).reshape(25, 2)}
     framed = tfrecord.frame_batch(tfrecord.encode_batch(layout, values))
-    found = lesson.ask(Asked(), FACTS, EXAMPLES, str(tmp_path))
-    assert found.layout == (
+    stored = ask(Asked(), tmp_path)
+    assert stored.layout == (
         Feature("teacher_logits", (2,), "float32"),
         Feature("teacher_more", (), "float32"),
         Feature("teacher_of_words", (3, 2), "float32"),
     )
-    joined = [r for b in found.joined([framed[:7], framed[7:]]) for r in b]
+    joined = [r for b in stored.joined([framed[:7], framed[7:]]) for r in b]
     records = messages_of.decode_batch(
-        layout + found.layout, [tfrecord.unframed(r) for r in joined]
+        layout + stored.layout, [tfrecord.unframed(r) for r in joined]
     )
     np.testing.assert_array_equal(records["a"], values["a"])
     np.testing.assert_array_equal(records["teacher_more"], EXAMPLES)
     np.testing.assert_array_equal(records["teacher_logits"][:, 1], -np.r_[:25])
 
 
-@pytest.mark.parametrize("damage", ["part", "missing", "manifest"])
-def test_damage_is_refused(tmp_path, damage):
-    lesson.ask(Asked(), FACTS, EXAMPLES, str(tmp_path))
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("00001.npz", b"other"),
+        ("00001.npz", None),
+        ("teacher_outputs.json", b"{}"),
+    ],
+)
+def test_damage_is_refused(tmp_path, name, damage):
+    ask(Asked(), tmp_path)
     (folder,) = tmp_path.glob("teacher-*")
     assert saved_outputs.is_stored(str(folder))
-    if damage == "part":
-        (folder / "00001.npz").write_bytes(b"other")
-    elif damage == "missing":
-        (folder / "00001.npz").unlink()
-    else:
-        (folder / "teacher_outputs.json").write_text("{}")
+    (folder / name).unlink()
+    if damage:
+        (folder / name).write_bytes(damage)
     with pytest.raises(errors.UserError, match=r"damaged|missing"):
-        found = saved_outputs.StoredOutputs(str(folder))
-        list(found.joined([[b"\0" * 16] * 25]))
+        stored = saved_outputs.StoredOutputs(str(folder))
+        list(stored.joined([[b"\0" * 16] * 25]))
 
 
 def test_outputs_that_are_not_finite_are_refused(tmp_path):
     asked = Asked()
     asked.outputs = lambda examples: {"logits": np.full([10, 2], np.nan)}
     with pytest.raises(errors.UserError, match=r"'logits'.* not finite"):
-        lesson.ask(asked, FACTS, EXAMPLES, str(tmp_path))
+        ask(asked, tmp_path)
 
 
 class Plain:
@@ -126,10 +131,6 @@ class Plain:
         self.tokenizer = types.SimpleNamespace(
             fingerprint=vocabulary, settings={}
         )
-
-    def layout(self, split):
-        assert split == base.TRAIN
-        return ()
 
 
 def test_examples_without_a_repr_are_told_by_their_content():
@@ -166,8 +167,7 @@ def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     with pytest.raises(errors.UserError, match="belong to single tokens"):
         facts(Plain("v", widths), Plain("other", widths))
 
-    found = facts(Plain(), Plain())
-    lesson.ask(Asked(), found, EXAMPLES, str(tmp_path))
+    ask(Asked(), tmp_path, facts(Plain(), Plain()))
     (folder,) = tmp_path.glob("teacher-*")
     lesson.open_stored(str(folder), Plain(), EXAMPLES)
     with pytest.raises(errors.UserError, match="in examples_sha256"):

@@ -22,23 +22,16 @@ class Settings:
 
 @pytest.fixture
 def claim(small_config, tmp_path):
-    def claim(
-        settings=None,
-        program="run_x",
-        config=small_config,
-        spm=None,
-        of_records=(),
-        facts=None,
-    ):
-        run_folder.Start(
+    def claim(settings=Settings(), spm=None, of_records=(), **changes):
+        start = run_folder.Start(
             str(tmp_path / "run"),
-            program,
-            settings or Settings(),
-            config,
+            "run_x",
+            settings,
+            small_config,
             tokenization.VocabularyOptions(spm),
             {"the records": of_records},
-            facts or {},
-        ).claim()
+        )
+        dataclasses.replace(start, **changes).claim()
         return run_folder.read(str(tmp_path / "run"))
 
     return claim
@@ -50,10 +43,9 @@ def content(folder):
 
 def test_claimed_folder_says_what_the_run_is(claim, small_config, tmp_path):
     run = claim()
-    assert run.program == "run_x"
-    assert run.options == {"rate": 0.5, "note": "a"}
-    assert run.config == small_config
-    assert run.folder == str(tmp_path / "run")
+    assert run == run_folder.Run(
+        str(tmp_path / "run"), "run_x", {"rate": 0.5, "note": "a"}, small_config
+    )
     (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(
         options_with("max_seq_length", small_config.max_position_embeddings)
     )
@@ -98,12 +90,8 @@ def test_links_in_the_folder_lead_nowhere_when_it_is_written(
 ):
     (tmp_path / "own").write_text("the user's")
     (tmp_path / "run").mkdir()
-    names = (
-        "run_options.json",
-        "albert_config.json",
-        "spm.model",
-        "spm.normalization.json",
-    )
+    names = ["run_options.json", "albert_config.json"]
+    names += ["spm.model", "spm.normalization.json"]
     for name in (*names, *(f"{name}.albert_tf.partial" for name in names)):
         (tmp_path / "run" / name).symlink_to("../own")
     claim(spm=tiny_vocab)
@@ -220,9 +208,7 @@ def test_checkpoints_of_no_run_are_not_overwritten(claim, tmp_path, name):
     with pytest.raises(errors.UserError, match="no run_options.json, so it ca"):
         claim()
     assert content(tmp_path) == {name: b""}
-    with pytest.raises(
-        errors.UserError, match="`run_dir=.*` is not the folder of a run"
-    ):
+    with pytest.raises(errors.UserError, match="`run_dir=.*` is not the fold"):
         run_folder.read(str(tmp_path))
 
 
@@ -238,11 +224,8 @@ def options_with(name, value):
         ("[]", "is damaged"),
         ("[" * 100_000, "is damaged"),
         ("9" * 6000, "is damaged"),
-        (json.dumps({"program": "x"}), "is damaged"),
-        (
-            json.dumps({"program": "x", "options": {}, "vocab_sha256": [7]}),
-            "is damaged",
-        ),
+        ('{"program": "x"}', "is damaged"),
+        ('{"program": "x", "options": {}, "vocab_sha256": [7]}', "is damaged"),
         (options_with("task_name", 7), ": task_name is 7"),
         (options_with("max_seq_length", "32"), ": max_seq_length is '32'"),
         (options_with("max_seq_length", 0), ": max_seq_length is 0"),
@@ -281,22 +264,18 @@ class WithVocabulary:
 
 
 def test_what_is_said_of_normalization_must_be_as_before(
-    undescribed_vocab, small_config, tmp_path
+    claim, undescribed_vocab, tmp_path
 ):
-    def claim(*given):
-        vocabulary = tokenization.VocabularyOptions(*given)
-        settings, folder = WithVocabulary(vocabulary), str(tmp_path / "run")
-        run_folder.Start(
-            folder, "run_x", settings, small_config, vocabulary
-        ).claim()
+    def claim_with(*values):
+        vocabulary = tokenization.VocabularyOptions(*values)
+        claim(WithVocabulary(vocabulary), vocabulary=vocabulary)
 
-    claim(undescribed_vocab, None, False)
+    claim_with(undescribed_vocab, None, False)
     (tmp_path / "run" / "model.ckpt-best.index").touch()
-    claim()
-    with pytest.raises(
-        errors.UserError, match="--do_lower_case was False, is now True"
-    ):
-        claim(undescribed_vocab, None, True)
+    claim_with()
+    message = "--do_lower_case was False, is now True"
+    with pytest.raises(errors.UserError, match=message):
+        claim_with(undescribed_vocab, None, True)
 
 
 def test_a_run_of_an_earlier_version_goes_on(
@@ -322,10 +301,8 @@ def test_a_checkpoint_of_another_normalization_is_refused(
     same = tokenization.VocabularyOptions(undescribed_vocab)
     run_folder.check_start("new", checkpoint, same)
     other = dataclasses.replace(same, keep_accents=True)
-    with pytest.raises(
-        errors.UserError,
-        match="`keep_accents=true` is not what the run of .*keep_accents=false",
-    ):
+    message = "`keep_accents=true` is not what the run of .*keep_accents=false"
+    with pytest.raises(errors.UserError, match=message):
         run_folder.check_start("new", checkpoint, other)
 
 

@@ -16,16 +16,6 @@ class Settings:
     input_file: str = ""
 
 
-def test_only_regular_files_are_outputs(base, tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(errors.UserError, match="pipe` is a pipe or a device"):
-        writing.run(base, output_file=str(tmp_path / "pipe"), overwrite=True)
-    assert (tmp_path / "pipe").is_fifo()
-    (tmp_path / "x.card.md").mkdir()
-    with pytest.raises(errors.UserError, match="x.card.md is a folder"):
-        writing.run(base, output_file=str(tmp_path / "x"))
-
-
 @pytest.mark.parametrize(
     "output_file, num_shards, expected",
     [
@@ -46,40 +36,31 @@ def test_names_of_the_files(output_file, num_shards, expected):
         (" ,", None, "--output_file is empty"),
         ("x,y", 2, "names 2 files, and --num_shards=2 is given too"),
         ("x,gs://a/b", None, "gs://a/b is not on this machine"),
+        ("folder/x,link/x", None, "link/x is written twice"),
+        *((path, None, "looks like a pattern") for path in ("x*", "x?", "[x")),
+        ("folder", None, "folder` is a folder. Name a file in it"),
+        ("new/", None, "new/` is a folder. Name a file in it"),
+        ("pipe", None, "pipe` is a pipe or a device"),
+        ("y", None, "y.card.md is a folder"),
     ],
 )
-def test_names_that_contradict_are_refused(output_file, num_shards, message):
+def test_outputs_that_are_refused(
+    base, tmp_path, monkeypatch, output_file, num_shards, message
+):
+    monkeypatch.chdir(tmp_path)
+    for name in ("folder", "y.card.md"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to("folder")
+    os.mkfifo("pipe")
+    before = sorted(tmp_path.rglob("*"))
+    changes = {"output_file": output_file, "num_shards": num_shards}
     with pytest.raises(errors.UserError, match=message):
-        output_files.split(output_file, num_shards)
-
-
-def test_one_file_under_two_names_is_refused(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link").symlink_to(tmp_path / "folder")
-    named = f"{tmp_path}/folder/x,{tmp_path}/link/x"
-    paths = output_files.split(named, None)
-    with pytest.raises(errors.UserError, match=r"link/x is written twice"):
-        output_files.check(Settings(named), paths)
+        writing.run(base, **changes, overwrite=True)
+    assert sorted(tmp_path.rglob("*")) == before
 
 
 def test_unfinished_work_is_beside_the_first_file():
     assert output_files.work_place(" a/x.gz ,y") == "a/x.gz.work"
-
-
-@pytest.mark.parametrize(
-    "path, message",
-    [
-        ("x*", "x.* looks like a pattern"),
-        ("x?", "looks like a pattern"),
-        ("[x", "looks like a pattern"),
-        ("", "/` is a folder. Name a file in it"),
-        ("new/", "new/` is a folder. Name a file in it"),
-    ],
-)
-def test_outputs_that_are_no_files(tmp_path, path, message):
-    path = f"{tmp_path}/{path}"
-    with pytest.raises(errors.UserError, match=message):
-        output_files.check(Settings(path), [path])
 
 
 @pytest.mark.parametrize(
