@@ -11,8 +11,6 @@ import pytest
 from data_prep import split_sentences
 from tests.conftest import python, refused
 
-ROOT = Path(__file__).parents[2]
-
 PROSE = """\ufeffMr. Fox left at 5 p.m. in
 the rain. "Why?   I know." He ran.\r
 \r

@@ -11,7 +11,6 @@ from tests import test_option_names
 from tests.hostile import commands, sampling
 
 NOWHERE = pathlib.Path("/nowhere")
-CHARACTERS = strategies.characters(exclude_categories=())  # Halves, too.
 # By the type of an option. What absl or a rule of ours does not refuse is an
 # option that works, as far as options alone can tell.
 NUMBERS = [

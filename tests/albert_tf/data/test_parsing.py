@@ -153,7 +153,6 @@ def test_numbers_of_a_record_go_together(changes, message):
 
 
 CLASSES = layouts.classification_layout(2, num_labels=3)
-NUMBER = layouts.classification_layout(2, regression=True)
 SQUAD = layouts.squad_layout(2, is_training=True)
 
 
