@@ -41,30 +41,6 @@ def test_the_encoders_rate_is_a_share_of_the_other(world, rate, factor):
     assert settings.encoder_factor == pytest.approx(factor)
 
 
-@pytest.mark.parametrize(
-    "values, message",
-    [
-        (
-            {"early_stopping_evaluations": 2, "do_eval": False},
-            "`early_stopping_evaluations=2` is only used with `do_eval`",
-        ),
-        (
-            {"learning_rate": 1e-4, "encoder_learning_rate": 2e-4},
-            "`encoder_learning_rate=0.0002` is more than `learning_rate=0.0001",
-        ),
-        ({"new_head": True}, "only used with `init_checkpoint`"),
-        ({"exit_heads": True}, "only used with `exit_layers`"),
-        (
-            dict.fromkeys(("do_train", "do_eval", "do_predict"), False),
-            "Set at least one",
-        ),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(world, values, message):
-    with pytest.raises(errors.UserError, match=message):
-        small_runs.shared(world, "nowhere", **values)
-
-
 def test_usual_sizes_and_rates():
     fields = dataclasses.fields(finetuning_options.FinetuningOptions)
     usual = {field.name: field.default for field in fields}

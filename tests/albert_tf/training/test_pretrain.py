@@ -197,17 +197,6 @@ def test_options_that_are_probably_not_meant(make, warnings, changes, message):
     assert "hold only 10 predictions" in warning
 
 
-def test_spans_have_no_more_sentinels_than_there_are(make):
-    good = {
-        "objective": "spans",
-        "sentence_objective": "none",
-        "vocab_file": "vocab.txt",
-    }
-    make(**good, masked_lm_budget=301)
-    with pytest.raises(errors.UserError, match="are 101 spans; .* for 100"):
-        make(**good, masked_lm_budget=302)
-
-
 def test_targets_of_spans_need_positions(make, small_config):
     given = {
         "objective": "spans",
@@ -220,13 +209,6 @@ def test_targets_of_spans_need_positions(make, small_config):
         pretrain._find_data(make(**given, masked_lm_budget=47), small_config)
     with pytest.raises(errors.UserError, match="=48` gives targets of 65 tok"):
         pretrain._find_data(make(**given, masked_lm_budget=48), small_config)
-
-
-def test_a_time_limit_is_not_for_a_schedule_that_is_continued(make):
-    given = {"init_checkpoint": "run", "max_minutes": 5.0}
-    make(**given)
-    with pytest.raises(errors.UserError, match="is not for `init_schedule=co"):
-        make(**given, init_schedule="continue")
 
 
 @pytest.fixture

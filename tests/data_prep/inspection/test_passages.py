@@ -135,21 +135,6 @@ def test_markers_of_discourse_are_shown_without_them(base, tmp_path, capsys):
     assert len(labels) == 9 and set(labels) & {*"0123"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("sentence_objective", "sop"), ("markers_file", "m.txt")],
-)
-def test_a_task_is_shown_with_an_objective_only(name, value):
-    with refused(f"`{name}={value}` is only used with `objective=mlm or rtd`"):
-        inspect_records.InspectOptions("records", **{name: value})
-
-
-@pytest.mark.parametrize("objective", ["plm", "spans"])
-def test_tasks_about_sentences_beside_other_orders_are_refused(base, objective):
-    with refused("=sop` is only used with"):
-        inspect(base, objective=objective, sentence_objective="sop")
-
-
 def test_only_passages_are_drawn_from(base):
     path = writing.run(base).output_file
     with refused("`objective=mlm` is for pass"):

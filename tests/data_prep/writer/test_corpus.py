@@ -329,28 +329,6 @@ def test_long_json_object_is_refused(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"language": "de"}, "language=de. is only used with .split_sentences"),
-        (
-            {"split_sentences": True},
-            "split_sentences=True. is only used with .input",
-        ),
-        ({"json_field": "body"}, "=body. is only used with .*format=jsonl"),
-        ({"text_column": "a"}, "with .input_format=parquet or arrow., which"),
-        (
-            {"input_format": "arrow", "json_field": "a"},
-            "json_field=a. is only used with .input_format=jsonl., which is",
-        ),
-        ({"input_format": "jsonl", "json_field": ""}, "--json_field is empty"),
-    ],
-)
-def test_options_that_do_not_fit_are_refused(values, message):
-    with refused(message):
-        make_options(**values)
-
-
-@pytest.mark.parametrize(
     ("name", "kind", "message"),
     [
         ("-,a", "lines", "names standard input .-. beside others"),
