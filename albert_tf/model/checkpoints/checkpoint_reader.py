@@ -2,7 +2,7 @@
 
 Variables of this project carry the names of the original release, a TF2
 checkpoint stores the name of each variable beside its place in the object
-graph, and huggingface.py translates names.
+graph, and layouts.py knows the names of others.
 """
 
 import dataclasses

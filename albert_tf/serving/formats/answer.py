@@ -309,17 +309,22 @@ def _load_network(
             return {name: found[name] for name in names}
 
         return run_litert
-    import onnxruntime
-
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = 3  # Errors only.
-    settings.intra_op_num_threads = _threads()
-    session = onnxruntime.InferenceSession(str(folder / "model.onnx"), settings)
+    session = open_session(folder / "model.onnx")
 
     def run_onnx(inputs: Arrays) -> Arrays:
         return dict(zip(names, session.run(names, inputs), strict=True))
 
     return run_onnx
+
+
+def open_session(path: str | pathlib.Path) -> Any:
+    """Return the network in an ONNX file; only errors are logged."""
+    import onnxruntime
+
+    settings = onnxruntime.SessionOptions()
+    settings.log_severity_level = 3
+    settings.intra_op_num_threads = _threads()
+    return onnxruntime.InferenceSession(str(path), settings)
 
 
 def _threads() -> int:

@@ -12,16 +12,14 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import imports, parallel
-from albert_tf.serving.formats import onnx_loops
+from albert_tf.common import imports
+from albert_tf.serving.formats import answer, onnx_loops
 
 onnx = imports.later("onnx")
-onnxruntime = imports.later("onnxruntime")
 quantization = imports.later("onnxruntime.quantization")
 
 Arrays = Mapping[str, np.ndarray]
 
-_ERRORS_ONLY = 3  # ONNX Runtime's number of that level of logging.
 # Of the squared error of the outputs: a kernel stays in float32 if that takes
 # away more.
 _SHARE = 0.5
@@ -139,16 +137,8 @@ def _sensitive(model: Any, texts: Sequence[Arrays]) -> list[str]:
     return [node for name in chosen for node in kernels[name]]
 
 
-def open_session(path: str) -> Any:
-    settings = onnxruntime.SessionOptions()
-    settings.log_severity_level = _ERRORS_ONLY
-    # By default it counts the machine's cores, not those it may use.
-    settings.intra_op_num_threads = parallel.count(0)
-    return onnxruntime.InferenceSession(path, settings)
-
-
 def _outputs(path: str, texts: Sequence[Arrays]) -> Iterator[list[np.ndarray]]:
-    session = open_session(path)
+    session = answer.open_session(path)
     names = [
         output.name
         for output in session.get_outputs()

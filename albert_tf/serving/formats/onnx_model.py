@@ -13,7 +13,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.common import errors, imports
-from albert_tf.serving.formats import id_model, onnx_int8, onnx_loops
+from albert_tf.serving.formats import answer, id_model, onnx_int8, onnx_loops
 from albert_tf.serving.services import encoder_service, service
 
 onnx = imports.later("onnx")
@@ -109,7 +109,7 @@ def _share_transposed(model: Any) -> None:
 
 def _open(path: str) -> id_model.Ask:
     # An output keeps the memory of its session: one session for all requests.
-    session = onnx_int8.open_session(path)
+    session = answer.open_session(path)
     names = [output.name for output in session.get_outputs()]
 
     def ask(name: str, inputs: id_model.Arrays) -> id_model.Arrays:

@@ -1,13 +1,33 @@
-"""Services to SavedModels."""
+"""Services to SavedModels, with requests to warm up TensorFlow Serving.
 
-from collections.abc import Iterable
+The first request of each kind is slow, because TensorFlow prepares its graph
+then. The server takes these requests first, when it has loaded a model, so that
+no user has to wait. Their messages are written field by field: they need six
+fields of four messages, and the package that defines them,
+tensorflow-serving-api, is not needed here.
+
+Sources: TensorFlow Serving's guide "SavedModel Warmup"; its messages
+prediction_log.proto, predict.proto and model.proto.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.common import files
-from albert_tf.serving.formats import warm_up
+from albert_tf.data import tfrecord
 from albert_tf.serving.services import service
+
+# The requests in the folder of a SavedModel.
+REQUESTS_NAME = os.path.join("assets.extra", "tf_serving_warmup_requests")
+
+# Numbers of fields.
+_LOG_PREDICT, _PREDICT_REQUEST = 6, 1  # PredictionLog, PredictLog
+_REQUEST_MODEL, _REQUEST_INPUTS = 1, 2  # PredictRequest
+_MODEL_SIGNATURE = 3  # ModelSpec
+_KEY, _VALUE = 1, 2  # An entry of any map.
 
 
 def _variables(signatures: dict[str, Any]) -> Iterable[tf.Variable]:
@@ -36,5 +56,33 @@ def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
         root.tokenizer = what.tokenizer
     with files.name_full_disk(path):
         tf.saved_model.save(root, path, signatures=signatures)
+        requests = os.path.join(path, REQUESTS_NAME)
+        os.makedirs(os.path.dirname(requests), exist_ok=True)
         samples = what.samples()
-        warm_up.write(path, {name: samples[name] for name in signatures})
+        with tf.io.TFRecordWriter(requests) as writer:
+            for name in sorted(signatures):
+                writer.write(encode_request(name, samples[name]))
+
+
+def encode_request(signature: str, inputs: Mapping[str, tf.Tensor]) -> bytes:
+    """Return a serialized `PredictionLog` with one request to a signature."""
+    request = _field(
+        _REQUEST_MODEL, _field(_MODEL_SIGNATURE, signature.encode())
+    )
+    for name, value in sorted(inputs.items()):
+        tensor = tf.make_tensor_proto(value).SerializeToString()
+        entry = _field(_KEY, name.encode()) + _field(_VALUE, tensor)
+        request += _field(_REQUEST_INPUTS, entry)
+    return _field(_LOG_PREDICT, _field(_PREDICT_REQUEST, request))
+
+
+def _field(number: int, content: bytes) -> bytes:
+    r"""Return a field of a message: tag, length, content.
+
+    Source: protobuf.dev/programming-guides/encoding.
+
+    Example:
+        _field(1, b"ab") = b"\x0a\x02ab"
+    """
+    # The 2 stands for "a length, and so many bytes".
+    return bytes([number << 3 | 2]) + tfrecord.varint(len(content)) + content

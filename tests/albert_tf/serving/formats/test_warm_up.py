@@ -5,7 +5,7 @@ import tensorflow as tf
 from google.protobuf import empty_pb2, unknown_fields
 from tensorflow.core.framework import tensor_pb2
 
-from albert_tf.serving.formats import warm_up
+from albert_tf.serving.formats import saved_model
 
 
 def fields(data):
@@ -38,7 +38,7 @@ def parse(data):
 
 def test_messages_are_those_of_the_server():
     inputs = {"text": tf.constant(["é" * 100, ""]), "ids": tf.constant([[3]])}
-    data = warm_up.encode("serving_default", inputs)
+    data = saved_model.encode_request("serving_default", inputs)
     signature, found = parse(data)
     assert signature == "serving_default"
     assert found.keys() == inputs.keys()
@@ -46,14 +46,19 @@ def test_messages_are_those_of_the_server():
         assert found[name].dtype == value.dtype
         assert found[name].numpy().tolist() == value.numpy().tolist()
     for size in (*range(100, 140), 20_000):  # Lengths of one to three bytes.
-        assert parse(warm_up.encode("s" * size, {})) == ("s" * size, {})
+        assert parse(saved_model.encode_request("s" * size, {})) == (
+            "s" * size,
+            {},
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["pretrained", "of_choices"])
 def test_every_signature_of_a_saved_model_is_warmed_up(request, name):
     saved = request.getfixturevalue(name)
-    records = tf.data.TFRecordDataset(f"{saved.path}/{warm_up.PATH}")
+    records = tf.data.TFRecordDataset(
+        f"{saved.path}/{saved_model.REQUESTS_NAME}"
+    )
     asked = []
     for record in records.as_numpy_iterator():
         signature, inputs = parse(record)

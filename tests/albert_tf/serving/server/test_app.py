@@ -10,7 +10,7 @@ import threading
 import pytest
 import tensorflow as tf
 
-from albert_tf.serving.client import ask, views
+from albert_tf.serving.client import ask
 from albert_tf.serving.server import batching, models
 from tests.albert_tf.serving.server import http_server
 from tests.conftest import LAYER_ATOL
@@ -273,4 +273,3 @@ def test_samples_of_the_page_can_be_asked(real, model):
     (answer,) = signature([ask.Request({}, fields)])
     expected = dataclasses.asdict(form.kind.show(fields, answer))
     assert view == rounded(json.loads(json.dumps(expected)))
-    assert form.kind in views.KINDS.values()
