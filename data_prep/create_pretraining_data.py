@@ -48,7 +48,6 @@ from data_prep.writer import (
     assemble,
     checksums,
     corpus,
-    data_card,
     decoding,
     instances,
     output_files,
@@ -538,7 +537,7 @@ def _describe(job: Job, written: record_manifest.Written) -> None:
     )
     described = record_manifest.write(whole, written)
     job.work.remove()
-    for line in data_card.lines(whole):
+    for line in record_manifest.lines(whole):
         logging.info("%s", line)
     writer_options.warn_of_cuts(whole)
     logging.info(

@@ -207,7 +207,7 @@ def read(
             names are their numbers, from 1. None: it does, and the command has
             no option for this.
     """
-    values: Iterable[_Values] = ()
+    values: Iterable[_Values]
     is_csv = name.lower().endswith(".csv")
     hint = "Without a header, give `header=False`. " if header else ""
     demand = f"{hint}The first row must name"
@@ -217,17 +217,21 @@ def read(
         demand += ", separated by commas,"
         separator, fields = _csv_fields(lines, name, inputs, header=header)
         values = _by_names(fields, inputs, separator, demand, header=header)
-    elif filled := _with_first(_filled(lines, name)):
-        first, filled_lines = filled
-        if header is False or _is_tsv(name, first, inputs):
-            tsv = (
+    else:
+        filled = _filled(lines, name)
+        first = list(itertools.islice(filled, 1))
+        filled = itertools.chain(first, filled)
+        has_texts = list(inputs) == ["text"]
+        if first and (header is False or _is_tsv(name, first[0], inputs)):
+            fields = (
                 (where, key, functools.partial(_tsv_fields, line, where))
-                for where, key, line in filled_lines
+                for where, key, line in filled
             )
-            values = _by_names(tsv, inputs, "\t", demand, header=header)
+            values = _by_names(fields, inputs, "\t", demand, header=header)
+        elif first and _goes_on(first[0][2], has_texts):
+            values = _whole_objects([*filled], name, has_texts=has_texts)
         else:
-            has_texts = list(inputs) == ["text"]
-            values = _objects(first, filled_lines, name, has_texts=has_texts)
+            values = _line_objects(filled, has_texts=has_texts)
     yield from _parsed(values, parse)
 
 
@@ -237,11 +241,9 @@ def read_objects(path: str) -> Iterator[Row]:
     The file holds one object a line (empty lines are allowed), a list of
     objects, or one object over several lines.
     """
-    lines = _numbered(_split(path), path)
-    filled = _with_first(line for line in lines if line[2].strip())
-    if filled:
-        objects = _objects(*filled, path, is_whole=True)
-        yield from strictly(_parsed(objects, lambda row: [row]))
+    lines = [x for x in _numbered(_split(path), path) if x[2].strip()]
+    objects = _whole_objects(lines, path, has_texts=False)
+    yield from strictly(_parsed(objects, lambda row: [row]))
 
 
 def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
@@ -349,13 +351,6 @@ def _warn_of_empty(name: str, lines: Sequence[int], empty_text: str) -> None:
             lines[0],
             empty_text,
         )
-
-
-def _with_first(lines: Iterator[_Line]) -> tuple[_Line, Iterator[_Line]] | None:
-    """Return the first line, and all; None if there is none."""
-    for first in lines:
-        return first, itertools.chain([first], lines)
-    return None
 
 
 # Tables.
@@ -547,34 +542,26 @@ def _refuse_doubles(names: Sequence[str], where: str) -> None:
 # JSON.
 
 
-def _objects(
-    first: _Line,
-    lines: Iterator[_Line],
-    name: str,
-    *,
-    is_whole: bool = False,
-    has_texts: bool = False,
+def _whole_objects(
+    lines: Sequence[_Line], name: str, *, has_texts: bool
 ) -> Iterator[_Values]:
-    """Yield the JSON objects of lines, or of all lines together.
+    """Yield the object or the list that all lines are, else those of lines."""
+    try:
+        whole = strict_json.loads(b"\n".join(line for *_, line in lines))
+    except strict_json.JsonError:
+        yield from _line_objects(lines, has_texts=has_texts)
+        return
+    is_list = isinstance(whole, list)
+    for number, value in enumerate(whole if is_list else [whole], 1):
+        where = f"{name}, object {number}" if is_list else name
+        make = functools.partial(_check_object, where, value)
+        yield where, {"object": number}, make
 
-    Args:
-        is_whole: Whether to read all lines before the first object.
-        has_texts: Whether lines may be texts.
-    """
-    if is_whole or _goes_on(first[2], has_texts):
-        several = list(lines)
-        lines = iter(several)
-        try:
-            whole = strict_json.loads(b"\n".join(line for *_, line in several))
-        except strict_json.JsonError:
-            pass
-        else:
-            is_list = isinstance(whole, list)
-            for number, value in enumerate(whole if is_list else [whole], 1):
-                where = f"{name}, object {number}" if is_list else name
-                make = functools.partial(_check_object, where, value)
-                yield where, {"object": number}, make
-            return
+
+def _line_objects(
+    lines: Iterable[_Line], *, has_texts: bool
+) -> Iterator[_Values]:
+    """Yield the object of each line, which may be a text."""
     for where, key, line in lines:
         make = functools.partial(_object, where, line, has_texts=has_texts)
         yield where, key, make

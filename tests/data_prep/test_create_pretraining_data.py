@@ -166,7 +166,7 @@ STEPS = [
     (instances, "save"),
     (create_pretraining_data.assemble.Assembler, "encode"),
     (create_pretraining_data.work_folder.WorkFolder, "write"),
-    (create_pretraining_data.data_card, "write"),
+    (create_pretraining_data.record_manifest, "write"),
 ]
 
 
@@ -426,6 +426,6 @@ def test_the_command_loads_nothing_slow_that_it_does_not_use(base):
         "--num_workers=1",
     ]
     loaded = set(python("-c", code, *options_given).stdout.split())
-    assert "data_prep.writer.data_card" in loaded
+    assert "data_prep.writer.record_manifest" in loaded
     slow = {"tensorflow", "tqdm", "google.protobuf", "importlib.metadata"}
     assert not slow & loaded
