@@ -35,12 +35,9 @@ if TYPE_CHECKING:
     from albert_tf.model.config import AlbertConfig
     from albert_tf.model.heads.classification import AlbertClassifier
     from albert_tf.model.heads.pretraining import AlbertPretrainer
-    from albert_tf.model.heads.question_answering import (
-        AlbertSquadV1,
-        AlbertSquadV2,
-    )
     from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.tasks.race.model import AlbertMultipleChoice
+    from albert_tf.tasks.squad.model import AlbertSquadV1, AlbertSquadV2
     from albert_tf.text.tokenization import Tokenizer
     from albert_tf.text.wordpiece import WordPieceTokenizer
 
@@ -63,8 +60,8 @@ _MODULES = {
     "AlbertModel": "albert_tf.model.network.encoder",
     "AlbertMultipleChoice": "albert_tf.tasks.race.model",
     "AlbertPretrainer": "albert_tf.model.heads.pretraining",
-    "AlbertSquadV1": "albert_tf.model.heads.question_answering",
-    "AlbertSquadV2": "albert_tf.model.heads.question_answering",
+    "AlbertSquadV1": "albert_tf.tasks.squad.model",
+    "AlbertSquadV2": "albert_tf.tasks.squad.model",
     "Tokenizer": "albert_tf.text.tokenization",
     "WordPieceTokenizer": "albert_tf.text.wordpiece",
     "restore": "albert_tf.model.checkpoints.restoring",

@@ -18,7 +18,7 @@ import dataclasses
 from albert_tf.common import errors, imports, options, ranges
 from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import base, finetuning_options
-from albert_tf.finetuning.squad import squad
+from albert_tf.tasks.squad import task as squad
 
 finetune = imports.later("albert_tf.finetuning.finetune")
 

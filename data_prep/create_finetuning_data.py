@@ -32,7 +32,6 @@ from albert_tf.common import (
 from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import base, features, registry, tables
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.finetuning.squad import squad_features
 from albert_tf.text import tokenization
 
 _NAMES = sorted({*registry.TASKS} - {tables.NAME})
@@ -86,7 +85,6 @@ class FinetuningDataOptions:
     )
     num_workers: int = shared_options.num_workers()
     overwrite: bool = shared_options.overwrite("--output_file")
-    squad_windows: squad_features.WindowOptions = squad_features.WindowOptions()
     of_slices: SliceOptions = SliceOptions()  # type: ignore[valid-type]
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()

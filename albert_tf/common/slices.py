@@ -14,6 +14,7 @@ SLICES = {
     "embedding": "albert_tf.tasks.embedding",
     "tagging": "albert_tf.tasks.tagging",
     "race": "albert_tf.tasks.race",
+    "squad": "albert_tf.tasks.squad",
 }
 
 

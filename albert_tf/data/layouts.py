@@ -213,31 +213,3 @@ def choice_layout(max_seq_length: int, num_options: int) -> Layout:
         Feature("label_ids", (), "int64", None, 0, num_options - 1),
         REAL,
     )
-
-
-def squad_layout(max_seq_length: int, *, is_training: bool) -> Layout:
-    """Return the features of a window over a paragraph.
-
-    Source: the original's squad_utils.FeatureWriter.
-
-    Returns:
-        `unique_ids` scalar, counts the windows from 1,000,000,000 on;
-        `input_ids`, `input_mask`, `segment_ids` [S], padded with 0;
-        `p_mask` [S], 1 where no answer may begin or end: question, markers but
-        [CLS], padding; in training also the scalars `start_positions`,
-        `end_positions`, positions of the answer's first and last piece, 0 where
-        the window holds none, and `is_impossible`, 1 for these windows.
-    """
-    sequence = (max_seq_length,)
-    features = [
-        Feature("unique_ids", (), "int64"),
-        *sequences(sequence),
-        _flag("p_mask", sequence, 1),
-    ]
-    if is_training:
-        features += [
-            _position("start_positions", (), max_seq_length),
-            _position("end_positions", (), max_seq_length),
-            _flag("is_impossible", ()),
-        ]
-    return tuple(features)

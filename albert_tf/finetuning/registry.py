@@ -8,7 +8,6 @@ from typing import Any
 from albert_tf.common import errors, options, slices
 from albert_tf.finetuning import base, tables
 from albert_tf.finetuning.glue import glue
-from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
 
 # A run's options by name, such as `run_folder.Run.options`.
@@ -18,7 +17,6 @@ Options = Mapping[str, Any]
 # `glue_tasks.TASKS`. A module named by `task_module` may add its own to both.
 TASKS: dict[str, type[base.Task]] = {
     **{name: slices.load(name, "task").TASK for name in slices.SLICES},
-    squad.NAME: squad.SquadTask,
     tables.NAME: tables.TableTask,
 }
 

@@ -167,7 +167,7 @@ def _save_id_model(
     texts: Sequence[base.Example],
 ) -> dict[str, Any]:
     """Write a network for another runtime; return its difference."""
-    told = "task_name", "squad_version"
+    told = ("task_name",)
     kept = {k: v for k, v in found.values.items() if k in told}
     inputs: Sequence[scoring.Inputs] = ()
     if task and texts:

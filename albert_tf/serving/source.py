@@ -10,11 +10,10 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, options, scores
+from albert_tf.common import errors, scores
 from albert_tf.data import manifests
 from albert_tf.finetuning import base, multi_label, registry
 from albert_tf.finetuning import known as knowing
-from albert_tf.finetuning.squad import squad
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.model.config import AlbertConfig
@@ -32,14 +31,11 @@ _FOR = {
         for task, names in source_options.OF_SLICES.items()
         for name in names
     },
-    **dict.fromkeys(options.names(squad.SquadOptions), ["squad"]),
 }
 # Only the others have examples.
 _WITHOUT_A_TASK = ("encoder", "pretraining", "classifier", "regression")
-_OF_V2 = ("start_n_top", "end_n_top", "null_score_diff_threshold")
 
 _SHORTEST = 4  # [CLS] piece [SEP] [SEP].
-_SQUAD_LENGTH = 384  # Source: ALBERT appendix A.4.
 _ORDER_WEIGHTS = "cls/seq_relationship/output_weights"
 
 
@@ -125,8 +121,6 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     if settings.task == "classifier" and huggingface.is_folder(checkpoint.path):
         details = huggingface.read_details(checkpoint.path)
     length = config.max_position_embeddings
-    if settings.task == "squad":
-        length = min(length, _SQUAD_LENGTH)
     kind = registry.kind_of(str(settings.task))
     longest = kind.longest_of(knowing.KnownCheckpoint(checkpoint.path))
     length = min(length, longest or length)
@@ -164,7 +158,7 @@ def _refuse_finetuned(
 def _check_given(
     settings: source_options.SourceOptions, known: Mapping[str, Any]
 ) -> None:
-    """Refuse options of another task or version of SQuAD.
+    """Refuse options of another task, or of another kind of it.
 
     Args:
         known: The options of a run; none for a checkpoint.
@@ -180,19 +174,6 @@ def _check_given(
             )
     if kind_of := registry.kind_of(task or known.get("task_name", "")):
         kind_of.check_export(given, known)
-    version = known.get("squad_version")
-    if settings.run_dir and given.get("squad_version", version) != version:
-        raise errors.UserError(
-            f"`squad_version={settings.squad_version}`, but "
-            f"`run_dir={settings.run_dir}` was trained for {version}. Leave "
-            "`squad_version` out."
-        )
-    for name in _OF_V2:
-        if name in given and given.get("squad_version", version) == "1.1":
-            raise errors.UserError(
-                f"`{name}={given[name]}` is for SQuAD 2.0, but the model is "
-                "one of 1.1. Leave it out."
-            )
 
 
 def choose_vocabulary(

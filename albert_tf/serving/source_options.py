@@ -1,17 +1,15 @@
 """Options of what is exported; imports no TensorFlow."""
 
 import dataclasses
-import functools
 from typing import Any
 
 from albert_tf.common import errors, options, ranges, slices
 from albert_tf.common.options import checked, option, shown
-from albert_tf.finetuning.squad import squad
 from albert_tf.text import tokenization
 
 TASKS = (
     *("encoder", "pretraining", "classifier", "regression"),
-    *sorted({*slices.SLICES, "squad"}),
+    *sorted(slices.SLICES),
 )
 # Those that any run has.
 _OF_ANY_RUN = ("encoder", "embedding")
@@ -29,19 +27,6 @@ SliceOptions = dataclasses.make_dataclass(
     ],
     frozen=True,
 )
-
-
-def _without_default(task: str, options_class: type, name: str) -> Any:
-    """Declare an option of a task, which may be left out here."""
-    (flag,) = (x for x in options.leaves(options_class) if x.name == name)
-    about = f"{flag.metadata['help']} For {task}"
-    if flag.default is not None:
-        about += f"; default: the run's, else {flag.default}"
-    metadata = {**flag.metadata, "help": f"{about}.", "may_change": False}
-    return dataclasses.field(default=None, metadata=metadata)
-
-
-_of_squad = functools.partial(_without_default, "SQuAD", squad.SquadOptions)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,9 +61,8 @@ class CheckpointOptions:
 @dataclasses.dataclass(frozen=True)
 @checked
 @shown(
-    Model="run_dir checkpoint init_checkpoint task squad_version",
-    Data="task_module max_seq_length null_score_diff_threshold doc_stride "
-    "max_query_length max_answer_length n_best_size",
+    Model="run_dir checkpoint init_checkpoint task",
+    Data="task_module max_seq_length",
     Output="depth",
 )
 class SourceOptions:
@@ -132,16 +116,6 @@ class SourceOptions:
         CheckpointOptions(), needs="init_checkpoint"
     )
     of_slices: SliceOptions = SliceOptions()  # type: ignore[valid-type]
-    squad_version: str | None = _of_squad("squad_version")
-    start_n_top: int | None = _of_squad("start_n_top")
-    end_n_top: int | None = _of_squad("end_n_top")
-    null_score_diff_threshold: float | None = _of_squad(
-        "null_score_diff_threshold"
-    )
-    doc_stride: int | None = _of_squad("doc_stride")
-    max_query_length: int | None = _of_squad("max_query_length")
-    max_answer_length: int | None = _of_squad("max_answer_length")
-    n_best_size: int | None = _of_squad("n_best_size")
 
     def __post_init__(self) -> None:
         if bool(self.run_dir) == bool(self.init_checkpoint):

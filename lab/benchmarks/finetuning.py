@@ -105,19 +105,21 @@ def build_albert_tf(
 
     from albert_tf.data import layouts
     from albert_tf.model.config import AlbertConfig
-    from albert_tf.model.heads import classification, question_answering
-    from albert_tf.model.losses import label_objectives, span_objectives
+    from albert_tf.model.heads import classification
+    from albert_tf.model.losses import label_objectives
     from albert_tf.model.network.encoder import AlbertModel
     from albert_tf.model.optimizers import optimization
+    from albert_tf.tasks.squad import features as squad_features
+    from albert_tf.tasks.squad import model as squad_model
     from albert_tf.training import train_step
 
     facts = read_facts(settings)
     encoder = AlbertModel(AlbertConfig(**config), precision=precision)
     length = settings.max_seq_length
     if settings.task_name == SQUAD:
-        model: Any = question_answering.AlbertSquadV1(encoder)
-        objective = span_objectives.V1
-        layout = layouts.squad_layout(length, is_training=True)
+        model: Any = squad_model.AlbertSquadV1(encoder)
+        objective = squad_model.V1
+        layout = squad_features.squad_layout(length, is_training=True)
     else:
         model = classification.AlbertClassifier(encoder, facts["labels"], 0.0)
         objective = label_objectives.CLASSIFICATION

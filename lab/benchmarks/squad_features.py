@@ -33,14 +33,15 @@ def build_albert_tf(
     settings: argparse.Namespace,
 ) -> tuple[side_by_side.Turn, str]:
     """Make features with this project."""
-    from albert_tf.data import layouts, tfrecord
-    from albert_tf.finetuning.squad import squad_data, squad_features
+    from albert_tf.data import tfrecord
+    from albert_tf.tasks.squad import data as squad_data
+    from albert_tf.tasks.squad import features as squad_features
     from albert_tf.text import tokenization
 
     length = settings.max_seq_length
     tokenizer = tokenization.Tokenizer(settings.spm_model_file)
     window = squad_features.WindowOptions(settings.doc_stride, QUESTION)
-    layout = layouts.squad_layout(length, is_training=True)
+    layout = squad_features.squad_layout(length, is_training=True)
 
     def turn() -> float:
         questions = squad_data.read(settings.input_file, "input_file")

@@ -10,22 +10,16 @@ import tensorflow as tf
 from albert_tf import export
 from albert_tf.common import errors, strict_json
 from albert_tf.model.checkpoints import restoring
-from albert_tf.model.heads import (
-    classification,
-    pretraining,
-    question_answering,
-)
+from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source
-from albert_tf.serving.services import (
-    answer_service,
-    encoder_service,
-    text_service,
-)
+from albert_tf.serving.services import encoder_service, text_service
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
 from albert_tf.tasks.race import model as multiple_choice
 from albert_tf.tasks.race import service as race_service
+from albert_tf.tasks.squad import model as squad_model
+from albert_tf.tasks.squad import service as answer_service
 from albert_tf.text import tokenization
 from tests import brightmart_files
 from tests.albert_tf.model import passes
@@ -151,7 +145,7 @@ BARE = {
         {},
     ),
     "squad": (
-        question_answering.AlbertSquadV1,
+        squad_model.AlbertSquadV1,
         answer_service.AnswerServiceV1,
         {"squad_version": "1.1", "max_query_length": 8},
     ),

@@ -13,9 +13,9 @@ import tensorflow as tf
 from albert_tf import predict
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import predictions
-from albert_tf.finetuning.squad import squad
 from albert_tf.model.checkpoints import checkpoint_files
 from albert_tf.serving.client import ask as asking
+from albert_tf.tasks.squad import task as squad
 from albert_tf.training import memory_check
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs

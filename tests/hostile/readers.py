@@ -14,7 +14,6 @@ from albert_tf.common import files, rows, scores
 from albert_tf.data import arrangements, examples, record_check, tfrecord
 from albert_tf.finetuning import base, features, saved_outputs
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.finetuning.squad import squad_data
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
@@ -25,6 +24,7 @@ from albert_tf.serving.client import ask
 from albert_tf.tasks.embedding import retrieval
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import task as race
+from albert_tf.tasks.squad import data as squad_data
 from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_card, run_folder

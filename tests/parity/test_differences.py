@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.squad import squad_data, squad_features
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import features as squad_features
 from data_prep.writer import corpus, decoding, token_blocks
 
 # Number of the question, the piece, its text here and in the original. These

@@ -13,13 +13,10 @@ from albert_tf.model.checkpoints import (
     huggingface,
     restoring,
 )
-from albert_tf.model.heads import (
-    classification,
-    pretraining,
-    question_answering,
-)
+from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.race import model as multiple_choice
+from albert_tf.tasks.squad import model as squad_model
 from albert_tf.tasks.tagging import model as token_classification
 from tests.albert_tf.model import passes
 from tests.conftest import FIXTURES
@@ -70,7 +67,7 @@ OURS = {
     "AlbertForMaskedLM": lambda e: pretraining.AlbertPretrainer(e, False),
     "AlbertForSequenceClassification": classification.AlbertClassifier,
     "AlbertForMultipleChoice": multiple_choice.AlbertMultipleChoice,
-    "AlbertForQuestionAnswering": question_answering.AlbertSquadV1,
+    "AlbertForQuestionAnswering": squad_model.AlbertSquadV1,
     "AlbertForTokenClassification": token_classification.AlbertTokenClassifier,
 }
 WITH_LABELS = (

@@ -5,10 +5,11 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model.checkpoints import restoring
-from albert_tf.model.heads import classification, question_answering
-from albert_tf.model.losses import label_objectives, span_objectives
+from albert_tf.model.heads import classification
+from albert_tf.model.losses import label_objectives
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.race import model as multiple_choice
+from albert_tf.tasks.squad import model as squad_model
 from tests.parity import recordings
 from tests.parity.conftest import assert_close
 
@@ -63,11 +64,11 @@ def test_regression(name):
     "name", recordings.parameters("original_head_squad_v1")
 )
 def test_squad_v1(name):
-    values, batch, model = restored(name, question_answering.AlbertSquadV1)
+    values, batch, model = restored(name, squad_model.AlbertSquadV1)
     outputs = model(batch)
     for edge in ("start_logits", "end_logits"):
         assert_close(outputs[edge], values[edge])
-    assert_close(loss(span_objectives.V1, model, batch), values["loss"])
+    assert_close(loss(squad_model.V1, model, batch), values["loss"])
 
 
 @pytest.fixture(params=recordings.parameters("original_head_squad_v2"))
@@ -75,7 +76,7 @@ def squad_v2(request):
     recording = recordings.Recording(request.param)
     tops = [int(recording.values[n]) for n in ("start_n_top", "end_n_top")]
     return recording, *restored(
-        request.param, lambda e: question_answering.AlbertSquadV2(e, *tops)
+        request.param, lambda e: squad_model.AlbertSquadV2(e, *tops)
     )
 
 
@@ -94,7 +95,7 @@ def test_squad_v2_in_training(squad_v2):
     for edge in ("start_log_probs", "end_log_probs"):
         assert_same_log_probs(outputs[edge], values[f"train_{edge}"])
     assert_close(outputs["cls_logits"], values["train_cls_logits"])
-    assert_close(loss(span_objectives.V2, model, batch), values["loss"])
+    assert_close(loss(squad_model.V2, model, batch), values["loss"])
 
 
 def test_squad_v2_beam(squad_v2):

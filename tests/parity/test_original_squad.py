@@ -6,9 +6,9 @@ import lzma
 import numpy as np
 import pytest
 
-from albert_tf.data import layouts
 from albert_tf.finetuning import overlaps
-from albert_tf.finetuning.squad import squad_data, squad_features
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import features as squad_features
 from albert_tf.text import cleaning, tokenization
 from tests.parity.conftest import TEXT_SETS
 
@@ -93,7 +93,7 @@ def test_features_equal_the_recorded_ones(text_set, name, count):
         for key, array in block.items():
             values.setdefault(key, []).append(array)
     values = {key: np.concatenate(arrays) for key, arrays in values.items()}
-    layout = layouts.squad_layout(length, is_training=is_training)
+    layout = squad_features.squad_layout(length, is_training=is_training)
     assert {feature.name for feature in layout} == values.keys()
     assert len(windows) == count
     for row, expected in enumerate(recorded):

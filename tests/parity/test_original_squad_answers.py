@@ -10,12 +10,10 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.squad import (
-    squad_answers,
-    squad_data,
-    squad_metrics,
-    squad_results,
-)
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import metrics as squad_metrics
+from albert_tf.tasks.squad import portable
+from albert_tf.tasks.squad import results as squad_results
 from tests.parity.test_original_squad import find_windows
 
 # Answers in an n-best list, pieces of the longest answer, and the unit of the
@@ -48,12 +46,18 @@ def answered(own_text, name):
     if "start_logits" in outputs:
         outputs = {k: v * np.float32(unit) for k, v in outputs.items()}
     cls_logits = outputs.pop("cls_logits", None)
-    options = squad_answers.AnswerOptions(size, longest)
-    ranked = squad_answers.n_best(questions, windows, outputs, options)
+    ranked = portable.n_best(
+        [question.context for question in questions],
+        windows,
+        portable.blocks(outputs),
+        portable.Search(size, longest, cls_logits is not None),
+        white_space=True,
+    )
     found = {q.id: best for q, best in zip(questions, ranked, strict=True)}
     null = {}
     if cls_logits is not None:
-        null = squad_answers.null_scores(questions, windows, cls_logits)
+        scores = portable.null_scores(windows, cls_logits)
+        null = dict(zip((q.id for q in questions), scores, strict=True))
     return found, null
 
 

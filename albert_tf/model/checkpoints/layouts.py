@@ -180,17 +180,13 @@ def _family(
         "ForPreTraining": (*masked_words, sentence_order),
         "ForMaskedLM": masked_words,
         "ForSequenceClassification": (("", "output", "classifier"),),
-        "ForQuestionAnswering": (("cls/squad/", "output", "qa_outputs"),),
         "Model": (),
     }
     return Family(
         scope,
         (words, *others, *layers, (f"{POOLER}/dense", "dense", pooler)),
         {name + kind: rows for kind, rows in heads.items()},
-        {
-            name + kind
-            for kind in ("ForMaskedLM", "ForQuestionAnswering", "Model")
-        },
+        {name + kind for kind in ("ForMaskedLM", "Model")},
         {
             f"{bias}.decoder.weight": f"{words[-1]}.weight",
             f"{bias}.decoder.bias": f"{bias}.bias",
@@ -264,8 +260,8 @@ def family(model_type: str) -> Family:
 
 def labelled() -> set[str]:
     """Return the variables with a value for each label of a model."""
-    heads = _heads_of_slices()
-    return {"output_bias", *(h.width_of for h in heads if h.transformers)}
+    heads = (head for head in _heads_of_slices() if head.transformers)
+    return {"output_bias", *(h.width_of for h in heads if h.width_of)}
 
 
 def _heads_of_slices() -> Iterator[Any]:

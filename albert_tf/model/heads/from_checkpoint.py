@@ -15,15 +15,14 @@ from albert_tf.model.heads import (
     permutation,
     pretraining,
     pretraining_tasks,
-    question_answering,
     replaced_tokens,
 )
 from albert_tf.model.network.encoder import AlbertModel
 
 _ENCODER = "bert"
 # Heads of models without need of a pooler, beside those of slices: none, masked
-# words, SQuAD 1.1.
-_WITHOUT_POOLER = [set(), {"cls/predictions"}, {"cls/squad"}]
+# words.
+_WITHOUT_POOLER = [set(), {"cls/predictions"}]
 
 
 def make_model(
@@ -55,8 +54,6 @@ def make_model(
             lambda e: classification.AlbertClassifier(e, labels)
         ),
         **{frozenset({one.scope}): maker(one) for one in head.of_slices()},
-        frozenset({"cls/squad"}): question_answering.AlbertSquadV1,
-        frozenset({"squad_v2"}): question_answering.AlbertSquadV2,
     }
     if heads not in known:
         allowed = "; ".join(", ".join(sorted(h)) for h in known if h)

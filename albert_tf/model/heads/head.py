@@ -20,7 +20,8 @@ class Head:
     Attributes:
         scope: What the names of its weights have in common; see
             `checkpoint_reader.part_of`.
-        width_of: The variable whose length says how many outputs there are.
+        width_of: The variable whose length says how many outputs there are;
+            "" where this number is fixed.
         make: From an encoder and that number to the model.
         reads_pooler: Whether the encoder's pooler has a part in it.
         labels_option: What albert_tf.export calls the names of the outputs.

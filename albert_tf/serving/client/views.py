@@ -48,28 +48,6 @@ def show_masks(texts: Texts, answer: Answer) -> View:
     return View("Filled in", passage, charts, notes_of(answer))
 
 
-def show_answer(texts: Texts, answer: Answer) -> View:
-    """Highlight the answer, whose offsets are bytes, in its context."""
-    context = texts["context"].encode()
-    start, end = answer["start"], answer["end"]
-    passage = [
-        (context[:start].decode(), False),
-        (context[start:end].decode(), True),
-        (context[end:].decode(), False),
-    ]
-    scores = [f"score {score:.2f}" for score in answer["n_best_scores"]]
-    names, probabilities = (
-        answer[f"n_best_{name}"] for name in ("answers", "probabilities")
-    )
-    charts = {}
-    if "no_answer_probability" in answer:
-        probability = answer["no_answer_probability"]
-        charts["No answer"] = bars(["The text has no answer"], [probability])
-    charts["Best answers"] = bars(names, probabilities, scores)
-    headline = answer["answer"] or "No answer"
-    return View(headline, passage, charts, notes_of(answer))
-
-
 def show_label(texts: Texts, answer: Answer) -> View:
     charts = {"Classes": bars(answer["labels"], answer["probabilities"])}
     return View(answer["label"], (), charts, notes_of(answer))
@@ -130,12 +108,6 @@ KINDS = {
         "candidates, \u2581 begins a word and ## continues one.",
         {"text": f"The ferry leaves the {tokenization.MASK} in the morning."},
         show_masks,
-    ),
-    "answer": Kind(
-        "Questions and answers",
-        "The answer is looked for in the context.",
-        {"question": "Where does the ferry leave?", "context": STORY},
-        show_answer,
     ),
     "label": Kind("Classes", "The text is classified.", _PAIR, show_label),
     "predicted": Kind("Labels", "The text is labelled.", _PAIR, show_labels),

@@ -25,7 +25,6 @@ _OF_CLASSES = {
     "ForPreTraining": "fill-mask",
     "ForMaskedLM": "fill-mask",
     "ForSequenceClassification": "text-classification",
-    "ForQuestionAnswering": "question-answering",
     "ForMultipleChoice": "multiple-choice",
     "Model": "feature-extraction",
 }

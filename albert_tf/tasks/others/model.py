@@ -11,12 +11,10 @@ import tf_keras as keras
 
 from albert_tf.finetuning import base, multi_label, ranking, regression, tables
 from albert_tf.finetuning.glue import glue
-from albert_tf.finetuning.squad import squad
-from albert_tf.model.heads import classification, head, question_answering
+from albert_tf.model.heads import classification, head
 from albert_tf.model.losses import (
     label_objectives,
     objectives,
-    span_objectives,
 )
 from albert_tf.model.network.encoder import AlbertModel
 
@@ -90,25 +88,3 @@ def _(
     task: multi_label.MultiLabelTask, learnt: Sequence[Any] = ()
 ) -> objectives.Objective:
     return label_objectives.multi_label(task.class_weights(learnt))
-
-
-@make.register
-def _(task: squad.SquadTask, encoder: AlbertModel) -> keras.Model:
-    # The pooler has no part in it and keeps its weights, as in the original.
-    if not task.has_null:
-        return question_answering.AlbertSquadV1(encoder)
-    return question_answering.AlbertSquadV2(
-        encoder,
-        task.options.start_n_top,
-        task.options.end_n_top,
-        task.options.dropout_prob,
-    )
-
-
-@objective.register
-def _(
-    task: squad.SquadTask, learnt: Sequence[Any] = ()
-) -> objectives.Objective:
-    if task.has_null:
-        return span_objectives.V2
-    return span_objectives.V1

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 from albert_tf.finetuning import overlaps
-from albert_tf.serving.services import answer_ops, service, text_windows
+from albert_tf.serving.services import service, text_windows
 from albert_tf.serving.services.service import Tensors
 from albert_tf.tasks.tagging import model as head
 from albert_tf.tasks.tagging import portable
@@ -95,7 +95,7 @@ class TagService(service.Service):
             tf.TensorSpec([None, None, tags]),
         )
         # Of each piece, the window where it counts, and its place there.
-        where = tf.where(answer_ops.sees_best(windows, pieces))
+        where = tf.where(text_windows.sees_best(windows, pieces))
         window, place = tf.unstack(tf.cast(where, tf.int32), axis=1)
         rows = tf.cast(pieces.row_starts(), tf.int32)
         begin = windows.begin + tf.gather(rows, windows.question)

@@ -1,5 +1,6 @@
 from albert_tf.data import layouts
 from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.squad import features as squad_features
 from albert_tf.tasks.tagging import task as tagging
 
 
@@ -47,9 +48,9 @@ def test_layouts_of_tasks_leave_out_padding():
         **SEQUENCES,
         "p_mask": ((9,), "int64", 1),
     }
-    layout = layouts.squad_layout(9, is_training=False)
+    layout = squad_features.squad_layout(9, is_training=False)
     assert described(layout) == questions
-    assert described(layouts.squad_layout(9, is_training=True)) == {
+    assert described(squad_features.squad_layout(9, is_training=True)) == {
         **questions,
         "start_positions": number,
         "end_positions": number,
@@ -61,7 +62,7 @@ def test_layouts_of_tasks_leave_out_padding():
 
 def test_numbers_have_shapes_and_ranges():
     record, most = layouts.pretraining_layout(8, 2), 2**31 - 1
-    answers = layouts.squad_layout(9, is_training=True)
+    answers = squad_features.squad_layout(9, is_training=True)
     classes = layouts.classification_layout(9, num_labels=3)
     passages, options = layouts.passage_layout(9), layouts.choice_layout(9, 4)
     scored = embedding.texts_layout(9, 2, has_score=True)

@@ -3,6 +3,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.data import layouts, parsing, tfrecord
+from albert_tf.tasks.squad import features as squad_features
 from tests import record_files
 from tests.albert_tf.data.small_records import LAYOUT, VALUES
 
@@ -153,7 +154,7 @@ def test_numbers_of_a_record_go_together(changes, message):
 
 
 CLASSES = layouts.classification_layout(2, num_labels=3)
-SQUAD = layouts.squad_layout(2, is_training=True)
+SQUAD = squad_features.squad_layout(2, is_training=True)
 
 
 @pytest.mark.parametrize(

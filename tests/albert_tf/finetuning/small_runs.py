@@ -7,9 +7,10 @@ import types
 from albert_tf import ensemble, run_classifier, run_race, run_squad
 from albert_tf.finetuning import finetuning_options
 from albert_tf.finetuning.glue import glue_tasks
-from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model.heads import classification
 from albert_tf.tasks.race import task as race
+from albert_tf.tasks.squad import features as squad_features
+from albert_tf.tasks.squad import task as squad
 from albert_tf.text import tokenization
 from albert_tf.training import run_log, training_options
 from tests import own_tasks

@@ -7,8 +7,8 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.finetuning import registry
 from albert_tf.finetuning.glue import glue, glue_tasks
-from albert_tf.finetuning.squad import squad
 from albert_tf.tasks.race import task as race
+from albert_tf.tasks.squad import task as squad
 
 VALUES = {"max_seq_length": 64, "max_query_length": 16, "max_qa_length": 20}
 

@@ -5,17 +5,14 @@ import pytest
 
 from albert_tf.finetuning import base, ranking, tables
 from albert_tf.finetuning.glue import glue
-from albert_tf.finetuning.squad import squad
 from albert_tf.model.heads import classification
-from albert_tf.model.losses import (
-    embedding_objectives,
-    label_objectives,
-    span_objectives,
-)
+from albert_tf.model.losses import embedding_objectives, label_objectives
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import model as multiple_choice
 from albert_tf.tasks.race import task as race
+from albert_tf.tasks.squad import model as squad_model
+from albert_tf.tasks.squad import task as squad
 from albert_tf.tasks.tagging import task as tagging
 from tests.albert_tf.finetuning.glue import small_tasks
 
@@ -61,7 +58,7 @@ def test_heads_are_as_the_options_say(small_config):
     model = task.make_model(encoder)
     assert (model.start_n_top, model.end_n_top) == (3, 2)
     assert model.dropout == 0.25
-    assert task.objective() is span_objectives.V2
+    assert task.objective() is squad_model.V2
     options = embedding.EmbeddingOptions(text_pooling="max", projection_size=5)
     task = embedding.EmbeddingTask(tokenizer, 16, options)
     model = task.make_model(encoder)

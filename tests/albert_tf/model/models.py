@@ -2,14 +2,11 @@
 
 import tf_keras as keras
 
-from albert_tf.model.heads import (
-    classification,
-    pretraining,
-    question_answering,
-)
+from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.race import model as multiple_choice
+from albert_tf.tasks.squad import model as squad_model
 from albert_tf.tasks.tagging import model as token_classification
 from tests.albert_tf.model import passes
 
@@ -21,8 +18,8 @@ MODELS = {
     "choice": lambda e: multiple_choice.AlbertMultipleChoice(e, 0.2),
     "tags": lambda e: token_classification.AlbertTokenClassifier(e, 4, 0.3),
     "vectors": lambda e: embedding.AlbertEmbedder(e, "max", 5),
-    "squad_v1": question_answering.AlbertSquadV1,
-    "squad_v2": lambda e: question_answering.AlbertSquadV2(e, 2, 3, 0.4),
+    "squad_v1": squad_model.AlbertSquadV1,
+    "squad_v2": lambda e: squad_model.AlbertSquadV2(e, 2, 3, 0.4),
 }
 
 

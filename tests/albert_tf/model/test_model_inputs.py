@@ -12,6 +12,7 @@ from albert_tf.data import layouts
 from albert_tf.model import model_inputs
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.squad import features as squad_features
 from tests.albert_tf.model.models import MODELS
 
 IDS = tf.constant([[2, 17, 30, 3, 0, 0]])
@@ -28,7 +29,7 @@ def standardize(inputs, known=model_inputs.ENCODER):
     [
         layouts.pretraining_layout(6, 2),
         layouts.classification_layout(6),
-        layouts.squad_layout(6, is_training=True),
+        squad_features.squad_layout(6, is_training=True),
     ],
     ids=["pretraining", "classification", "squad"],
 )

@@ -6,7 +6,6 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf.finetuning import packing
-from albert_tf.finetuning.squad import squad, squad_features
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
@@ -14,6 +13,8 @@ from albert_tf.serving.formats import saved_model
 from albert_tf.serving.services import encoder_service
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import task as race
+from albert_tf.tasks.squad import features as squad_features
+from albert_tf.tasks.squad import task as squad
 from albert_tf.tasks.tagging import task as tagging
 from tests.conftest import LAYER_ATOL
 

@@ -5,11 +5,13 @@ import pytest
 
 from albert_tf.finetuning import base
 from albert_tf.finetuning.glue import glue_data
-from albert_tf.finetuning.squad import squad, squad_data, squad_features
 from albert_tf.serving import scoring
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import data as race_data
 from albert_tf.tasks.race import task as race
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import features as squad_features
+from albert_tf.tasks.squad import task as squad
 from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.tasks.tagging import task as tagging
 from tests.albert_tf.finetuning.glue import small_tasks

@@ -6,20 +6,15 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.model.heads import (
-    classification,
-    pretraining,
-    question_answering,
-    replaced_tokens,
-)
+from albert_tf.model.heads import classification, pretraining, replaced_tokens
 from albert_tf.model.losses import (
     label_objectives,
     pretraining_objective,
     replaced_tokens_objective,
-    span_objectives,
 )
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.race import model as multiple_choice
+from albert_tf.tasks.squad import model as squad_model
 from tests.albert_tf.training import update_runs
 
 BATCH, LENGTH, PREDICTIONS = 2, 32, 4
@@ -82,13 +77,13 @@ HEADS = {
         {"label_ids": np.array([2.5, 1.0], np.float32)},
     ),
     "squad_v1": (
-        question_answering.AlbertSquadV1,
-        span_objectives.V1,
+        squad_model.AlbertSquadV1,
+        squad_model.V1,
         {"start_positions": [3, 4], "end_positions": [5, 6]},
     ),
     "squad_v2": (
-        lambda e: question_answering.AlbertSquadV2(e, dropout=0.0),
-        span_objectives.V2,
+        lambda e: squad_model.AlbertSquadV2(e, dropout=0.0),
+        squad_model.V2,
         {
             "start_positions": [3, 4],
             "end_positions": [5, 6],

@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.losses import (
-    distillation,
-    label_objectives,
-    span_objectives,
-    token_states,
-)
+from albert_tf.model.losses import distillation, label_objectives, token_states
+from albert_tf.tasks.squad import model as squad_model
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL
 
@@ -131,7 +127,7 @@ def test_spans():
         "is_real_example": REAL,
         **{f"teacher_{name}": value for name, value in teacher.items()},
     }
-    objective = distillation.soft_labels(span_objectives.V1, names, 0.5, 1.0)
+    objective = distillation.soft_labels(squad_model.V1, names, 0.5, 1.0)
     found = passes.compute(objective, model_of(**student), batch)
     expected = sum(
         divergence(teacher[name][:, :4], student[name][:, :4])[:3].sum() / 2

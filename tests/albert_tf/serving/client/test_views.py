@@ -7,6 +7,7 @@ import pytest
 from albert_tf.common import errors
 from albert_tf.serving.client import views
 from albert_tf.tasks.race import view as race_view
+from albert_tf.tasks.squad import view as squad_view
 from albert_tf.tasks.tagging import view as tag_view
 
 
@@ -21,7 +22,7 @@ def test_answer_in_bytes_becomes_parts_of_text():
         "question_truncated": True,
     }
     texts = {"context": "\U0001f600 a\u00e9 \U0001f600."}
-    assert views.show_answer(texts, answer) == views.View(
+    assert squad_view.show_answer(texts, answer) == views.View(
         "\u00e9 \U0001f600",
         [("\U0001f600 a", False), ("\u00e9 \U0001f600", True), (".", False)],
         {
@@ -44,7 +45,7 @@ def test_no_answer_highlights_nothing():
         "n_best_scores": [0.5],
         "no_answer_probability": 0.875,
     }
-    view = views.show_answer({"context": "The rain."}, answer)
+    view = squad_view.show_answer({"context": "The rain."}, answer)
     assert view.headline == "No answer"
     assert view.passage == [("", False), ("", True), ("The rain.", False)]
     assert view.charts["No answer"] == [("The text has no answer", 0.875, "")]

@@ -1,6 +1,5 @@
 """answer.py in a process without TensorFlow, against the SavedModel."""
 
-import dataclasses
 import functools
 import io
 import itertools
@@ -12,24 +11,16 @@ import sys
 import types
 from typing import ClassVar
 
-import numpy as np
 import pytest
 
 from albert_tf.common import rows
-from albert_tf.finetuning import base, packing, windows
-from albert_tf.finetuning.squad import (
-    squad,
-    squad_answers,
-    squad_data,
-    squad_features,
-)
+from albert_tf.finetuning import packing, windows
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.client import ask
 from albert_tf.serving.formats import (
     answer,
-    answer_squad,
     id_model,
     lite_model,
     onnx_model,
@@ -297,42 +288,6 @@ def test_windows_of_a_text_reach_its_end():
     for size, starts in ((0, [0]), (6, [0]), (7, [0, 4]), (11, [0, 4, 8])):
         rows = [[range(size)[i : i + 6]] for i in starts]
         assert texts.lay_out(size) == (rows, False)
-
-
-def test_answers_in_contexts_are_those_of_the_task():
-    pieces = tokenization.Tokenizer(str(OWN / "spm.model"))
-    window = squad_features.WindowOptions(7, 8)
-    best = squad_answers.AnswerOptions(5, 4)
-    given = squad.SquadOptions("1.1", windows=window, answers=best)
-    task = squad.SquadTask(pieces, 32, given)
-    settings = {**dataclasses.asdict(window), **dataclasses.asdict(best)}
-    about = {"service": "AnswerServiceV1", "options": settings}
-    ours = answer_squad.Task({**about, "max_seq_length": 32}, pieces)
-    draws = np.random.default_rng(3)
-    for text in ("\u00e9  the rain", *TEXTS[:60], "  ".join(TEXTS[:9])):
-        asked = squad_data.Question("q", "Where? " * 3, text, None)
-        rows, rest = ours.lay_out(asked.text, text)
-        ids = [
-            row[mask > 0].tolist()
-            for block in task.featurize([asked], base.PREDICT)
-            for row, mask in zip(
-                block["input_ids"], block["input_mask"], strict=True
-            )
-        ]
-        assert [pack(pieces, 32, *row).ids for row in rows] == ids
-        names = "start_logits", "end_logits"
-        outputs = {n: draws.normal(size=(len(ids), 32)) for n in names}
-        wanted = [{"text": "empty"}]
-        if ids:
-            (one,) = task.answers(outputs, [asked])
-            wanted = one["n_best"]
-        several = [{n: outputs[n][i] for n in names} for i in range(len(ids))]
-        found = ours.conclude(rest, several)
-        places = zip(found["n_best_start"], found["n_best_end"], strict=True)
-        texts = [text.encode()[begin:end].decode() for begin, end in places]
-        assert texts == found["n_best_answers"]
-        expected = [entry["text"].replace("empty", "") for entry in wanted]
-        assert texts == [*expected, *[""] * 5][:5]
 
 
 def test_texts_without_a_table_are_lines():

@@ -19,7 +19,7 @@ import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from albert_tf.data import masking
-from albert_tf.finetuning.squad import squad_data
+from albert_tf.tasks.squad import data
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
@@ -74,7 +74,7 @@ UNITS: dict[str, Callable[[str], list[str]]] = {
 }
 
 
-def units_of(questions: Iterable[squad_data.Question]) -> str:
+def units_of(questions: Iterable[data.Question]) -> str:
     """Return the units that go with the paragraphs of a data set."""
     letters = without_spaces = 0
     for context in dict.fromkeys(question.context for question in questions):
@@ -112,7 +112,7 @@ def _overlap(gold_words: Sequence[str], words: Sequence[str]) -> float:
 
 
 def score_version_1(
-    questions: Sequence[squad_data.Question],
+    questions: Sequence[data.Question],
     predictions: Mapping[str, str],
     units: str = "words",
 ) -> dict[str, float]:
@@ -137,7 +137,7 @@ def score_version_1(
 
 
 def raw_scores(
-    questions: Sequence[squad_data.Question],
+    questions: Sequence[data.Question],
     predictions: Mapping[str, str],
     measure: Callable[[str, str, str], float],
     units: str = "words",
@@ -157,7 +157,7 @@ def raw_scores(
 
 
 def score_version_2(
-    questions: Sequence[squad_data.Question],
+    questions: Sequence[data.Question],
     predictions: Mapping[str, str],
     null_scores: Mapping[str, float] | None = None,
     *,

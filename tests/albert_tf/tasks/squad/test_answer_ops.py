@@ -5,7 +5,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning import overlaps
-from albert_tf.serving.services import answer_ops
+from albert_tf.serving.services import text_windows
+from albert_tf.tasks.squad import service as answer_ops
 
 
 def ints(*values):
@@ -20,7 +21,7 @@ def ragged(*rows):
 
 # Questions of 2, 3 and 1 pieces over contexts of 9, 0 and 3: sequences of 10
 # leave 5 and 6 pieces for contexts.
-WINDOWS = answer_ops.make_windows(ints(2, 3, 1), ints(9, 0, 3), 10, 3)
+WINDOWS = text_windows.make_windows(ints(2, 3, 1), ints(9, 0, 3), 10, 3)
 
 
 def test_windows_of_several_questions():
@@ -35,7 +36,9 @@ def test_windows_of_several_questions():
 @pytest.mark.parametrize("stride", [1, 3, 5, 128])
 def test_windows_are_those_of_features(stride):
     lengths = range(30)
-    found = answer_ops.make_windows(ints(*[4] * 30), ints(*lengths), 12, stride)
+    found = text_windows.make_windows(
+        ints(*[4] * 30), ints(*lengths), 12, stride
+    )
     pairs = zip(found.begin.numpy(), found.length.numpy(), strict=True)
     expected = [
         pair for n in lengths if n for pair in overlaps.split(n, 5, stride)
@@ -45,7 +48,7 @@ def test_windows_are_those_of_features(stride):
 
 def test_pieces_of_windows():
     contexts = ragged(range(10, 19), [], [30, 31, 32])
-    assert answer_ops.cut(WINDOWS, contexts).to_list() == [
+    assert text_windows.cut(WINDOWS, contexts).to_list() == [
         [10, 11, 12, 13, 14],
         [13, 14, 15, 16, 17],
         [16, 17, 18],
@@ -64,7 +67,7 @@ def test_answers_may_be_in_the_context_and_at_cls():
 
 
 def test_best_starts_meet_best_ends_of_the_sequence():
-    windows = answer_ops.make_windows(ints(1, 2), ints(2, 1), 8, 3)
+    windows = text_windows.make_windows(ints(1, 2), ints(2, 1), 8, 3)
     # [CLS] q [SEP] c c [SEP] and [CLS] q q [SEP] c [SEP], then padding, which
     # is never proposed. The last marker may be, as in `squad_answers`.
     start = tf.constant(
@@ -157,17 +160,17 @@ def test_a_piece_is_answered_by_the_window_that_sees_it_best():
     """Piece 3 stands in the windows 0 (with one piece behind it) and 1."""
     assert spans_of([7, 0, 0, 0], [7, 0, 0, 0])[0][-1] == 1
     assert spans_of([0, 4, 0, 0], [0, 4, 0, 0])[0][-1] == 0
-    found = answer_ops.sees_best(WINDOWS, ragged(range(9), [], range(3)))
+    found = text_windows.sees_best(WINDOWS, ragged(range(9), [], range(3)))
     expected = overlaps.max_context(((0, 5), (3, 5), (6, 3)))
     for row, best in zip(found.numpy(), expected, strict=False):
         assert row[: len(best)].tolist() == best.tolist()
     # The length of a window counts a little.
     pairs = (0, 400), (380, 260)
     begin, length = zip(*pairs, strict=True)
-    long = answer_ops.WindowTensors(
+    long = text_windows.WindowTensors(
         ints(0, 0), ints(*begin), ints(*length), ints(5, 5)
     )
-    found = answer_ops.sees_best(long, ragged(range(640))).numpy()
+    found = text_windows.sees_best(long, ragged(range(640))).numpy()
     expected = overlaps.max_context(pairs)
     for row, best in zip(found, expected, strict=True):
         assert row[: len(best)].tolist() == best.tolist()

@@ -1,4 +1,4 @@
-"""Heads that mark an answer inside a passage: SQuAD 1.1 and SQuAD 2.0.
+"""Models that mark an answer inside a passage: SQuAD 1.1 and SQuAD 2.0.
 
 Source: ALBERT appendix A.4; in the original, squad_utils.v1_model_fn_builder
 and squad_utils.v2_model_fn_builder. The second head is that of XLNet.
@@ -10,9 +10,12 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model import model_inputs, seeds
-from albert_tf.model.heads import classification, model_with_head
+from albert_tf.model.heads import classification, head, model_with_head
+from albert_tf.model.losses import cross_entropy, objectives
+from albert_tf.model.losses.objectives import Batch, Tensors
 from albert_tf.model.network import layers
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.squad.task import SquadTask
 
 # Subtracted from the logits of positions where no answer may be.
 MASKED_LOGIT = 1e30
@@ -187,3 +190,63 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
 
 def _masked_log_softmax(logits: tf.Tensor, p_mask: tf.Tensor) -> tf.Tensor:
     return tf.nn.log_softmax(logits * (1 - p_mask) - MASKED_LOGIT * p_mask)
+
+
+HEADS = (
+    head.Head(
+        "cls/squad",
+        "",
+        lambda encoder, _: AlbertSquadV1(encoder),
+        reads_pooler=False,
+        transformers={
+            "ForQuestionAnswering": (("cls/squad/", "output", "qa_outputs"),)
+        },
+        pipelines={"ForQuestionAnswering": "question-answering"},
+    ),
+    head.Head("squad_v2", "", lambda encoder, _: AlbertSquadV2(encoder)),
+)
+
+
+def _at(log_probs: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
+    """Return -log_probs [B, S] at positions [B]."""
+    return -tf.gather(log_probs, positions, batch_dims=1)
+
+
+def _v1_values(outputs: Tensors, batch: Batch) -> Tensors:
+    return {
+        f"{edge}_loss": cross_entropy.compute(
+            outputs[f"{edge}_logits"], batch[f"{edge}_positions"]
+        )
+        for edge in ("start", "end")
+    }
+
+
+def _v2_values(outputs: Tensors, batch: Batch) -> Tensors:
+    return {
+        "start_loss": _at(outputs["start_log_probs"], batch["start_positions"]),
+        "end_loss": _at(outputs["end_log_probs"], batch["end_positions"]),
+        "answer_loss": tf.nn.sigmoid_cross_entropy_with_logits(
+            labels=tf.cast(batch["is_impossible"], tf.float32),
+            logits=outputs["cls_logits"],
+        ),
+    }
+
+
+V1 = objectives.of_examples({"start_loss": 0.5, "end_loss": 0.5}, _v1_values)
+V2 = objectives.of_examples(
+    {"start_loss": 0.5, "end_loss": 0.5, "answer_loss": 0.5}, _v2_values
+)
+
+
+def make(task: SquadTask, encoder: AlbertModel) -> keras.Model:
+    # The pooler has no part in it and keeps its weights, as in the original.
+    if not task.has_null:
+        return AlbertSquadV1(encoder)
+    options = task.options
+    return AlbertSquadV2(
+        encoder, options.start_n_top, options.end_n_top, options.dropout_prob
+    )
+
+
+def objective(task: SquadTask) -> objectives.Objective:
+    return V2 if task.has_null else V1

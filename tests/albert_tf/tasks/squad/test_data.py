@@ -4,9 +4,9 @@ import json
 import pytest
 
 from albert_tf.common import errors, rows
-from albert_tf.finetuning.squad import squad_data
+from albert_tf.tasks.squad import data as squad_data
 from tests import row_files
-from tests.albert_tf.finetuning.squad import question_files
+from tests.albert_tf.tasks.squad import question_files
 
 PARAGRAPH = ("data", 0, "paragraphs", 0)
 QUESTION = (*PARAGRAPH, "qas", 0)

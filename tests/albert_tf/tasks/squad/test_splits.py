@@ -5,7 +5,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import base
-from tests.albert_tf.finetuning.squad.question_files import (
+from tests.albert_tf.tasks.squad.question_files import (
     CONTEXT,
     entry,
     write,

@@ -10,17 +10,11 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import ranges, rows
-from albert_tf.common.options import checked, option, shown
+from albert_tf.common import errors, ranges, rows
+from albert_tf.common.options import checked, names, option, optional, shown
 from albert_tf.data import layouts, lengths
 from albert_tf.finetuning import base
-from albert_tf.finetuning.squad import (
-    squad_answers,
-    squad_data,
-    squad_features,
-    squad_metrics,
-    squad_results,
-)
+from albert_tf.tasks.squad import data, features, metrics, portable, results
 from albert_tf.text import tokenization
 
 NAME = "squad"
@@ -28,6 +22,27 @@ VERSIONS = ("1.1", "2.0")
 _THRESHOLD = "null_score_diff_threshold"
 # Where nothing is known about the scores: "no answer" is as likely as not.
 _EVEN = 0.0
+_LONGEST_OF_EXPORT = 384  # Source: ALBERT appendix A.4.
+
+
+@dataclasses.dataclass(frozen=True)
+@checked
+@shown(Data="n_best_size max_answer_length")
+class AnswerOptions:
+    """How answers are chosen."""
+
+    n_best_size: int = option(
+        20,
+        "Answers per question in nbest_predictions.json.",
+        within=ranges.N_BEST,
+        may_change=True,
+    )
+    max_answer_length: int = option(
+        30,
+        "Pieces of the longest answer.",
+        within=ranges.TOKENS,
+        may_change=True,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,7 +88,7 @@ class SquadOptions:
         "scripts do, or characters, as those of Chinese and Japanese sets do. "
         "Default: characters where most letters of the paragraphs are of "
         "scripts without spaces.",
-        choices=tuple(squad_metrics.UNITS),
+        choices=tuple(metrics.UNITS),
         may_change=True,
     )
     original_threshold: bool = option(
@@ -82,18 +97,33 @@ class SquadOptions:
         "original, which takes logits for probabilities; for comparisons.",
         may_change=True,
     )
-    windows: squad_features.WindowOptions = squad_features.WindowOptions()
-    answers: squad_answers.AnswerOptions = squad_answers.AnswerOptions()
+    windows: features.WindowOptions = features.WindowOptions()
+    answers: AnswerOptions = AnswerOptions()
+
+
+_OF_VERSION_2 = ("start_n_top", "end_n_top", _THRESHOLD)
+EXPORT_OPTIONS = optional(
+    SquadOptions,
+    (
+        "squad_version",
+        *_OF_VERSION_2,
+        *names(features.WindowOptions),
+        *names(AnswerOptions),
+    ),
+    "SQuAD",
+)
 
 
 class SquadTask(base.Task):
     """SQuAD 1.1 or 2.0. An example is a question, its records are windows."""
 
-    name = NAME
+    package = __package__
     command = "run_squad"
     options_class = SquadOptions
+    data_options = features.WindowOptions
+    export_options = EXPORT_OPTIONS
+    name = NAME
     key_metric = "f1"
-    package = "albert_tf.tasks.others"
     has_pairs = True
     outputs_are_positions = True
 
@@ -110,13 +140,36 @@ class SquadTask(base.Task):
         self.pooler = "reads" if self.has_null else "keeps"
         # Those of 2.0 are there where the right starts are known.
         kind = "log_probs" if self.has_null else "logits"
-        names = f"start_{kind}", f"end_{kind}"
-        self.output_widths = dict.fromkeys(names, max_seq_length)
+        edges = f"start_{kind}", f"end_{kind}"
+        self.output_widths = dict.fromkeys(edges, max_seq_length)
         # Enough for the best starts and ends, so that all batches have outputs
         # of the same shapes.
         tops = options.start_n_top, options.end_n_top
         self.shortest = max(lengths.SHORTEST, *tops)
         self._known_threshold = options.null_score_diff_threshold
+
+    @classmethod
+    def longest_of(cls, known: Any) -> int | None:
+        del known  # The same for all.
+        return _LONGEST_OF_EXPORT
+
+    @classmethod
+    def check_export(
+        cls, given: Mapping[str, Any], run: Mapping[str, Any]
+    ) -> None:
+        trained = run.get("squad_version")
+        version = given.get("squad_version", trained)
+        if run and version != trained:
+            raise errors.UserError(
+                f"`squad_version={version}`, but `run_dir={given['run_dir']}` "
+                f"was trained for {trained}. Leave `squad_version` out."
+            )
+        for name in _OF_VERSION_2:
+            if name in given and version == "1.1":
+                raise errors.UserError(
+                    f"`{name}={given[name]}` is for SQuAD 2.0, but the model "
+                    "is one of 1.1. Leave it out."
+                )
 
     @property
     def threshold(self) -> float:
@@ -147,37 +200,37 @@ class SquadTask(base.Task):
             known = self._known_threshold
             self._known_threshold = scores.get(_THRESHOLD, known)
 
-    def read(self, path: str, split: str) -> list[squad_data.Question]:
+    def read(self, path: str, split: str) -> list[data.Question]:
         """Read all questions of a file; say what was repaired or left out.
 
         Questions for training have an answer, or none by `is_impossible`. The
         first answer that stands in its paragraph is learnt; without one the
         question is left out. DIFFERS: the original stops at several answers.
         """
-        questions = squad_data.read_split(path, split, has_null=self.has_null)
+        questions = data.read_split(path, split, has_null=self.has_null)
         if split == base.DEV and self.options.answer_units is None:
-            units = squad_metrics.units_of(questions)
+            units = metrics.units_of(questions)
             logging.info("%s: scored by %s (`answer_units`)", path, units)
         return questions
 
-    def read_own(self, path: str) -> list[squad_data.Question | rows.BadLine]:
-        return squad_data.read_own(path)
+    def read_own(self, path: str) -> list[data.Question | rows.BadLine]:
+        return data.read_own(path)
 
     def layout(self, split: str) -> layouts.Layout:
-        return layouts.squad_layout(
+        return features.squad_layout(
             self.max_seq_length, is_training=split == base.TRAIN
         )
 
     def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
-        return squad_features.renumber(framed, first)
+        return features.renumber(framed, first)
 
     def featurize(
-        self, examples: Sequence[squad_data.Question], split: str
+        self, examples: Sequence[data.Question], split: str
     ) -> Iterator[dict[str, np.ndarray]]:
         """Yield the windows of all questions; their numbers begin anew.
 
         The windows of a part of a file get their numbers in the whole by
-        `squad_features.renumber`.
+        `features.renumber`.
         """
         windows = self._windows(examples)
         self.remark(
@@ -197,38 +250,36 @@ class SquadTask(base.Task):
         )
         positions = None
         if split == base.TRAIN:
-            positions = squad_features.find_answers(windows, examples)
-        yield from squad_features.make_features(
+            positions = features.find_answers(windows, examples)
+        yield from features.make_features(
             windows, self.tokenizer, self.max_seq_length, positions
         )
 
-    def _windows(
-        self, examples: Sequence[squad_data.Question]
-    ) -> squad_features.Windows:
-        return squad_features.make_windows(
+    def _windows(self, examples: Sequence[data.Question]) -> features.Windows:
+        return features.make_windows(
             examples, self.tokenizer, self.options.windows, self.max_seq_length
         )
 
     def score(
-        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
+        self, outputs: base.Outputs, examples: Sequence[data.Question]
     ) -> dict[str, float]:
         """Return the official metrics in percent.
 
         For 1.1 `exact_match` and `f1`; for 2.0 those of
-        `squad_metrics.score_version_2` and `null_score_diff_threshold`.
+        `metrics.score_version_2` and `null_score_diff_threshold`.
         """
-        results = self._results(outputs, examples)
-        return results.score(self._threshold(results))
+        ranked = self._results(outputs, examples)
+        return ranked.score(self._threshold(ranked))
 
     def score_texts(
-        self, texts: Sequence[str], examples: Sequence[squad_data.Question]
+        self, texts: Sequence[str], examples: Sequence[data.Question]
     ) -> dict[str, float]:
         """Return the official metrics of answers, "" where there is none."""
         found = dict(zip((e.id for e in examples), texts, strict=True))
-        units = self.options.answer_units or squad_metrics.units_of(examples)
+        units = self.options.answer_units or metrics.units_of(examples)
         if self.has_null:
-            return squad_metrics.score_version_2(examples, found, units=units)
-        return squad_metrics.score_version_1(examples, found, units)
+            return metrics.score_version_2(examples, found, units=units)
+        return metrics.score_version_1(examples, found, units)
 
     @property
     def alike(self) -> dict[str, Any]:
@@ -237,39 +288,39 @@ class SquadTask(base.Task):
     # Exports.
 
     def score_outputs(
-        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
+        self, outputs: base.Outputs, examples: Sequence[data.Question]
     ) -> dict[str, float]:
         """Score with the exported threshold, not the best one for these."""
         unknown = [dataclasses.replace(e, answers=None) for e in examples]
         answers = self.answers(outputs, unknown)
         return self.score_texts([a["prediction"] for a in answers], examples)
 
-    def texts(self, examples: Sequence[squad_data.Question]) -> dict[str, Any]:
+    def texts(self, examples: Sequence[data.Question]) -> dict[str, Any]:
         return {
             "question": [example.text for example in examples],
             "context": [example.context for example in examples],
         }
 
     def score_answers(
-        self, answers: base.Answers, examples: Sequence[squad_data.Question]
+        self, answers: base.Answers, examples: Sequence[data.Question]
     ) -> dict[str, float]:
         texts = [text.decode() for text in base.joined(answers, "answer")]
         return self.score_texts(texts, examples)
 
     def answers(
-        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
+        self, outputs: base.Outputs, examples: Sequence[data.Question]
     ) -> Iterator[dict[str, Any]]:
         """Yield the text, the n-best list and, for 2.0, the null score.
 
         The prediction is "" for a question without an answer.
         """
-        results = self._results(outputs, examples)
-        yield from results.answers(self._threshold(results))
+        ranked = self._results(outputs, examples)
+        yield from ranked.answers(self._threshold(ranked))
 
     def write_predictions(
         self,
         outputs: base.Outputs,
-        examples: Sequence[squad_data.Question],
+        examples: Sequence[data.Question],
         split: str,
         output_dir: str,
     ) -> None:
@@ -281,8 +332,8 @@ class SquadTask(base.Task):
         `predict_results.txt` has the scores.
         """
         del split  # The names are the original's.
-        results = self._results(outputs, examples)
-        results.write(self._threshold(results), output_dir)
+        ranked = self._results(outputs, examples)
+        ranked.write(self._threshold(ranked), output_dir)
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Average the scores of spans and of "no answer".
@@ -293,8 +344,8 @@ class SquadTask(base.Task):
         that have a span among their best; here over all of them.
         """
         if not self.has_null:
-            names = "start_logits", "end_logits"
-            return {name: np.mean([r[name] for r in runs], 0) for name in names}
+            edges = "start_logits", "end_logits"
+            return {name: np.mean([r[name] for r in runs], 0) for name in edges}
         # One number for each window becomes a column.
         return {
             name: np.concatenate(
@@ -304,19 +355,24 @@ class SquadTask(base.Task):
         }
 
     def _results(
-        self, outputs: base.Outputs, examples: Sequence[squad_data.Question]
-    ) -> squad_results.Results:
-        windows = self._windows(examples)
-        lists = squad_answers.n_best(
-            examples, windows, outputs, self.options.answers, white_space=False
+        self, outputs: base.Outputs, examples: Sequence[data.Question]
+    ) -> results.Results:
+        windows, answers = self._windows(examples), self.options.answers
+        lists = portable.n_best(
+            [question.context for question in examples],
+            windows,
+            portable.blocks(outputs),
+            portable.Search(
+                answers.n_best_size, answers.max_answer_length, self.has_null
+            ),
         )
+        ids = [question.id for question in examples]
         null_scores = None
         if self.has_null:
-            null_scores = squad_answers.null_scores(
-                examples, windows, outputs["cls_logits"]
-            )
-        n_best = dict(zip((q.id for q in examples), lists, strict=True))
-        return squad_results.Results(
+            scores = portable.null_scores(windows, outputs["cls_logits"])
+            null_scores = dict(zip(ids, scores, strict=True))
+        n_best = dict(zip(ids, lists, strict=True))
+        return results.Results(
             examples,
             n_best,
             null_scores,
@@ -324,7 +380,7 @@ class SquadTask(base.Task):
             self.options.original_threshold,
         )
 
-    def _threshold(self, results: squad_results.Results) -> float:
+    def _threshold(self, ranked: results.Results) -> float:
         """Return the threshold for "no answer"; 1.1 needs none.
 
         It is the option's; else the best one, where the answers are known; else
@@ -333,6 +389,9 @@ class SquadTask(base.Task):
         if not self.has_null:
             return _EVEN
         given = self.options.null_score_diff_threshold
-        if given is None and results.are_labelled:
-            return results.best_threshold()
+        if given is None and ranked.are_labelled:
+            return ranked.best_threshold()
         return self.threshold
+
+
+TASK = SquadTask

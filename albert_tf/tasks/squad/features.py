@@ -13,7 +13,6 @@ Source: the original's squad_utils.convert_examples_to_features.
 """
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -22,12 +21,12 @@ import numpy as np
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts, tfrecord
-from albert_tf.finetuning import overlaps, packing
-from albert_tf.finetuning.squad import squad_data
+from albert_tf.finetuning import packing
+from albert_tf.tasks.squad import data, portable
+from albert_tf.tasks.squad.portable import NUM_SPECIAL, Pieces, Windows
 from albert_tf.text import tokenization
 
 FIRST_UNIQUE_ID = 1_000_000_000
-NUM_SPECIAL = 3  # [CLS], [SEP], [SEP].
 # Bytes of the number at the end of a message.
 _NUMBER = 5
 _BLOCK = 1024  # Windows that become arrays together; bounds the memory.
@@ -61,70 +60,38 @@ class WindowOptions:
             )
 
 
-@dataclasses.dataclass(frozen=True)
-class Pieces:
-    """A paragraph in pieces.
+def squad_layout(max_seq_length: int, *, is_training: bool) -> layouts.Layout:
+    """Return the features of a window over a paragraph.
 
-    Attributes:
-        ids: int32 [pieces].
-        starts: int32 [pieces], number of the first character of each piece in
-            the paragraph, the space before a word included.
-        ends: int32 [pieces], number of the last character plus 1.
+    Source: the original's squad_utils.FeatureWriter.
+
+    Returns:
+        `unique_ids` scalar, counts the windows from 1,000,000,000 on;
+        `input_ids`, `input_mask`, `segment_ids` [S], padded with 0;
+        `p_mask` [S], 1 where no answer may begin or end: question, markers but
+        [CLS], padding; in training also the scalars `start_positions`,
+        `end_positions`, positions of the answer's first and last piece, 0 where
+        the window holds none, and `is_impossible`, 1 for these windows.
     """
-
-    ids: np.ndarray
-    starts: np.ndarray
-    ends: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True)
-class Windows:
-    """All windows of some questions, in order.
-
-    Attributes:
-        paragraphs: For each question its paragraph; equal ones are one object.
-        queries: For each question its first `max_query_length` ids.
-        question: int32 [windows], row of the question.
-        begin: int32 [windows], number of the first piece of the paragraph.
-        length: int32 [windows], pieces of the paragraph in the window.
-        cut: Rows of the questions that were longer than `max_query_length`.
-    """
-
-    paragraphs: Sequence[Pieces]
-    queries: Sequence[np.ndarray]
-    question: np.ndarray
-    begin: np.ndarray
-    length: np.ndarray
-    cut: Sequence[int]
-
-    def __len__(self) -> int:
-        return len(self.question)
-
-    @functools.cached_property
-    def first(self) -> np.ndarray:
-        """Position of the first piece of the paragraph, int32 [windows]."""
-        lengths = np.fromiter(map(len, self.queries), np.int32)
-        return lengths[self.question] + 2
-
-    @functools.cached_property
-    def spans(self) -> list[slice]:
-        edges = np.searchsorted(
-            self.question, np.arange(len(self.queries) + 1)
-        ).tolist()
-        return [slice(*pair) for pair in itertools.pairwise(edges)]
-
-    def pairs(self, block: slice) -> Iterator[packing.Pair]:
-        """Yield the pieces of question and window, for some windows."""
-        columns = self.question, self.begin, self.length
-        for row, begin, length in zip(
-            *(column[block].tolist() for column in columns), strict=True
-        ):
-            pieces = self.paragraphs[row].ids[begin : begin + length]
-            yield self.queries[row], pieces
+    sequence = (max_seq_length,)
+    feature, last = layouts.Feature, max_seq_length - 1
+    inputs = (
+        feature("unique_ids", (), "int64"),
+        *layouts.sequences(sequence),
+        feature("p_mask", sequence, "int64", 1, 0, 1),
+    )
+    if not is_training:
+        return inputs
+    return (
+        *inputs,
+        feature("start_positions", (), "int64", None, 0, last),
+        feature("end_positions", (), "int64", None, 0, last),
+        feature("is_impossible", (), "int64", None, 0, 1),
+    )
 
 
 def make_windows(
-    questions: Sequence[squad_data.Question],
+    questions: Sequence[data.Question],
     tokenizer: tokenization.AnyTokenizer,
     options: WindowOptions,
     max_seq_length: int,
@@ -139,34 +106,20 @@ def make_windows(
     ids, sizes = tokenizer.encode_flat([q.text for q in questions])
     edges = [0, *np.cumsum(sizes).tolist()]
     queries = [ids[begin:end] for begin, end in itertools.pairwise(edges)]
-    longest = options.max_query_length
-    cut = [row for row, ids in enumerate(queries) if len(ids) > longest]
-    queries = [ids[:longest] for ids in queries]
-    paragraphs: list[Pieces] = []
-    rows: list[tuple[int, int, int]] = []
-    known: dict[str, Pieces] = {}
-    for row, (question, query) in enumerate(
-        zip(questions, queries, strict=True)
-    ):
-        if question.context not in known:
-            known[question.context] = Pieces(
-                *tokenizer.encode_with_offsets(question.context)
-            )
-        pieces = known[question.context]
-        paragraphs.append(pieces)
-        limit = max_seq_length - len(query) - NUM_SPECIAL
-        rows += [
-            (row, begin, length)
-            for begin, length in overlaps.split(
-                len(pieces.ids), limit, options.doc_stride
-            )
-        ]
-    question_rows, begins, lengths = np.array(rows, np.int32).reshape(-1, 3).T
-    return Windows(paragraphs, queries, question_rows, begins, lengths, cut)
+    paragraphs = {
+        context: Pieces(*tokenizer.encode_with_offsets(context))
+        for context in dict.fromkeys(q.context for q in questions)
+    }
+    return portable.make_windows(
+        queries,
+        [paragraphs[question.context] for question in questions],
+        max_seq_length=max_seq_length,
+        **dataclasses.asdict(options),
+    )
 
 
 def find_answers(
-    windows: Windows, questions: Sequence[squad_data.Question]
+    windows: Windows, questions: Sequence[data.Question]
 ) -> dict[str, np.ndarray]:
     """Say where the answer to learn of each question stands.
 
@@ -224,8 +177,8 @@ def make_features(
         p_mask      = [0,  1, 1,  0,  0, 1, 1]
 
     Yields:
-        By the names of `layouts.squad_layout`, arrays [n, ...] for the next n
-        windows, n at most 1024.
+        By the names of `squad_layout`, arrays [n, ...] for the next n windows,
+        n at most 1024.
     """
     for begin in range(0, len(windows), _BLOCK):
         block = slice(begin, min(begin + _BLOCK, len(windows)))

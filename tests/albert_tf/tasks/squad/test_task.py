@@ -7,9 +7,11 @@ import tensorflow as tf
 from albert_tf.common import errors
 from albert_tf.data import lengths, parsing, tfrecord
 from albert_tf.finetuning import base
-from albert_tf.finetuning.squad import squad, squad_data, squad_features
 from albert_tf.model.network.encoder import AlbertModel
-from tests.albert_tf.finetuning.squad.question_files import (
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import features as squad_features
+from albert_tf.tasks.squad import task as squad
+from tests.albert_tf.tasks.squad.question_files import (
     LENGTH,
     content_of,
     entry,

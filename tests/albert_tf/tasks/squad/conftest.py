@@ -3,8 +3,8 @@
 import pytest
 
 from albert_tf.common import options
-from albert_tf.finetuning.squad import squad
-from tests.albert_tf.finetuning.squad.question_files import LENGTH
+from albert_tf.tasks.squad import task as squad
+from tests.albert_tf.tasks.squad.question_files import LENGTH
 
 
 @pytest.fixture

@@ -8,15 +8,12 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.finetuning import base
-from albert_tf.finetuning.squad import (
-    squad,
-    squad_answers,
-    squad_data,
-    squad_features,
-)
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
 from albert_tf.serving.services import text_windows
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import features as squad_features
+from albert_tf.tasks.squad import task as squad
 from albert_tf.text import tokenization
 from tests.albert_tf.serving import saved_services
 from tests.conftest import LAYER_ATOL, tiny_config
@@ -276,7 +273,7 @@ def test_options_of_answers_and_a_wordpiece_vocabulary(
         tokenization.VocabularyOptions(vocab_file=str(path))
     )
     task, service = make_service(
-        version, tokenizer, config, answers=squad_answers.AnswerOptions(3, 2)
+        version, tokenizer, config, answers=squad.AnswerOptions(3, 2)
     )
     questions = cases()[:20]
     expected = python_answers(task, service, questions)

@@ -3,13 +3,12 @@
 import dataclasses
 import functools
 import math
-import operator
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import files, rows, strict_json
-from albert_tf.finetuning.squad import squad_answers, squad_data, squad_metrics
+from albert_tf.tasks.squad import data, metrics, portable
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,8 +25,8 @@ class Results:
     question with a score above 1 as not answered.
     """
 
-    questions: Sequence[squad_data.Question]
-    n_best: Mapping[str, Sequence[squad_answers.Candidate]]
+    questions: Sequence[data.Question]
+    n_best: Mapping[str, Sequence[portable.Candidate]]
     null_scores: Mapping[str, float] | None
     answer_units: str | None = None
     original_threshold: bool = False
@@ -42,7 +41,7 @@ class Results:
 
     @functools.cached_property
     def _units(self) -> str:
-        return self.answer_units or squad_metrics.units_of(self.questions)
+        return self.answer_units or metrics.units_of(self.questions)
 
     @property
     def _texts(self) -> dict[str, str]:
@@ -53,13 +52,13 @@ class Results:
     def _lowest(self) -> float:
         """Where the search begins, as a number that JSON can hold."""
         if self.original_threshold:
-            return squad_metrics.OFFICIAL_FLOOR
+            return metrics.OFFICIAL_FLOOR
         lowest = min((self.null_scores or {}).values(), default=0.0)
         return math.nextafter(lowest, -math.inf)
 
     def best_threshold(self) -> float:
         """Return the threshold with the best F1; the questions are labelled."""
-        found = squad_metrics.score_version_2(
+        found = metrics.score_version_2(
             self.questions,
             self._texts,
             self.null_scores,
@@ -72,23 +71,28 @@ class Results:
         """Return id to text, "" where there is no answer."""
         if self.null_scores is None:
             return self._texts
-        is_below = operator.lt if self.original_threshold else operator.le
         return {
-            id_: text if is_below(self.null_scores[id_], threshold) else ""
+            id_: text
+            if portable.is_answered(
+                self.null_scores[id_],
+                threshold,
+                original=self.original_threshold,
+            )
+            else ""
             for id_, text in self._texts.items()
         }
 
     def score(self, threshold: float) -> dict[str, float]:
-        """Return the official metrics; see `squad.SquadTask.score`."""
+        """Return the official metrics; see `SquadTask.score`."""
         if self.null_scores is None:
-            return squad_metrics.score_version_1(
+            return metrics.score_version_1(
                 self.questions, self._texts, self._units
             )
         texts, limit = self._texts, threshold
         if self.original_threshold:
             texts = self.texts(threshold)
-            limit = squad_metrics.OFFICIAL_THRESHOLD
-        results = squad_metrics.score_version_2(
+            limit = metrics.OFFICIAL_THRESHOLD
+        results = metrics.score_version_2(
             self.questions,
             texts,
             self.null_scores,
@@ -105,7 +109,7 @@ class Results:
             answer: dict[str, Any] = {
                 **rows.key_of(question.guid),
                 "prediction": texts[id_],
-                "n_best": [one._asdict() for one in self.n_best[id_]],
+                "n_best": [one.to_dict() for one in self.n_best[id_]],
             }
             if self.null_scores is not None:
                 answer["null_score"] = self.null_scores[id_]
@@ -115,7 +119,7 @@ class Results:
         contents: dict[str, Any] = {
             "predictions": self.texts(threshold),
             "nbest_predictions": {
-                id_: [one._asdict() for one in entries]
+                id_: [one.to_dict() for one in entries]
                 for id_, entries in self.n_best.items()
             },
         }

@@ -5,7 +5,9 @@ import math
 
 import pytest
 
-from albert_tf.finetuning.squad import squad_answers, squad_data, squad_results
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import portable
+from albert_tf.tasks.squad import results as squad_results
 
 CONTEXT = "The rain falls."
 ANSWER = (squad_data.Answer("rain", 4),)
@@ -16,11 +18,11 @@ QUESTIONS = (
 )
 # Right for a, and for 7 the second.
 N_BEST = {
-    "a": [squad_answers.Candidate("rain", 1.0, 2.0, 3.0)],
-    "b": [squad_answers.Candidate("falls", 1.0, 0.5, 0.25)],
+    "a": [portable.Candidate("rain", 1.0, 2.0, 3.0)],
+    "b": [portable.Candidate("falls", 1.0, 0.5, 0.25)],
     "7": [
-        squad_answers.Candidate("The", 0.75, 1.0, 1.0),
-        squad_answers.Candidate("rain", 0.25, 0.0, 0.5),
+        portable.Candidate("The", 0.75, 1.0, 1.0),
+        portable.Candidate("rain", 0.25, 0.0, 0.5),
     ],
 }
 NULL_SCORES = {"a": -5.0, "b": 3.0, "7": 1.0}
@@ -66,7 +68,7 @@ def test_units_are_those_of_the_paragraphs_or_given():
     ):
         found = squad_results.Results(
             asked,
-            {"a": [squad_answers.Candidate("北京", 1.0, 0.0, 0.0)]},
+            {"a": [portable.Candidate("北京", 1.0, 0.0, 0.0)]},
             null_scores,
             units,
         )
@@ -88,7 +90,7 @@ def decide(null, texts=TEXTS, *, original=False):
         for id_, gold in zip(texts, ((), hill, (), hill), strict=True)
     ]
     n_best = {
-        id_: [squad_answers.Candidate(text, 1.0, 0.0, 0.0)]
+        id_: [portable.Candidate(text, 1.0, 0.0, 0.0)]
         for id_, text in texts.items()
     }
     found = squad_results.Results(

@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.data import layouts, tfrecord
+from albert_tf.data import tfrecord
 from albert_tf.finetuning import overlaps
-from albert_tf.finetuning.squad import squad_data, squad_features
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import features as squad_features
 from albert_tf.text import tokenization
 
 CONTEXT = "The rain falls on the hill and the rain feeds the river."
@@ -187,7 +188,7 @@ def test_a_paragraph_without_pieces_has_no_window(shared_dir):
 
 def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
     questions = [ask("What falls?"), ask("Who is it?", "A hill.")]
-    layout = layouts.squad_layout(24, is_training=False)
+    layout = squad_features.squad_layout(24, is_training=False)
 
     def encode(questions):
         windows = make_windows(questions, tiny_tokenizer)

@@ -3,7 +3,7 @@
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.model.losses import span_objectives
+from albert_tf.tasks.squad import model as squad_model
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL
 
@@ -30,7 +30,7 @@ def compute(objective, **outputs):
 
 def test_version_1_has_the_losses_of_start_and_end():
     found = compute(
-        span_objectives.V1, start_logits=SCORES[0], end_logits=SCORES[1]
+        squad_model.V1, start_logits=SCORES[0], end_logits=SCORES[1]
     )
     assert list(found) == ["start_loss", "end_loss"]
     np.testing.assert_allclose(
@@ -41,7 +41,7 @@ def test_version_1_has_the_losses_of_start_and_end():
 def test_version_2_also_has_that_of_answerability():
     cls = np.array([0.3, -1.2, 5.0], "f4")
     found = compute(
-        span_objectives.V2,
+        squad_model.V2,
         start_log_probs=LOGS[0],
         end_log_probs=LOGS[1],
         cls_logits=cls,

@@ -8,8 +8,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from albert_tf.model.heads import question_answering
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.squad import model as squad_model
 from tests.albert_tf.model import initial_weights, passes
 from tests.reference import encoder as reference
 
@@ -25,8 +25,8 @@ def make(head, config, *arguments):
     ("head", "count", "stddev"),
     [
         # The classifiers' range, whatever the config says.
-        (question_answering.AlbertSquadV1, 2, 0.02),
-        (question_answering.AlbertSquadV2, 11, 0.05),
+        (squad_model.AlbertSquadV1, 2, 0.02),
+        (squad_model.AlbertSquadV2, 11, 0.05),
     ],
 )
 def test_new_heads_start_from_a_truncated_normal(
@@ -43,7 +43,7 @@ def test_new_heads_start_from_a_truncated_normal(
 @pytest.mark.parametrize("arguments", [{}, passes.TRAINING])
 def test_logits_of_version_1_are_one_product(small_config, arguments):
     config = dataclasses.replace(small_config, hidden_dropout_prob=0.2)
-    model = make(question_answering.AlbertSquadV1, config)
+    model = make(squad_model.AlbertSquadV1, config)
     outputs = model(IDS, **arguments)
     x = model.encoder(IDS, **arguments)["sequence_output"].numpy()
     weights = passes.values(model)
@@ -55,7 +55,7 @@ def test_logits_of_version_1_are_one_product(small_config, arguments):
 
 @pytest.fixture
 def version_2(small_config):
-    return make(question_answering.AlbertSquadV2, small_config, 2, 3, 0.3)
+    return make(squad_model.AlbertSquadV2, small_config, 2, 3, 0.3)
 
 
 def test_search_takes_the_best_ends_of_the_best_starts(version_2):
@@ -81,7 +81,7 @@ def test_search_takes_the_best_ends_of_the_best_starts(version_2):
 
 
 def test_no_more_is_searched_than_there_are_positions(small_config):
-    model = make(question_answering.AlbertSquadV2, small_config)
+    model = make(squad_model.AlbertSquadV2, small_config)
     assert model.dropout == 0.1
     for length, top in ((4, 4), (6, 5)):
         found = model(

@@ -5,7 +5,8 @@ import math
 
 import pytest
 
-from albert_tf.finetuning.squad import squad_data, squad_metrics
+from albert_tf.tasks.squad import data as squad_data
+from albert_tf.tasks.squad import metrics as squad_metrics
 
 PUBLISHED = [
     "v1.1_bert_ensemble",
