@@ -36,7 +36,7 @@ from albert_tf.data import arrangements, layouts, manifests
 from albert_tf.model import model_options
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options
-from data_prep.inspection import record_batches, record_statistics, record_text
+from data_prep.inspection import record_statistics, record_text
 from data_prep.writer import statistics
 
 
@@ -119,7 +119,7 @@ class Inspector:
 
     def read(self, path: str) -> None:
         """Read one file and print its records, as far as they are wanted."""
-        for number, batch in enumerate(record_batches.read_batches(path)):
+        for number, batch in enumerate(record_statistics.read_batches(path)):
             if not number:
                 self._check_first(batch[0], path)
             show = max(0, self._wanted.num_examples - self._num_read)
@@ -139,9 +139,9 @@ class Inspector:
         return enough and not self._wanted.statistics
 
     def _check_first(self, record: bytes, path: str) -> None:
-        example = record_batches.parse_example(record, path)
+        example = record_statistics.parse_example(record, path)
         self._check_passage(example)
-        layout = record_batches.find_layout(example)
+        layout = record_statistics.find_layout(example)
         if self._num_read and layout != self._layout:
             raise errors.UserError(
                 f"--input_file={path} has another layout than the files before "
@@ -156,7 +156,7 @@ class Inspector:
     ) -> Iterator[list[str]]:
         """Count the records of a batch; yield the lines of the first ones."""
         assert self._layout is not None
-        features = record_batches.parse_batch(self._layout, batch, path)
+        features = record_statistics.parse_batch(self._layout, batch, path)
         for name in {"input_ids", "masked_lm_ids"} & features.keys():
             self._check_ids(features[name], path)
         if self._special is None:
@@ -180,7 +180,7 @@ class Inspector:
         """Do the same with passages, which are counted, and other records."""
         parsed: Iterable[dict[str, Any]]
         parsed = (
-            record_batches.parse_example(record, path) for record in batch
+            record_statistics.parse_example(record, path) for record in batch
         )
         drawn = None
         if show and self._wanted.objective != "none":

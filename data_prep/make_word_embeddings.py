@@ -35,7 +35,7 @@ from albert_tf.common import (
 )
 from albert_tf.data import layouts, manifests
 from albert_tf.model import config
-from data_prep.inspection import record_batches, record_statistics
+from data_prep.inspection import record_statistics
 from data_prep.vocabulary import cooccurrence
 
 # The first ones are read; more do not change the embeddings much.
@@ -99,10 +99,10 @@ def read_pieces(
     with progress.Progress("counting pairs", None, "records") as bar:
         for path in paths:
             layout = None
-            for batch in record_batches.read_batches(path):
+            for batch in record_statistics.read_batches(path):
                 layout = layout or _layout(batch[0], path)
                 records = batch[: most - done]
-                features = record_batches.parse_batch(layout, records, path)
+                features = record_statistics.parse_batch(layout, records, path)
                 special = special or record_statistics.guess_special_ids(
                     features
                 )
@@ -117,8 +117,8 @@ def read_pieces(
 
 def _layout(record: bytes, path: str) -> layouts.Layout:
     """Return the layout of a file's records, with what numbers may be."""
-    example = record_batches.parse_example(record, path)
-    layout = record_batches.find_layout(example)
+    example = record_statistics.parse_example(record, path)
+    layout = record_statistics.find_layout(example)
     if layout is None:
         raise errors.UserError(
             f"`input_file={path}` holds no records for pretraining. Give files "

@@ -1,14 +1,20 @@
-"""Statistics of pretraining records, counted from the records themselves."""
+"""Pretraining records, read without knowing their layout, and counted."""
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from albert_tf.data import layouts
+from albert_tf.common import errors
+from albert_tf.data import examples, layouts, tfrecord
 from data_prep.writer import statistics
 
+_BATCH = 1024
+_NEEDED = frozenset(
+    {"input_ids", "input_mask", "segment_ids", "next_sentence_labels"}
+)
 LONGEST_RUN = 7  # Longer runs of words are counted with those of this length.
 
 PREDICTIONS = frozenset(
@@ -26,6 +32,71 @@ class SpecialIds:
     cls_id: int
     sep_id: int
     mask_id: int
+
+
+def read_batches(path: str) -> Iterator[list[bytes]]:
+    """Yield the records of a file, at least one, many at a time."""
+    records = tfrecord.read_records(path)
+    is_empty = True
+    while batch := list(itertools.islice(records, _BATCH)):
+        is_empty = False
+        yield batch
+    if is_empty:
+        raise errors.UserError(
+            f"`input_file={path}` holds no record. A TFRecord file with at "
+            "least one is needed. Leave the file out, or write it again."
+        )
+
+
+def parse_example(record: bytes, path: str) -> dict[str, Any]:
+    try:
+        return examples.decode(record)
+    except ValueError as error:
+        raise errors.UserError(
+            f"`input_file={path}` holds a record that is not a "
+            "tf.train.Example. Records of this project and of the original "
+            "are. Give other files."
+        ) from error
+
+
+def find_layout(example: Mapping[str, Any]) -> layouts.Layout | None:
+    """Return the layout of a pretraining record, None for another record.
+
+    Features that are not known are left out; those of masking and of word
+    starts may be missing.
+    """
+    features = layouts.pretraining_layout(1, 1)
+    layout = tuple(
+        layouts.Feature(name, (len(example[name]),), dtype)
+        for name, dtype in ((f.name, f.dtype) for f in features)
+        if name in example
+    )
+    names = {feature.name for feature in layout if feature.shape != (0,)}
+    if not names >= _NEEDED:
+        return None
+    if not names >= PREDICTIONS:
+        names -= PREDICTIONS
+    return tuple(feature for feature in layout if feature.name in names)
+
+
+def parse_batch(
+    layout: layouts.Layout, batch: Sequence[bytes], path: str
+) -> Features:
+    """Parse the records of a batch; all have this layout."""
+    try:
+        return examples.decode_batch(layout, batch)
+    except ValueError as error:
+        wrong = error
+    for number, record in enumerate(tfrecord.read_records(path), 1):
+        try:
+            examples.decode_batch(layout, [record])
+        except ValueError as error:
+            raise errors.UserError(
+                f"`input_file={path}`: record {number:,} cannot be used: "
+                f"{error}. All must have the layout of the first one, and "
+                "numbers of their kind. Write the records again."
+            ) from error
+    raise wrong
 
 
 def guess_special_ids(features: Features) -> SpecialIds:

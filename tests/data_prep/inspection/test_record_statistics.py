@@ -4,8 +4,11 @@ import pytest
 from albert_tf.data import layouts
 from data_prep.inspection import record_statistics
 from data_prep.writer import statistics
-from tests.data_prep.one_record import VALUES, changed_at, features
+from tests import record_files
+from tests.conftest import FIXTURES, refused
+from tests.data_prep.one_record import LAYOUT, VALUES, changed_at, features
 
+ORIGINAL = FIXTURES / "original_tfrecord" / "original.tfrecord.gz"
 SPECIAL = record_statistics.SpecialIds(cls_id=2, sep_id=3, mask_id=4)
 
 
@@ -134,3 +137,43 @@ def test_counts_of_batches_add_up():
     assert record_statistics.summarize(total) == record_statistics.summarize(
         whole
     )
+
+
+def test_a_file_of_the_original():
+    (batch,) = record_statistics.read_batches(str(ORIGINAL))
+    assert len(batch) == 353
+    example = record_statistics.parse_example(batch[0], "path")
+    layout = record_statistics.find_layout(example)
+    shapes = {feature.name: feature.shape for feature in layout}
+    assert shapes["input_ids"] == (128,)
+    assert shapes["masked_lm_ids"] == (20,)
+    features = record_statistics.parse_batch(layout, batch, "path")
+    assert features["input_ids"].shape == (353, 128)
+
+
+def test_records_without_masks_have_a_layout_without_them():
+    kept = layouts.without_masks(LAYOUT)
+    example = {feature.name: VALUES[feature.name] for feature in kept}
+    found = {f.name for f in record_statistics.find_layout(example)}
+    assert "input_ids" in found
+    assert "masked_lm_ids" not in found
+
+
+def test_other_records_have_no_layout():
+    assert record_statistics.find_layout({"input_ids": [1, 2]}) is None
+
+
+def test_records_that_cannot_be_read_are_refused(tmp_path):
+    path, example = str(tmp_path / "a"), record_files.encode(LAYOUT, VALUES)
+    record_files.write(path, [])
+    with refused("holds no record"):
+        list(record_statistics.read_batches(path))
+    with refused(r"not a tf\.train\.Example"):
+        record_statistics.parse_example(b"\xff\xff", "path")
+    record_files.write(path, [example])
+    layout = tuple(
+        f if f.name != "input_ids" else type(f)(f.name, (3,), f.dtype)
+        for f in LAYOUT
+    )
+    with refused("record 1 cannot be used: .*layout of the first one"):
+        record_statistics.parse_batch(layout, [example], path)
