@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from absl import logging
 
 from albert_tf.common import (
-    errors,
     files,
     options,
     outputs,
@@ -126,13 +125,11 @@ def claim_folder(demo: DemoOptions) -> None:
         previous = strict_json.read_object(
             path, "Remove it, or choose an empty folder."
         )
-        lines = options.differences(DemoOptions, previous, current)
-        if lines:
-            raise errors.UserError(
-                f"--output_dir={demo.output_dir} holds data of other options:\n"
-                + "\n".join(lines)
-                + "\nRepeat those options, or choose an empty folder."
-            )
+        outputs.require_same(
+            f"`output_dir={demo.output_dir}` holds data of other options",
+            options.differences(DemoOptions, previous, current),
+            "Repeat those options, or choose an empty folder.",
+        )
     files.write_text(path, strict_json.dumps(current, indent=2) + "\n")
 
 

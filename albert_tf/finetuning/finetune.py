@@ -53,32 +53,21 @@ def run(
     """
     shared = settings.finetuning
     task = task or _make_task(settings, sources or {})
-    if sources is None:
-        sources = task.sources(options.to_dict(settings)["data_dir"])
-    of_parts = {part: sources.get(whole) for part, whole in task.parts.items()}
-    sources = {**sources, **{k: v for k, v in of_parts.items() if v}}
-    for part in task.parts:
-        _check_part(shared.output_dir, part, sources.get(part))
+    sources = _files_of_splits(settings, task, sources)
     teaching = getattr(settings, "teaching", None)
     taught = lesson.soft_labels(teaching) if teaching else taught
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(shared.devices)
     runs = _options_of_runs(settings)
     folders = [one.finetuning.output_dir for one in runs]
-    _check_number_of_runs(shared)
-    for folder in folders:
-        run_folder.check_start(
-            folder, shared.init.init_checkpoint, shared.vocabulary
-        )
+    _check_folders(shared, folders)
     _check_model(shared, task)
     _check_batches(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy, taught)
-    for folder in folders:
-        has_weights = shared.init.init_checkpoint or run_folder.is_trained(
-            folder
-        )
-        if not (shared.do_train or has_weights):
-            raise run_folder.no_weights(folder)
+    if not (shared.do_train or shared.init.init_checkpoint):
+        for folder in folders:
+            if not run_folder.is_trained(folder):
+                raise run_folder.no_weights(folder)
     is_chief, several = distribution.is_chief(strategy), len(runs) > 1
     done = []
     with run_folder.hold(shared.output_dir, is_wanted=is_chief):
@@ -100,6 +89,21 @@ def _make_task(
     return registry.make(
         values, tokenizer, known=known.Known(kind, shared, sources)
     )
+
+
+def _files_of_splits(
+    settings: finetuning_options.TaskOptions,
+    task: base.Task,
+    sources: Mapping[str, str] | None,
+) -> Mapping[str, str]:
+    """Return the file of each split; a part's is that of the whole."""
+    if sources is None:
+        sources = task.sources(options.to_dict(settings)["data_dir"])
+    for part, whole in task.parts.items():
+        if path := sources.get(whole):
+            sources = {**sources, part: path}
+        _check_part(settings.finetuning.output_dir, part, sources.get(part))
+    return sources
 
 
 def _check_part(output_dir: str, part: str, path: str | None) -> None:
@@ -140,9 +144,10 @@ def _options_of_runs(
     return runs
 
 
-def _check_number_of_runs(
-    settings: finetuning_options.FinetuningOptions,
+def _check_folders(
+    settings: finetuning_options.FinetuningOptions, folders: Sequence[str]
 ) -> None:
+    """Check how many runs there are, and what each is to start from."""
     folder, wanted = settings.output_dir, settings.num_runs
     more = f"run_{1 if wanted == 1 else wanted + 1}"
     held = None
@@ -159,6 +164,10 @@ def _check_number_of_runs(
     if wanted > 1:
         is_own = run_folder.is_run(os.path.join(folder, "run_1"))
         run_folder.refuse_foreign(folder, settings, is_own=is_own)
+    for folder in folders:
+        run_folder.check_start(
+            folder, settings.init.init_checkpoint, settings.vocabulary
+        )
 
 
 def _check_model(

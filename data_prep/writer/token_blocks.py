@@ -113,14 +113,12 @@ def tokenize(
     """
     bits = mark_bits(segmenter, marking is not None)
     facts = dict(facts)
-    if bits:
-        ids, lengths, token_marks = _encode_marked(
-            lines, tokenizer, segmenter, marking, facts
-        )
-        tokens = ids.astype(np.int64) << bits | token_marks
-    else:
-        ids, lengths = _encode(lines, tokenizer)
-        tokens = ids
+    ids, lengths, token_marks = (
+        _encode_marked(lines, tokenizer, segmenter, marking, facts)
+        if bits
+        else (*_encode(lines, tokenizer), 0)
+    )
+    tokens = ids.astype(np.int64) << bits | token_marks
     without_pieces = np.flatnonzero(lengths == 0).tolist()
     empty = [
         line for line in without_pieces if not tokenizer.clean(lines[line])

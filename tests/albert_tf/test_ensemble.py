@@ -1,6 +1,7 @@
 """Ensembles of several runs."""
 
 import dataclasses
+import pathlib
 import shutil
 
 import numpy as np
@@ -21,21 +22,25 @@ def save_again(folder, split, **changes):
     saved_outputs.save(str(folder), split, other)
 
 
+@pytest.fixture
+def copied(two_runs, tmp_path):
+    """A copy of two runs, which may be changed."""
+    return pathlib.Path(shutil.copytree(two_runs, tmp_path / "rte"))
+
+
 @pytest.mark.parametrize("source", ["gs://bucket/dev.tsv", "/dev/null", "no"])
-def test_an_ensemble_reads_files_of_this_machine_only(
-    two_runs, tmp_path, source
-):
-    shutil.copytree(two_runs, tmp_path / "rte")
-    for number in (1, 2):
-        save_again(tmp_path / f"rte/run_{number}", "dev", source=source)
+def test_an_ensemble_reads_files_of_this_machine_only(copied, tmp_path, source):
+    for folder in copied.glob("run_*"):
+        save_again(folder, "dev", source=source)
     with pytest.raises(errors.UserError, match=f"predicted {source}, which"):
-        small_runs.average([tmp_path / "rte" / "run_*"], tmp_path / "both")
+        small_runs.average([copied / "run_*"], tmp_path / "both")
 
 
-def test_ensemble_of_runs_whose_data_have_moved(world, two_runs, tmp_path):
-    runs = [tmp_path / "rte/run_*"]
-    shutil.copytree(two_runs, tmp_path / "rte")
-    for folder in (tmp_path / "rte").glob("run_*"):
+def test_ensemble_of_runs_whose_data_have_moved(
+    world, two_runs, copied, tmp_path
+):
+    runs = [copied / "run_*"]
+    for folder in copied.glob("run_*"):
         for split in ("dev", "test"):
             save_again(folder, split, source="moved away")
     changed_data = tmp_path / "changed"
@@ -60,32 +65,28 @@ def test_ensemble_of_runs_whose_data_have_moved(world, two_runs, tmp_path):
     assert saved.source.startswith(world.glue)
 
 
-def test_only_what_all_runs_have_scored_is_combined(two_runs, tmp_path, caplog):
-    runs = tmp_path / "rte"
-    shutil.copytree(two_runs, runs)
-    (runs / "run_2/dev_outputs.npz").unlink()
-    small_runs.average([runs / "run_*"], tmp_path / "tests")
+def test_only_what_all_runs_have_scored_is_combined(copied, tmp_path, caplog):
+    (copied / "run_2/dev_outputs.npz").unlink()
+    small_runs.average([copied / "run_*"], tmp_path / "tests")
     assert not (tmp_path / "tests/dev_outputs.npz").exists()
     assert "dev is left out: " in caplog.text
     for number, message in (
         (1, "run_1/test_outputs.npz is not there"),
         (2, "run_1: dev; .*run_2: none"),
     ):
-        (runs / f"run_{number}/test_outputs.npz").unlink()
+        (copied / f"run_{number}/test_outputs.npz").unlink()
         with pytest.raises(errors.UserError, match=message):
-            small_runs.average([runs / "run_*"], tmp_path / "none")
+            small_runs.average([copied / "run_*"], tmp_path / "none")
 
 
-def test_other_outputs_do_not_replace_an_ensemble(two_runs, tmp_path):
-    runs = tmp_path / "rte"
-    shutil.copytree(two_runs, runs)
+def test_other_outputs_do_not_replace_an_ensemble(copied, tmp_path):
     for _ in range(2):  # Again, as after an interruption.
-        small_runs.average([runs / "run_*"], tmp_path / "both")
-    saved = saved_outputs.load(str(runs / "run_1"), "dev")
+        small_runs.average([copied / "run_*"], tmp_path / "both")
+    saved = saved_outputs.load(str(copied / "run_1"), "dev")
     negated = {name: -value for name, value in saved.outputs.items()}
-    save_again(runs / "run_1", "dev", outputs=negated)
+    save_again(copied / "run_1", "dev", outputs=negated)
     with pytest.raises(errors.UserError, match="output_dir"):
-        small_runs.average([runs / "run_*"], tmp_path / "both")
+        small_runs.average([copied / "run_*"], tmp_path / "both")
 
 
 def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
@@ -143,17 +144,15 @@ def test_runs_on_other_columns(split, name, is_refused):
 
 
 @pytest.mark.parametrize("name", ["labels", "kind"])
-def test_columns_of_other_labels_are_no_ensemble(two_runs, tmp_path, name):
-    folder = tmp_path / "rte"
-    shutil.copytree(two_runs, folder)
-    facts = saved_outputs.load(str(folder / "run_2"), "dev").facts
+def test_columns_of_other_labels_are_no_ensemble(copied, tmp_path, name):
+    facts = saved_outputs.load(str(copied / "run_2"), "dev").facts
     options = facts["options"]
     others = {**options, name: options.get(name, ["label"])[::-1] * 2}
-    save_again(folder / "run_2", "dev", facts={**facts, "options": others})
+    save_again(copied / "run_2", "dev", facts={**facts, "options": others})
     with pytest.raises(
         errors.UserError, match=f"means .* else .*\n  {name} was "
     ):
-        small_runs.average([folder / "run_*"], tmp_path / "both")
+        small_runs.average([copied / "run_*"], tmp_path / "both")
 
 
 def test_of_a_folder_of_several_runs_the_best_is_taken(two_runs, tmp_path):
@@ -166,13 +165,11 @@ def test_of_a_folder_of_several_runs_the_best_is_taken(two_runs, tmp_path):
     assert odds[0] == odds[1]
 
 
-def test_outputs_about_other_data_are_no_ensemble(two_runs, tmp_path):
-    folder = tmp_path / "rte"
-    shutil.copytree(two_runs, folder)
-    saved = saved_outputs.load(str(folder / "run_2"), "dev")
+def test_outputs_about_other_data_are_no_ensemble(copied, tmp_path):
+    saved = saved_outputs.load(str(copied / "run_2"), "dev")
     other = {**saved.facts, "content_sha256": "0"}
     fewer = {"logits": saved.outputs["logits"][1:]}
     for facts, logits in ((other, saved.outputs), (saved.facts, fewer)):
-        save_again(folder / "run_2", "dev", facts=facts, outputs=logits)
+        save_again(copied / "run_2", "dev", facts=facts, outputs=logits)
         with pytest.raises(errors.UserError, match="about other data"):
-            small_runs.average([folder / "run_*"], tmp_path / "both")
+            small_runs.average([copied / "run_*"], tmp_path / "both")
