@@ -5,6 +5,7 @@ A rule is one test, which lists all files that break it.
 
 import ast
 import re
+import sys
 from importlib import metadata
 
 from packaging import requirements, utils
@@ -101,6 +102,64 @@ def test_only_its_own_commands_import_a_slice():
         if module.startswith("albert_tf.tasks.")
         and name.split("/")[2:3] != module.split(".")[2:3]
         and name not in own
+    ]
+    assert not wrong
+
+
+def modules_of_slices(*names: str) -> list[str]:
+    return [
+        module
+        for module in MODULES.values()
+        if re.fullmatch(rf"albert_tf\.tasks\.\w+\.({'|'.join(names)})", module)
+    ]
+
+
+def test_tasks_and_what_decodes_load_no_tensorflow():
+    modules = modules_of_slices("task", "portable")
+    program = f"import sys, {', '.join(modules)}\nprint(*sys.modules)"
+    loaded = python("-c", program).stdout.split()
+    assert {"albert_tf.tasks.squad.portable"} <= {*modules} <= {*loaded}
+    assert not {"tensorflow", "tf_keras"} & set(loaded)
+
+
+def test_what_decodes_needs_numpy_alone():
+    """Exports for other runtimes have a copy of it, and of its imports."""
+    wrong, names = [], {module: name for name, module in MODULES.items()}
+    allowed = {"albert_tf", "numpy", *sys.stdlib_module_names}
+    pending = modules_of_slices("portable")
+    for module in pending:  # Also those that are found on the way.
+        # What functions import, exports do not call.
+        top = [
+            node
+            for node in TREES[names[module]].body
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        ]
+        for imported in imported_modules(ast.Module(top, [])):
+            if imported in names and imported not in pending:
+                pending.append(imported)
+            elif imported.split(".")[0] not in allowed:
+                wrong.append((module, imported))
+    assert len(pending) > 3 and not wrong
+
+
+ASKS = {"getattr", "hasattr", "isinstance"}
+
+
+def asks_a_task(node: ast.AST) -> bool:
+    """Whether it asks what kind of task it has, instead of the contract."""
+    if not isinstance(node, ast.Call) or ast.unparse(node.func) not in ASKS:
+        return False
+    return ast.unparse(node.args[0]).split(".")[-1] == "task"
+
+
+def test_only_slices_know_the_kinds_of_tasks():
+    above = {"finetuning", "serving", "commands"}
+    wrong = [
+        (name, node.lineno)
+        for name, tree in TREES.items()
+        if layer(MODULES[name]) in above
+        for node in ast.walk(tree)
+        if asks_a_task(node)
     ]
     assert not wrong
 
