@@ -115,6 +115,12 @@ pretrain --init_checkpoint=a --max_minutes=5
 
 pretrain --init_checkpoint=a --max_minutes=5 --init_schedule=continue
     `max_minutes` is not for `init_schedule=continue`
+pretrain --follow_checkpoints --do_eval --nodo_train
+
+pretrain --follow_checkpoints --do_eval
+    `follow_checkpoints=True` is only used with `do_train=False`
+pretrain --follow_checkpoints
+    `follow_checkpoints=True` is only used with `do_eval`
 pretrain --objective=spans --sentence_objective=none --masked_lm_budget=301
 
 pretrain --objective=spans --sentence_objective=none --masked_lm_budget=302

@@ -114,11 +114,11 @@ def shown(**sections: str) -> Callable[[type[OptionsT]], type[OptionsT]]:
     """
 
     def declare(options_class: type[OptionsT]) -> type[OptionsT]:
-        found = dict(getattr(options_class, "help_sections", {}))
+        titles = dict(getattr(options_class, "help_sections", {}))
         for title, names in sections.items():
             assert {*names.split()} <= options_class.__annotations__.keys()
-            found |= dict.fromkeys(names.split(), title)
-        options_class.help_sections = found  # type: ignore[attr-defined]
+            titles |= dict.fromkeys(names.split(), title)
+        options_class.help_sections = titles  # type: ignore[attr-defined]
         return options_class
 
     return declare
@@ -213,14 +213,12 @@ def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
             section = sections.get(field.name)
             yield dataclasses.replace(flag, section=section)
             continue
-        needs = field.metadata.get("part_needs")
+        need = field.metadata.get("part_needs")
         for leaf in leaves(typing.cast(type, hint), default):
-            if needs and leaf.name not in field.metadata["but"]:
-                both = {"needs": (*leaf.metadata["needs"], needs)}
-                leaf = dataclasses.replace(
-                    leaf, metadata={**leaf.metadata, **both}
-                )
-            yield leaf
+            metadata = dict(leaf.metadata)
+            if need and leaf.name not in field.metadata["but"]:
+                metadata["needs"] = (*metadata["needs"], need)
+            yield dataclasses.replace(leaf, metadata=metadata)
 
 
 def nested(options: Any, kind: type[OptionsT]) -> OptionsT:

@@ -446,6 +446,7 @@ class PretrainingOptions:
         "another process, which has no --do_eval, writes into --output_dir, "
         "until that of --num_train_steps.",
         may_change=True,
+        needs=("do_eval", "do_train=False"),
     )
     recipe: RecipeOptions = RecipeOptions()
     trainer: training_options.TrainerOptions = training_options.TrainerOptions()
@@ -459,11 +460,6 @@ class PretrainingOptions:
                 "Neither `do_train` nor `do_eval` is set. Set at least one."
             )
         self.data.check(self.recipe)
-        if self.follow_checkpoints and (self.do_train or not self.do_eval):
-            raise errors.UserError(
-                "`follow_checkpoints` evaluates what another process trains. "
-                "Give it with `do_eval` and `do_train=false`."
-            )
         if self.trainer.max_minutes and self.recipe.init_schedule == "continue":
             raise errors.UserError(
                 "`max_minutes` is not for `init_schedule=continue`, whose "
