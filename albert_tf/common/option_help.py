@@ -53,7 +53,9 @@ def text(description: str, flags: Sequence[Flag], full: bool) -> str:
         sections["Rarely needed"] = rare
     parts = [description.strip()]
     parts += [
-        f"{t}:\n{describe(found)}" for t, found in sections.items() if found
+        f"{title}:\n{describe(members)}"
+        for title, members in sections.items()
+        if members
     ]
     if full:
         parts.append("--flagfile=FILE reads options from a file, one a line.")

@@ -224,8 +224,8 @@ def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
 def nested(options: Any, kind: type[OptionsT]) -> OptionsT:
     """Return the only part of options that is of a class."""
     values = (getattr(options, f.name) for f in dataclasses.fields(options))
-    (found,) = (value for value in values if isinstance(value, kind))
-    return found
+    (matches,) = (value for value in values if isinstance(value, kind))
+    return matches
 
 
 def names(options_class: type) -> list[str]:
@@ -305,14 +305,14 @@ def parse(options_class: type[OptionsT], words: Sequence[str]) -> OptionsT:
     `~` and `~NAME` at the beginning of a path, or of one in a list with commas,
     become home folders: the shell leaves them alone behind `--name=`.
     """
-    found = list(leaves(options_class))
-    values = _values(found, words)
-    missing = [x for x in found if x.is_required and x.name not in values]
+    declared = list(leaves(options_class))
+    values = _values(declared, words)
+    missing = [x for x in declared if x.is_required and x.name not in values]
     if missing:
         raise errors.UserError(
             f"Required options are missing:\n{option_help.describe(missing)}"
         )
-    for leaf in found:
+    for leaf in declared:
         if leaf.type is str and leaf.name in values:
             values[leaf.name] = _text(leaf, values[leaf.name])
     return from_dict(options_class, values)
@@ -349,48 +349,48 @@ class _FlagValues(flags.FlagValues):
         return typing.cast(list[str], lines)
 
 
-def _values(found: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
+def _values(declared: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
     parser = _FlagValues()
     for module in ("absl.app", "absl.logging"):
         for flag in flags.FLAGS.flags_by_module_dict()[module]:
             parser[flag.name] = flag
-    for leaf in found:
+    for leaf in declared:
         define = _DEFINE[leaf.type]
         if leaf.metadata["repeated"]:
             define = flags.DEFINE_multi_string
         define(leaf.name, None, "", flag_values=parser)
     try:
-        _, *rest = parser(["", *words])
+        _, *arguments = parser(["", *words])
     except (flags.Error, ValueError) as error:
         raise errors.UserError(
-            f"{_explain(error, found)} (Options are written as --name=value; "
-            "--helpfull lists them.)"
+            f"{_explain(error, declared)} (Options are written as "
+            "--name=value; --helpfull lists them.)"
         ) from None
     values = {
         leaf.name: parser[leaf.name].value
-        for leaf in found
+        for leaf in declared
         if parser[leaf.name].present
     }
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = ",".join(value)
-    takers = [x.name for x in found if x.metadata["positional"]]
-    if rest and (not takers or takers[0] in values):
+    takers = [x.name for x in declared if x.metadata["positional"]]
+    if arguments and (not takers or takers[0] in values):
         raise errors.UserError(
-            f"Unexpected argument {rest[0]!r}. Options are written as "
+            f"Unexpected argument {arguments[0]!r}. Options are written as "
             "--name=value, or as --name and --noname where the value is true "
             "or false; --help lists them."
         )
-    return {**values, takers[0]: ",".join(rest)} if rest else values
+    return {**values, takers[0]: ",".join(arguments)} if arguments else values
 
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
-def _explain(error: Exception, found: Iterable[Flag]) -> str:
+def _explain(error: Exception, declared: Iterable[Flag]) -> str:
     """Return the message of an error of absl; of a wrong value, our own."""
     wrong = re.match(r"flag --((\w+)=.*?): ", str(error), re.DOTALL)
-    kinds = {leaf.name: _KINDS.get(leaf.type) for leaf in found}
+    kinds = {leaf.name: _KINDS.get(leaf.type) for leaf in declared}
     kind = kinds.get(wrong[2]) if wrong else None
     return f"--{wrong[1]} is not {kind}." if wrong and kind else str(error)
 
@@ -475,7 +475,7 @@ def _warn_of_repeats(options_class: type) -> None:
 
     A flag file before an option is there to be changed, one behind it is not.
     """
-    given: dict[str, set[str]] = {}
+    values_of: dict[str, set[str]] = {}
     once = [x.name for x in leaves(options_class) if not x.metadata["repeated"]]
     parser = _FlagValues()
     for word in sys.argv[1:]:
@@ -484,10 +484,10 @@ def _warn_of_repeats(options_class: type) -> None:
             lines = parser.read_flags_from_files([word], force_gnu=False)
         for line in lines:
             name, is_set, value = line.lstrip("-").partition("=")
-            is_own = lines == [word] or name in given
+            is_own = lines == [word] or name in values_of
             if line[:1] == "-" and is_set and name in once and is_own:
-                given.setdefault(name, set()).add(value)
-    for name, values in given.items():
+                values_of.setdefault(name, set()).add(value)
+    for name, values in values_of.items():
         if len(values) > 1:
             logging.warning(
                 "`%s` is given with %d values; the last one counts. Several "
@@ -503,8 +503,8 @@ def _answer_help(options_class: type) -> None:
     full = "helpfull" in asked
     if full or asked & {"help", "h", "?", "helpshort"}:
         description = sys.modules["__main__"].__doc__ or ""
-        found = list(leaves(options_class))
-        text = option_help.text(description, found, full)
+        declared = list(leaves(options_class))
+        text = option_help.text(description, declared, full)
         try:
             print(text, end="", flush=True)
         except BrokenPipeError:
@@ -531,7 +531,7 @@ def _guarded(start: Callable[..., None], options_class: type[OptionsT]) -> int:
 
     `start` runs the command, given a function that parses its options.
     """
-    known, values = names(options_class), dict[str, Any]()
+    option_names, values = names(options_class), dict[str, Any]()
 
     def parser(words: Sequence[str]) -> OptionsT:
         settings = parse(options_class, words)
@@ -539,14 +539,16 @@ def _guarded(start: Callable[..., None], options_class: type[OptionsT]) -> int:
         return settings
 
     try:
-        with _logs_for_users(known):
+        with _logs_for_users(option_names):
             start(parser)
             print(end="", flush=True)
     except errors.UserError as error:
-        return _complain(f"error: {errors.as_flags(str(error), known)}", 2)
+        return _complain(
+            f"error: {errors.as_flags(str(error), option_names)}", 2
+        )
     except OSError as error:
         return _complain(
-            f"error: {errors.as_flags(str(error), known)}"
+            f"error: {errors.as_flags(str(error), option_names)}"
             f"{_place(error, values)}. Finished files are intact. Fix the "
             "cause and run the same command again.",
             1,

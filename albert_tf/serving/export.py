@@ -59,25 +59,25 @@ def _run(settings: ExportOptions) -> None:
     """Export to a folder that is locked for this process."""
     if not settings.is_saved_model:
         _FORMATS[settings.format].require()
-    found = source.find(settings.source)
-    task = source.make_task(found)
+    origin = source.find(settings.source)
+    task = source.make_task(origin)
     examples = _read_examples("eval_file", settings.eval_file, task)
     texts = _read_examples("calibration_file", settings.calibration_file, task)
-    depths = source.depths(found, adaptive=settings.adaptive)
-    source.check_depths(found, depths)
+    depths = source.depths(origin, adaptive=settings.adaptive)
+    source.check_depths(origin, depths)
     if settings.adaptive and not settings.is_saved_model:
-        _require_one_layer(settings, found)
-    reference, used = _make(settings, found, task)
+        _require_one_layer(settings, origin)
+    reference, used = _make(settings, origin, task)
     save = _save_model
     if not settings.is_saved_model:
         save = functools.partial(_save_id_model, texts=_spread(texts))
     with files.replace_folder(settings.export_dir) as folder:
         report: dict[str, Any] = {
             "checkpoint": used.path,
-            "vocab_sha256": tokenization.load(found.vocabulary).fingerprint,
+            "vocab_sha256": tokenization.load(origin.vocabulary).fingerprint,
             "format": settings.format,
             "precision": settings.precision,
-            **save(settings, found, task, reference, folder),
+            **save(settings, origin, task, reference, folder),
             "bytes": sum(
                 path.stat().st_size
                 for path in pathlib.Path(folder).rglob("*")
@@ -96,7 +96,7 @@ def _run(settings: ExportOptions) -> None:
             )
             if settings.is_saved_model and len(depths) > 1:
                 points = _points(
-                    settings, found, reference, task, depths, examples
+                    settings, origin, reference, task, depths, examples
                 )
                 depth_table.write(folder, points, task.key_metric)
                 report["depths"] = [point._asdict() for point in points]
@@ -105,9 +105,9 @@ def _run(settings: ExportOptions) -> None:
     logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
 
 
-def _require_one_layer(settings: ExportOptions, found: source.Source) -> None:
+def _require_one_layer(settings: ExportOptions, origin: source.Source) -> None:
     """Refuse what would need a choice among layers in the loop."""
-    config = found.config
+    config = origin.config
     if len(set(config.layer_groups)) > 1 or config.inner_group_num > 1:
         raise errors.UserError(
             f"`adaptive` with `format={settings.format}` is for models that "
@@ -118,40 +118,40 @@ def _require_one_layer(settings: ExportOptions, found: source.Source) -> None:
 
 def _make(
     settings: ExportOptions,
-    found: source.Source,
+    origin: source.Source,
     task: base.Task | None,
     precision: str = "float32",
 ) -> tuple[service.Service, restoring.Restored]:
     """Make a service with its weights."""
-    what = source.make_service(found, task, precision)
+    served = source.make_service(origin, task, precision)
     if settings.adaptive:
-        what.adapt(
-            source.depths(found, adaptive=True),
+        served.adapt(
+            source.depths(origin, adaptive=True),
             adaptive.Rule(settings.patience, settings.entropy),
         )
-    used = restoring.restore(what.model, found.checkpoint, found.option)
+    used = restoring.restore(served.model, origin.checkpoint, origin.option)
     if precision != "float32":
-        what.freeze()
-    return what, used
+        served.freeze()
+    return served, used
 
 
 def _save_model(
     settings: ExportOptions,
-    found: source.Source,
+    origin: source.Source,
     task: base.Task | None,
     reference: service.Service,
     folder: str,
 ) -> dict[str, Any]:
     """Write a SavedModel; return its difference from the reference."""
-    what = reference
+    served = reference
     if settings.precision != "float32":
-        what, _ = _make(settings, found, task, settings.precision)
-    saved_model.save(what, folder, with_text=settings.with_text)
+        served, _ = _make(settings, origin, task, settings.precision)
+    saved_model.save(served, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder)
     return {
         "largest_difference": id_model.compare(
             service.id_functions(reference),
-            found.config,
+            origin.config,
             lambda name, inputs: ask.Signature(loaded, name).compute(inputs),
         )
     }
@@ -159,7 +159,7 @@ def _save_model(
 
 def _save_id_model(
     settings: ExportOptions,
-    found: source.Source,
+    origin: source.Source,
     task: base.Task | None,
     reference: service.Service,
     folder: str,
@@ -167,14 +167,13 @@ def _save_id_model(
     texts: Sequence[base.Example],
 ) -> dict[str, Any]:
     """Write a network for another runtime; return its difference."""
-    told = ("task_name",)
-    kept = {k: v for k, v in found.values.items() if k in told}
+    kept = {k: v for k, v in origin.values.items() if k == "task_name"}
     inputs: Sequence[scoring.Inputs] = ()
     if task and texts:
         inputs = scoring.to_inputs(reference.ids, task, texts)
     description = id_model.save(
         id_model.IdModel(
-            reference, found.vocabulary, settings.precision, kept, inputs
+            reference, origin.vocabulary, settings.precision, kept, inputs
         ),
         folder,
         _FORMATS[settings.format],
@@ -189,7 +188,7 @@ def _save_id_model(
 
 def _asked(
     settings: ExportOptions,
-    what: service.Service,
+    served: service.Service,
     folder: str,
     task: base.Task,
     examples: Sequence[base.Example],
@@ -199,18 +198,18 @@ def _asked(
         form = _FORMATS[settings.format]
         path = os.path.join(folder, form.file_name)
         model = depth_table.Model(functools.partial(form.open(path), "tokens"))
-        return scoring.by_ids(model, what.ids, task, examples), model
+        return scoring.by_ids(model, served.ids, task, examples), model
     name = "serving_default" if settings.with_text else "tokens"
     signature = ask.Signature(tf.saved_model.load(folder), name)
     model = depth_table.Model(signature.compute)
     if settings.with_text:
         return scoring.by_texts(model, task, examples), model
-    return scoring.by_ids(model, what.ids, task, examples), model
+    return scoring.by_ids(model, served.ids, task, examples), model
 
 
 def _points(
     settings: ExportOptions,
-    found: source.Source,
+    origin: source.Source,
     reference: service.Service,
     task: base.Task,
     depths: Sequence[int],
@@ -227,16 +226,16 @@ def _points(
     )
     models, named = [], []
     for kind, value in kinds:
-        one, at = whole, found
+        changed, place = whole, origin
         if kind == "depth":
-            values = {**found.values, "depth": value}
-            at = dataclasses.replace(found, values=values)
+            values = {**origin.values, "depth": value}
+            place = dataclasses.replace(origin, values=values)
         else:
-            one = dataclasses.replace(whole, adaptive=True, **{kind: value})
-        what, _ = _make(one, at, task, settings.precision)
+            changed = dataclasses.replace(whole, adaptive=True, **{kind: value})
+        served, _ = _make(changed, place, task, settings.precision)
         with tempfile.TemporaryDirectory() as folder:
-            saved_model.save(what, folder, with_text=settings.with_text)
-            scores, model = _asked(settings, what, folder, task, examples)
+            saved_model.save(served, folder, with_text=settings.with_text)
+            scores, model = _asked(settings, served, folder, task, examples)
         models.append(model)
         named.append((kind, value, scores[task.key_metric]))
     return depth_table.measure(models, named)

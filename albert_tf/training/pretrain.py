@@ -48,13 +48,13 @@ def run(settings: PretrainingOptions) -> None:
     strategy = distribution.make_strategy(settings.devices)
     data = _find_data(settings, config)
     words = _read_words(settings, config)
-    known = data.vocabularies
+    vocabularies = data.vocabularies
     path = settings.recipe.word_embeddings_file if words is not None else None
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
         settings.data.vocabulary,
-        {**known, **manifests.embeddings_vocabulary(path)},
+        {**vocabularies, **manifests.embeddings_vocabulary(path)},
     )
     _check_vocabulary(settings, config)
     if settings.do_train:
@@ -76,7 +76,7 @@ def run(settings: PretrainingOptions) -> None:
             pretraining_data.with_settings(
                 settings.data.vocabulary, data.manifests
             ),
-            known,
+            vocabularies,
         )
         if is_chief and not settings.follow_checkpoints:
             start.claim()
@@ -202,13 +202,13 @@ def _find_facts(
 ) -> run_log.Facts:
     """Return what stays the same while this process runs, and log it."""
     digest = manifests.fingerprint(data.training)
-    found = run_card.environment(model, data.description, digest)
-    found = dataclasses.replace(found, **data.baselines)
-    logging.info("%s", run_card.summary(config, found))
+    facts = run_card.environment(model, data.description, digest)
+    facts = dataclasses.replace(facts, **data.baselines)
+    logging.info("%s", run_card.summary(config, facts))
     system = pretraining_recipe.system_of(settings.recipe)
     if described := system.describe(config):
         logging.info("%s", described)
-    return found
+    return facts
 
 
 def _make_trainer(
@@ -273,8 +273,8 @@ def _open_log(
         3 * flops / examples_per_row,
     )
     examples = settings.train_batch_size * examples_per_row
-    own = distribution.worker_folder(strategy, folder)
-    return run_log.RunLog(own, examples, cost)
+    folder = distribution.worker_folder(strategy, folder)
+    return run_log.RunLog(folder, examples, cost)
 
 
 def _write_results(
@@ -379,12 +379,12 @@ def _find_data(
     }
     training = paths["input_file"]
     evaluation = paths.get("eval_input_file", training)
-    found = _check_records(settings, config, training, evaluation)
+    described = _check_records(settings, config, training, evaluation)
     drawer = _make_drawer(settings, config)
     data = pretraining_data.PretrainingData(
         training,
         evaluation,
-        found,
+        described,
         layouts.for_model(
             records.layout, config.vocab_size, config.type_vocab_size
         ),
@@ -415,16 +415,16 @@ def _check_records(
         kind=records.records,
         sentinels=recipe.sentinels,
     )
-    found = record_check.check_records(training, expected)
+    described = record_check.check_records(training, expected)
     others = record_check.check_records(evaluation, expected, "eval_input_file")
-    found += [manifest for manifest in others if manifest not in found]
-    for manifest in found:
+    described += [manifest for manifest in others if manifest not in described]
+    for manifest in described:
         pretraining_data.check_settings(records.vocabulary, manifest)
         pretraining_data.check_labels(
             recipe.sentence_objective, manifest, training
         )
     pretraining_data.check_marks(recipe, [*training, *evaluation])
-    return found
+    return described
 
 
 def _warn_of_no_effect(settings: PretrainingOptions) -> None:
@@ -440,13 +440,13 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
                 part,
             )
     budget = settings.data.masked_lm_budget
-    given = settings.data.masks.max_predictions_per_seq
+    predictions = settings.data.masks.max_predictions_per_seq
     usual = masking.MaskingOptions.max_predictions_per_seq
-    if budget and given not in (budget, usual):
+    if budget and predictions not in (budget, usual):
         logging.warning(
             "`max_predictions_per_seq=%d` has no effect: with "
             "`masked_lm_budget=%d` so many pieces are hidden at most.",
-            given,
+            predictions,
             budget,
         )
     for name in ("eval_input_file", "best_metric"):
@@ -457,7 +457,7 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
 
 
 def _warn(
-    settings: PretrainingOptions, found: Sequence[manifests.Manifest]
+    settings: PretrainingOptions, described: Sequence[manifests.Manifest]
 ) -> None:
     if settings.do_train:
         pretraining_recipe.warn_of_learning_rate(
@@ -481,17 +481,17 @@ def _warn(
                 "The factor of %s is 0: it is not learned, only measured.", name
             )
     budget = settings.data.masked_lm_budget
-    wanted = settings.data.masks.masked_lm_prob * settings.data.max_seq_length
-    if budget and wanted > budget + 1:
+    hidden = settings.data.masks.masked_lm_prob * settings.data.max_seq_length
+    if budget and hidden > budget + 1:
         logging.warning(
             "`masked_lm_prob=%g` would hide %.0f of %d pieces, but "
             "`masked_lm_budget=%d` lets only so many be. Give a larger one.",
             settings.data.masks.masked_lm_prob,
-            wanted,
+            hidden,
             settings.data.max_seq_length,
             budget,
         )
-    for manifest in found:
+    for manifest in described:
         pretraining_data.warn_of_lost_masks(manifest)
     if settings.do_eval and settings.data.eval_input_file is None:
         logging.warning(

@@ -156,8 +156,10 @@ class PassageOptions:
 
     @property
     def levels(self) -> tuple[stages.Stage, ...]:
-        found = stages.parse(self.mask_levels)
-        is_known = found and {stage.value for stage in found} <= {*marks.LEVELS}
+        levels = stages.parse(self.mask_levels)
+        is_known = levels and {stage.value for stage in levels} <= {
+            *marks.LEVELS
+        }
         if self.mask_levels is not None and not is_known:
             raise errors.UserError(
                 f"`mask_levels={self.mask_levels}` is not some of "
@@ -165,7 +167,7 @@ class PassageOptions:
                 "with its number of steps. Write such as "
                 "basic:9000,phrase:3000,entity."
             )
-        return found
+        return levels
 
 
 @dataclasses.dataclass(frozen=True)
@@ -364,7 +366,7 @@ class RecordOptions:
                 "(`masking_time=training`) and `masked_lm_budget`, the most "
                 "pieces of a sequence (85 of 512 in XLNet and T5)."
             )
-        given = {**options.to_dict(self), **options.to_dict(recipe)}
+        values = {**options.to_dict(self), **options.to_dict(recipe)}
         needed = {
             **options.to_dict(masking.MaskingOptions()),
             "sentence_objective": "none",
@@ -372,7 +374,7 @@ class RecordOptions:
             "token_objective": "none",
         }
         for name, value in needed.items():
-            if given[name] != value:
+            if values[name] != value:
                 raise errors.UserError(
                     f"`objective={recipe.objective}` has a rule of its "
                     "own for what it asks for, predicts nothing beside and has "
