@@ -207,7 +207,6 @@ def read(
             names are their numbers, from 1. None: it does, and the command has
             no option for this.
     """
-    values: Iterable[_Values]
     is_csv = name.lower().endswith(".csv")
     hint = "Without a header, give `header=False`. " if header else ""
     demand = f"{hint}The first row must name"
