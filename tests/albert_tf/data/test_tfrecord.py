@@ -53,6 +53,23 @@ def test_batch_equals_encoding_one_by_one(layout, highest):
     assert found == encode_one_by_one(layout, values)
 
 
+def test_padding_is_left_out_but_for_one_token():
+    def layout(width):
+        names = {"input_mask": 0, "p_mask": 1}
+        return [
+            layouts.Feature(n, (width,), "int64", p) for n, p in names.items()
+        ]
+
+    masks = np.array([[1, 1, 0], [0, 0, 0]])
+    values = {"input_mask": masks, "p_mask": 1 - masks}
+    assert tfrecord.encode_batch(layout(3), values) == [
+        record_files.encode(
+            layout(n), {k: v[row, :n] for k, v in values.items()}
+        )
+        for row, n in enumerate([2, 1])
+    ]
+
+
 TRUTHS = np.array([[True, False, False], [True, True, False]])
 
 

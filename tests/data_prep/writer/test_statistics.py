@@ -60,15 +60,15 @@ def test_text_of_which_much_is_cut_off_is_warned_of(base, tmp_path, warnings):
 
 
 def test_counts_by_hand():
-    rows = np.zeros(4, instances.ROW)
-    rows["label"] = [1, layouts.NO_LABEL, 0, 1]
-    rows["first"], rows["second"] = [2, 3, 1, 4], [1, 0, 2, 1]
-    rows["single_sentence"] = [1, 0, 1, 1]
-    found = statistics.count(rows, np.array([6, 5, 6, 8]), 9)
+    rows = np.zeros(5, instances.ROW)
+    rows["label"] = [1, layouts.NO_LABEL, 0, 1, 1]
+    rows["first"], rows["second"] = [2, 3, 1, 4, 1], [1, 0, 2, 1, 1]
+    rows["single_sentence"] = [1, 0, 1, 1, 0]
+    found = statistics.count(rows, np.array([6, 5, 6, 8, 5]), 9)
     assert statistics.to_json(found) == {
-        **{"instances": 4, "label_1": 2, "unlabelled": 1, "lone": 3},
-        **{"tokens": 25, "lengths": [0, 0, 0, 0, 0, 1, 2, 0, 1, 0]},
-        "segment_lengths": [1, 3, 2, 1, 1, 0, 0, 0, 0, 0],
+        **{"instances": 5, "label_1": 3, "unlabelled": 1, "lone": 3},
+        **{"tokens": 30, "lengths": [0, 0, 0, 0, 0, 2, 2, 0, 1, 0]},
+        "segment_lengths": [1, 5, 2, 1, 1, 0, 0, 0, 0, 0],
     }
     masked = masking.MaskedBatch(
         input_ids=np.array([[2, 4, 7, 4, 9], [2, 8, 6, 4, 3]]),
