@@ -24,14 +24,6 @@ from albert_tf.serving.services import encoder_service, service
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 
-# Tasks that an option is for; one that is not listed is for all.
-_FOR = {
-    **{
-        name: [task]
-        for task, names in source_options.OF_SLICES.items()
-        for name in names
-    },
-}
 # Only the others have examples.
 _WITHOUT_A_TASK = ("encoder", "pretraining", "classifier", "regression")
 
@@ -156,24 +148,24 @@ def _refuse_finetuned(
 
 
 def _check_given(
-    settings: source_options.SourceOptions, known: Mapping[str, Any]
+    settings: source_options.SourceOptions, run_options: Mapping[str, Any]
 ) -> None:
     """Refuse options of another task, or of another kind of it.
 
     Args:
-        known: The options of a run; none for a checkpoint.
+        run_options: Those of a run; none for a checkpoint.
     """
     given, task = settings.given, settings.task
-    for name, value in given.items():
-        is_known = name in known and not task
-        if task not in _FOR.get(name, [task]) and not is_known:
-            kind = task or known.get("task_name", "pretraining").lower()
-            raise errors.UserError(
-                f"`{name}={value}` is for {' and '.join(_FOR[name])}, but the "
-                f"model is one of {kind}. Leave it out."
-            )
-    if kind_of := registry.kind_of(task or known.get("task_name", "")):
-        kind_of.check_export(given, known)
+    name = task or run_options.get("task_name", "pretraining").lower()
+    for owner, option_names in source_options.OF_SLICES.items():
+        for option in option_names:
+            is_of_run = option in run_options and not task
+            if option in given and owner != task and not is_of_run:
+                raise errors.UserError(
+                    f"`{option}={given[option]}` is for {owner}, but the model "
+                    f"is one of {name}. Leave it out."
+                )
+    registry.kind_of(name).check_export(given, run_options)
 
 
 def choose_vocabulary(
