@@ -163,11 +163,9 @@ def join(
     batch = parsing.parse(layout, tf.gather_nd(serialized, indices))
     batch = mask(batch, indices[:, 0] * MAX_INSTANCES + indices[:, 1])
     places = _Places(indices, serialized.shape[0])
-    hidden = batch["masked_lm_weights"] > 0
     real = batch["input_mask"] > 0
     used = places.by_place(tf.reduce_sum(batch["input_mask"], 1))
     starts = tf.cumsum(used, 1, exclusive=True) * tf.cast(used > 0, tf.int32)
-    offsets = tf.gather_nd(starts, indices)[:, None]
     columns = tf.range(real.shape[1])[None]
     instances = tf.cast(indices[:, 1:], tf.int32) + 1
     # Shifted so that NO_LABEL is 0, which `by_place` gives places without one.
@@ -178,15 +176,23 @@ def join(
         "segment_ids": by_row(batch["segment_ids"], real),
         "instance_ids": by_row(instances + 0 * columns, real),
         "position_ids": by_row(0 * instances + columns, real),
-        "masked_lm_positions": by_row(
-            batch["masked_lm_positions"] + offsets, hidden
-        ),
-        "masked_lm_ids": by_row(batch["masked_lm_ids"], hidden),
-        "masked_lm_weights": by_row(batch["masked_lm_weights"], hidden),
+        **_predictions(batch, places, starts),
         "cls_positions": starts,
         "next_sentence_labels": places.by_place(labels) + layouts.NO_LABEL,
         "is_real_example": tf.ones([places.rows], tf.int32),
     }
+
+
+def _predictions(batch: Batch, places: "_Places", starts: tf.Tensor) -> Batch:
+    """Join what is predicted; `starts`, int32 [B, K], moves its positions."""
+    hidden = batch["masked_lm_weights"] > 0
+    offsets = tf.gather_nd(starts, places.indices)[:, None]
+    moved = {
+        **batch,
+        "masked_lm_positions": batch["masked_lm_positions"] + offsets,
+    }
+    names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"
+    return {name: places.by_row(moved[name], hidden) for name in names}
 
 
 class _Places(NamedTuple):

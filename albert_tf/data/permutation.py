@@ -145,8 +145,22 @@ def choose_targets(
         step += 1
         going &= left > 0
     chosen = (np.cumsum(found, axis=1)[:, :-1] > 0) & ordinary
-    own = random_streams.derive_array(keys, _MORE)[:, None]
-    draws = random_streams.uniform(own, np.arange(length))
+    return _fill_up(chosen, ordinary, wanted, keys)
+
+
+def _fill_up(
+    chosen: np.ndarray,
+    ordinary: np.ndarray,
+    wanted: np.ndarray,
+    keys: np.ndarray,
+) -> np.ndarray:
+    """Choose single pieces beside others until there are enough, bool [n, T].
+
+    Args:
+        wanted: int [n], pieces of each row.
+    """
+    streams = random_streams.derive_array(keys, _MORE)[:, None]
+    draws = random_streams.uniform(streams, np.arange(ordinary.shape[1]))
     # Those that are chosen come first, those that cannot be come last.
     order_of_all = draws - chosen + ~ordinary
     ranks = np.argsort(np.argsort(order_of_all, axis=1), axis=1)

@@ -39,13 +39,12 @@ def pack_inputs(
     """
     first = segments[0]
     second = segments[1] if len(segments) == 2 else first[:, :0]
-    one = tf.ones_like(first.row_lengths())
-    has_second = tf.cast(second.row_lengths() > 0, tf.int64)
     kept_first, kept_second = _kept_lengths(
         first.row_lengths(),
         second.row_lengths(),
-        budget=max_seq_length - 2 - has_second,
+        budget=max_seq_length - 2 - tf.cast(second.row_lengths() > 0, tf.int64),
     )
+    one = tf.ones_like(kept_first)
     cls, sep = _markers(cls_id, one), _markers(sep_id, one)
     front = tf.concat([cls, head(first, kept_first), sep], axis=1)
     last_sep = _markers(sep_id, tf.cast(kept_second > 0, tf.int64))
@@ -57,10 +56,14 @@ def pack_inputs(
         "input_mask": tf.ones_like(ids),
         "segment_ids": tf.concat(segment_ids, axis=1),
     }
-    # One column at least, also for an empty batch.
-    lengths = tf.concat([[1], ids.row_lengths()], 0)
-    shape = tf.stack([-1, tf.reduce_max(lengths)])
+    shape = _shape_of(ids)
     return {name: row.to_tensor(shape=shape) for name, row in rows.items()}
+
+
+def _shape_of(rows: tf.RaggedTensor) -> tf.Tensor:
+    """Return that of padded rows: one column at least, also without rows."""
+    lengths = tf.concat([[1], rows.row_lengths()], 0)
+    return tf.stack([-1, tf.reduce_max(lengths)])
 
 
 def _kept_lengths(

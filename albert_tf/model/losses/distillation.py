@@ -8,7 +8,8 @@ Gurevych, arXiv 2004.09813.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -106,6 +107,31 @@ def _difference(
     return divergence * temperature**2
 
 
+def _forward_with_states(
+    teacher_model: Any,
+    states: Sequence[str],
+    model: Any,
+    batch: Batch,
+    dropout_seed: tf.Tensor | None,
+) -> tuple[Tensors, Batch]:
+    """Run a model of vectors and its teacher; return losses of their states."""
+    inputs = without_teacher(batch)
+    encoded = model.encode(inputs, dropout_seed is not None, dropout_seed)
+    taught = tf.nest.map_structure(
+        tf.stop_gradient, teacher_model.encode(inputs, False, None)
+    )
+    both = (
+        token_states.Encoded(model, encoded),
+        token_states.Encoded(teacher_model, taught),
+    )
+    mask = inputs["input_mask"]
+    real_tokens = tf.cast(mask, tf.float32)
+    return {
+        VECTOR: model.vectors(encoded["sequence_output"], mask),
+        **{n: token_states.LOSSES[n](*both, real_tokens) for n in states},
+    }, batch
+
+
 def vectors(
     similarity_weight: float,
     state_weights: Mapping[str, float] | None = None,
@@ -125,28 +151,6 @@ def vectors(
     names = "vector_loss", "similarity_loss"
     states = state_weights or {}
 
-    def forward(
-        model: Any, batch: Batch, dropout_seed: tf.Tensor | None
-    ) -> tuple[Tensors, Batch]:
-        own = without_teacher(batch)
-        encoded = model.encode(own, dropout_seed is not None, dropout_seed)
-        mask = own["input_mask"]
-        asked = tf.nest.map_structure(
-            tf.stop_gradient, teacher_model.encode(own, False, None)
-        )
-        both = (
-            token_states.Encoded(model, encoded),
-            token_states.Encoded(teacher_model, asked),
-        )
-        real_tokens = tf.cast(mask, tf.float32)
-        return {
-            VECTOR: model.vectors(encoded["sequence_output"], mask),
-            **{
-                name: token_states.LOSSES[name](*both, real_tokens)
-                for name in states
-            },
-        }, batch
-
     def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         student, teacher = outputs[VECTOR], batch[f"{layouts.TEACHER}{VECTOR}"]
         real = objectives.real_examples(batch)
@@ -160,6 +164,9 @@ def vectors(
 
     losses = dict(zip(names, (1.0, similarity_weight), strict=True))
     losses |= states
-    return objectives.of_examples(
-        losses, of_outputs, forward=forward if states else _forward
-    )
+    forward: Callable[..., tuple[Tensors, Batch]] = _forward
+    if states:
+        forward = functools.partial(
+            _forward_with_states, teacher_model, tuple(states)
+        )
+    return objectives.of_examples(losses, of_outputs, forward=forward)

@@ -35,8 +35,7 @@ def ranking(temperature: float) -> objectives.Objective:
 
     def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
         vectors = tf.unstack(outputs["embedding"], axis=1)
-        texts = tf.unstack(batch["input_ids"], axis=1)
-        first, second = texts[:2]
+        first, second, *others = tf.unstack(batch["input_ids"], axis=1)
         is_padding = objectives.real_examples(batch) == 0.0
         is_right = _equal(first, first) | _equal(second, second) | is_padding
         own_text = _equal(first, second)
@@ -44,7 +43,7 @@ def ranking(temperature: float) -> objectives.Objective:
             is_right | own_text,
             *(
                 _equal(first, third) | _equal(second, third) | is_padding
-                for third in texts[2:]
+                for third in others
             ),
         ]
         labels = tf.range(tf.shape(first)[0])

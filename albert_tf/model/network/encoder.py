@@ -125,6 +125,11 @@ class AlbertModel(base.BuiltModel):
         # How many of `num_hidden_layers` are applied; may be set to fewer, or
         # to more where all are the same.
         self.depth = config.num_hidden_layers
+        self._add_layers()
+
+    def _add_layers(self) -> None:
+        """Create all layers, and with them all variables."""
+        config, scope = self.config, self.scope
         self.embeddings = embeddings.Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = None
         if config.maps_embeddings:
@@ -142,13 +147,13 @@ class AlbertModel(base.BuiltModel):
         self.bucket_table = attention_bias.add_table(
             self, config, f"{scope}/encoder"
         )
-        if loop_layers and len(set(self.transformer_layers)) > 1:
+        if self.loop_layers and len(set(self.transformer_layers)) > 1:
             raise errors.UserError(
                 "`loop_layers=True` is for models whose layers share all "
                 f"weights. This one has {config.sharing}; do not set it."
             )
         self.pooler = None
-        if with_pooler:
+        if self.with_pooler:
             self.pooler = pooling.Pooler(
                 f"{scope}/pooler/dense",
                 config.pooled_width,
