@@ -83,6 +83,9 @@ def test_counts_by_hand():
         **{"predictions": 4, "masked": 2, "kept": 1},
         **{"run_lengths": [0, 2, 1], "labels": [0, 0, 0, 0, 1, 2, 0, 1]},
     }
+    shown, labels = np.array([4, 4, 5, 6, 7, 8]), np.array([4, 5, 5, 9, 9, 9])
+    replaced = statistics.count_replaced(shown, labels, mask_id=4)
+    assert replaced.tolist() == [2, 1, 3]
     short = {"labels": np.array([1, 2]), "kept": 3}
     for one, other in ((found, short), (short, found)):
         stored = statistics.add({}, statistics.to_json(one))
