@@ -20,6 +20,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, rows, strict_json
 from albert_tf.finetuning import base
+from albert_tf.text import words
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,18 +309,8 @@ def place_answer(context: str, text: str, start: int) -> Answer:
         (the earlier one of two), else with start -1. An empty text stands
         nowhere.
     """
-    if not text:
-        return Answer(text, -1)
-    # From the end backwards in a reversed text: str.rfind may take quadratic
-    # time, str.find does not.
-    rest = len(context) - len(text)
-    back = context[::-1].find(text[::-1], max(0, rest - start))
-    places = [rest - back] if back >= 0 else []
-    after = context.find(text, max(0, start))
-    if after >= 0:
-        places.append(after)
-    place = min(places, key=lambda p: abs(p - start), default=-1)
-    return Answer(text, place, is_moved=place != start)
+    place = words.nearest(context, text, start)
+    return Answer(text, place, is_moved=bool(text) and place != start)
 
 
 def _no_questions(path: str) -> errors.UserError:
