@@ -79,7 +79,7 @@ def test_student_gets_the_vectors_of_its_teacher(
     distill.run(options(folder, train_step=120, learning_rate=1e-2, **often))
     first, last = losses(folder)
     assert last < first / 2
-    assert run_folder.read(str(folder)).options["projection_size"] == 24
+    assert run_folder.read(str(folder)).facts["projection_size"] == 24
     assert "spearmanr" in scores.read(str(folder)).best.scores
 
     asked = teacher.open_teacher(str(folder), embedding_task(world))
