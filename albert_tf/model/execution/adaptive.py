@@ -110,9 +110,9 @@ class AdaptiveEncoder(serving.ServedEncoder):
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
         x = self._embed(inputs, unpadding)
         # Constants are in the body of the loop; others are read before it.
-        found = None
+        weights = None
         if not self._has_constants:
-            found = self._read_all(self._layers, x.dtype)
+            weights = self._read_all(self._layers, x.dtype)
         number = tf.range(tf.shape(inputs["kept"])[0])
         nothing = tf.zeros_like(number)
         labels = self._classifier.num_labels
@@ -131,19 +131,19 @@ class AdaptiveEncoder(serving.ServedEncoder):
         )._replace(exit=tf.TensorShape([]))
         *_, logits, layers = tf.while_loop(
             lambda *state: tf.size(_State(*state).number) > 0,
-            lambda *state: self._next(_State(*state), found),
+            lambda *state: self._next(_State(*state), weights),
             state,
             shape_invariants=shapes,
             parallel_iterations=1,
         )
         return {"logits": logits, "layers": layers}
 
-    def _next(self, state: _State, found: serving.Found | None) -> _State:
+    def _next(self, state: _State, weights: serving.Weights | None) -> _State:
         """Go on to the next exit, and let those leave that are done."""
         model, config = self._model, self._model.config
         unpadding = Unpadding(state.rows["kept"], config.num_attention_heads)
         biases = attention_bias.biases(config, state.rows, model.bucket_table)
-        shared = serving.Shared(biases, unpadding, found)
+        shared = serving.Shared(biases, unpadding, weights)
         # The layers between the exit before and this one.
         ends = [n * config.inner_group_num for n in self._exits]
         pairs = zip([0, *ends], ends, strict=False)
@@ -168,9 +168,9 @@ class AdaptiveEncoder(serving.ServedEncoder):
         label = tf.argmax(logits, -1, tf.int32)
         agreed = tf.where(label == state.label, state.agreed + 1, 0)
         is_last = state.exit == len(self._exits) - 1
-        left = ~(self._rule.is_sure(logits, agreed) | is_last)
-        numbers = tf.where(left)[:, 0]
-        # What is written for those that are left is replaced by later exits.
+        continues = ~(self._rule.is_sure(logits, agreed) | is_last)
+        numbers = tf.where(continues)[:, 0]
+        # What is written for those that continue is replaced by later exits.
         places = state.number[:, None]
         depth = tf.fill(tf.shape(label), tf.gather(self._exits, state.exit))
         rows, number, label, agreed = tf.nest.map_structure(
@@ -179,7 +179,7 @@ class AdaptiveEncoder(serving.ServedEncoder):
         )
         return _State(
             state.exit + 1,
-            unpadding.choose(x, left),
+            unpadding.choose(x, continues),
             rows,
             number,
             label,

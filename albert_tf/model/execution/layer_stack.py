@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 import tensorflow as tf
 
 from albert_tf.model import seeds
-from albert_tf.model.execution import few_outputs, weights
+from albert_tf.model.execution import last_layer, weights
 
 # What attends, [B, S, H], its biases, and what it attends to if that differs.
-Read = tuple[tf.Tensor, Sequence[tf.Tensor], list[tf.Tensor]]
+LayerInputs = tuple[tf.Tensor, Sequence[tf.Tensor], list[tf.Tensor]]
 
 
 def apply(
@@ -24,17 +24,17 @@ def apply(
     x: tf.Tensor,
     biases: Sequence[tf.Tensor],
     seed: tf.Tensor | None,
-    positions: tf.Tensor | None = None,
+    output_positions: tf.Tensor | None = None,
     *,
     recompute: bool,
 ) -> list[tf.Tensor]:
-    """Return the output of each layer, float [B, S, H]; see `positions`.
+    """Return the output of each layer, float [B, S, H].
 
     Args:
         x: float [B, S, H].
         seed: Of dropout, int32 [2]; None outside of training.
-        positions: int32 [B, P], the only ones at which the last layer's output
-            is computed, [B, P, H] then; None for all.
+        output_positions: int32 [B, P], the only positions at which the last
+            layer's output is computed, [B, P, H] then; None for all.
         recompute: Whether training keeps only the input of each layer and
             computes the layer again for its gradient: gradient checkpointing
             (Chen et al., arXiv 1604.06174). Of albert-base in bfloat16, 8 x 128
@@ -42,13 +42,16 @@ def apply(
             1,369 MiB instead of 1,613.
     """
 
-    def read(x: tf.Tensor, is_last: bool) -> Read:
-        if positions is None or not is_last:
+    def make_inputs(x: tf.Tensor, is_last: bool) -> LayerInputs:
+        if output_positions is None or not is_last:
             return x, biases, []
-        few = few_outputs.gather_biases(biases, positions)
-        return few_outputs.gather(x, positions), few, [x]
+        return (
+            last_layer.gather(x, output_positions),
+            last_layer.gather_biases(biases, output_positions),
+            [x],
+        )
 
-    return apply_reading(layers, x, read, seed, recompute=recompute)
+    return apply_with_inputs(layers, x, make_inputs, seed, recompute=recompute)
 
 
 def apply_in_loop(
@@ -87,10 +90,10 @@ def apply_in_loop(
     return x
 
 
-def apply_reading(
+def apply_with_inputs(
     layers: Sequence[weights.Layer],
     x: tf.Tensor,
-    read: Callable[[tf.Tensor, bool], Read],
+    make_inputs: Callable[[tf.Tensor, bool], LayerInputs],
     seed: tf.Tensor | None,
     *,
     recompute: bool,
@@ -98,8 +101,8 @@ def apply_reading(
     """Return the output of each layer, float [B, S, H].
 
     Args:
-        read: From what goes into a layer, and whether it is the last, to what
-            it reads.
+        make_inputs: From the output of the layer before (at first x), and
+            whether the layer is the last, to its inputs.
         seed, recompute: See `apply`.
     """
     recompute = recompute and seed is not None
@@ -107,7 +110,7 @@ def apply_reading(
     outputs = []
     for number, layer in enumerate(layers, 1):
         seed = None if seed is None else seeds.fold_in(seed, 1)
-        x, biases, memory = read(x, number == len(layers))
+        x, biases, memory = make_inputs(x, number == len(layers))
         tensors = [biases, shared.take(layer), memory]
         x = _apply_one(layer, x, tensors, seed, recompute=recompute)
         outputs.append(x)
@@ -122,17 +125,17 @@ def _apply_one(
     *,
     recompute: bool,
 ) -> tf.Tensor:
-    """Return what a layer makes of x, float [B, S, H].
+    """Return the output of a layer for x, float [B, S, H].
 
-    The tensors are biases; those that stand in for the layer's weights; memory,
-    or nothing. They become arguments of what is recomputed, because
-    `tf.recompute_grad` gives no gradients to other tensors.
+    The tensors are the biases, the weights, and the memory if there is one.
+    They are arguments of the recomputed function, because `tf.recompute_grad`
+    gives no gradients to other tensors.
     """
     variables = weights.variables(layer)
 
     def function(x: tf.Tensor, *flat: tf.Tensor) -> tf.Tensor:
-        biases, own, memory = tf.nest.pack_sequence_as(tensors, flat)
-        with weights.substituted(variables, own):
+        biases, stand_ins, memory = tf.nest.pack_sequence_as(tensors, flat)
+        with weights.substituted(variables, stand_ins):
             return layer(x, biases, seed, *memory)
 
     run = tf.recompute_grad(function) if recompute else function

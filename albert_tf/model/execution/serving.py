@@ -40,7 +40,7 @@ class PartWeights(NamedTuple):
     beta: tf.Tensor
 
 
-Found = dict[Part, PartWeights]
+Weights = dict[Part, PartWeights]
 
 
 class Shared(NamedTuple):
@@ -48,7 +48,7 @@ class Shared(NamedTuple):
 
     biases: list[tf.Tensor]
     unpadding: Unpadding
-    found: Found | None = None  # Weights; None: `_apply` reads them.
+    weights: Weights | None = None  # None: `_apply` reads them.
 
 
 class ServedEncoder:
@@ -95,19 +95,19 @@ class ServedEncoder:
         values = {part: _read(part, dtype) for part in parts}
         size = sum(
             dtype.size * int(tf.size(value))
-            for of_part in values.values()
-            for value in of_part
+            for part_values in values.values()
+            for value in part_values
         )
         self._has_constants = size <= MOST_CONSTANT_BYTES
         self._frozen = {
-            part: [self._frozen_value(value) for value in of_part]
-            for part, of_part in values.items()
+            part: [self._frozen_value(value) for value in part_values]
+            for part, part_values in values.items()
         }
-        others = [(model.embeddings, "word_embeddings")]
+        encoder_weights = [(model.embeddings, "word_embeddings")]
         for dense in (model.embedding_mapping, model.pooler):
             if dense is not None:
-                others += [(dense, "kernel"), (dense, "bias")]
-        for layer, name in others:
+                encoder_weights += [(dense, "kernel"), (dense, "bias")]
+        for layer, name in encoder_weights:
             value = tf.cast(getattr(layer, name), dtype)
             setattr(layer, name, tf.Variable(value, trainable=False))
 
@@ -136,8 +136,8 @@ class ServedEncoder:
     def _compute(
         self, inputs: Mapping[str, tf.Tensor], unpad: bool
     ) -> dict[str, tf.Tensor]:
-        known = model_inputs.standardize(inputs, _INPUTS)
-        inputs = self._model.fill_defaults(known)
+        inputs = model_inputs.standardize(inputs, _INPUTS)
+        inputs = self._model.fill_defaults(inputs)
         mask = inputs["input_mask"]
         kept = mask if unpad else tf.ones_like(mask)
         return self._function({**inputs, "kept": kept})
@@ -187,17 +187,17 @@ class ServedEncoder:
 
     def _apply(self, layers: Layers, x: tf.Tensor, shared: Shared) -> tf.Tensor:
         """Apply layers to rows [R, H]; weights are read once, or given."""
-        found = shared.found or self._read_all(layers, x.dtype)
+        parts = shared.weights or self._read_all(layers, x.dtype)
         config = self._model.config
         epsilon = config.layer_norm_eps
         for attention, feed_forward in layers:
-            x = _attend(x, found[attention], attention, shared)
+            x = _attend(x, parts[attention], attention, shared)
             x = _feed_forward(
-                x, found[feed_forward], epsilon, config.hidden_act
+                x, parts[feed_forward], epsilon, config.hidden_act
             )
         return x
 
-    def _read_all(self, layers: Layers, dtype: tf.DType) -> Found:
+    def _read_all(self, layers: Layers, dtype: tf.DType) -> Weights:
         parts = dict.fromkeys(part for pair in layers for part in pair)
         return {part: self._weights(part, dtype) for part in parts}
 
@@ -216,7 +216,7 @@ def _attend(
     scores = tf.matmul(query, key, transpose_b=True)  # [B, N, S, T]
     # The queries are divided by √D already.
     unscaled = query / plain.scale_of(query)
-    for bias in attention.own_biases(unscaled, shared.biases):
+    for bias in attention.layer_biases(unscaled, shared.biases):
         scores += tf.cast(bias, scores.dtype)
     context = shared.unpadding.merge(tf.matmul(tf.nn.softmax(scores), value))
     y = plain.linear(context, part.output_kernel, part.output_bias)
@@ -248,12 +248,12 @@ def _read(part: Part, dtype: tf.DType) -> PartWeights:
         bias = [query.bias * scale, key.bias, value.bias]
         kernel, bias = tf.concat(kernel, 1), tf.concat(bias, 0)
     else:
-        kernel, bias = part.intermediate.read(dtype)
+        kernel, bias = part.intermediate.kernel_and_bias(dtype)
     norm = part.layer_norm
     return PartWeights(
         tf.cast(kernel, dtype),
         tf.cast(bias, dtype),
-        *part.output_dense.read(dtype),
+        *part.output_dense.kernel_and_bias(dtype),
         tf.convert_to_tensor(norm.gamma),
         tf.convert_to_tensor(norm.beta),
     )

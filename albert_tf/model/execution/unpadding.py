@@ -38,14 +38,14 @@ class Unpadding:
         numbers = tf.reshape(numbers, self._shape)
         # [B, S], the row that each position reads.
         rows = tf.where(real, numbers, numbers[:, :1])
-        of_heads = tf.reshape(tf.range(3 * heads), [3, 1, heads, 1])
+        part_numbers = tf.reshape(tf.range(3 * heads), [3, 1, heads, 1])
         # [3, B, N, S], the part that each position of a head reads.
-        self._split = rows[:, None, :] * (3 * heads) + of_heads
+        self._split = rows[:, None, :] * (3 * heads) + part_numbers
         length = tf.cast(self._shape[1], tf.int64)
         before = self._positions // length * (heads - 1) * length
-        others = tf.range(heads, dtype=tf.int64) * length
+        head_starts = tf.range(heads, dtype=tf.int64) * length
         # [R, N], the parts of context [B, N, S, D] that form each row.
-        self._merged = (self._positions + before)[:, None] + others
+        self._merged = (self._positions + before)[:, None] + head_starts
 
     def unpad(self, x: tf.Tensor) -> tf.Tensor:
         """Return the rows [R, W] of x [B, S, W]."""

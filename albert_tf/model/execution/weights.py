@@ -25,8 +25,8 @@ class Layer(Protocol):
     @property
     def parts(self) -> list[keras.layers.Layer]:
         """Every dense layer and norm."""
-        found = vars(self).values()
-        return [part for layer in found for part in layer.submodules]
+        layers = vars(self).values()
+        return [part for layer in layers for part in layer.submodules]
 
     def __call__(
         self,
@@ -42,12 +42,12 @@ class Layer(Protocol):
 _local = threading.local()
 
 
-def read(variable: tf.Variable, dtype: tf.DType) -> tf.Tensor:
+def value_of(variable: tf.Variable, dtype: tf.DType) -> tf.Tensor:
     """Return a variable's value in a dtype, or what stands in for it."""
-    found = getattr(_local, "stand_ins", {}).get(id(variable))
-    if found is None:
-        found = tf.convert_to_tensor(variable)
-    return tf.cast(found, dtype)
+    value = getattr(_local, "stand_ins", {}).get(id(variable))
+    if value is None:
+        value = tf.convert_to_tensor(variable)
+    return tf.cast(value, dtype)
 
 
 @contextlib.contextmanager
@@ -82,7 +82,7 @@ class WeightsOfPass:
         )
         parts = {id(p): p for layer in layers for p in layer.parts}
         self._tensors = {
-            id(variable): read(variable, part.weights_dtype or dtype)
+            id(variable): value_of(variable, part.weights_dtype or dtype)
             for part in parts.values()
             for variable in part.variables
         }

@@ -17,13 +17,13 @@ def xla_compiled(
     TensorFlow compiles everything that runs on a TPU. Its wheel for TPUs cannot
     compile for the CPU of the host.
     """
-    by_xla = tf.function(
+    compiled = tf.function(
         function, input_signature, autograph=False, jit_compile=True
     )
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        return (function if _has_tpu() else by_xla)(*arguments)
+        return (function if _has_tpu() else compiled)(*arguments)
 
     return cast("_F", call)
 

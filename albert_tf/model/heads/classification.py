@@ -60,12 +60,12 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         if ids.shape.rank == 3:
             shape = tf.shape(ids)
             rows = {k: tf.reshape(v, [-1, shape[2]]) for k, v in inputs.items()}
-            found = self.call(rows, training, dropout_seed)
+            outputs = self.call(rows, training, dropout_seed)
             return tf.nest.map_structure(
-                lambda logits: tf.reshape(logits, shape[:2]), found
+                lambda logits: tf.reshape(logits, shape[:2]), outputs
             )
         cls = tf.zeros_like(ids[:, :1])
-        outputs = self.encode(inputs, training, dropout_seed, positions=cls)
+        outputs = self.encode(inputs, training, dropout_seed, cls)
         dropout = self.head_dropout(training, dropout_seed)
 
         def answer(states: dict[str, Any], depth: int) -> dict[str, Any]:

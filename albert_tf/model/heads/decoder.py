@@ -7,6 +7,7 @@ Source: T5, Raffel et al., arXiv 1910.10683, sections 2.1 and 3.1.4.
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 
 import tensorflow as tf
@@ -40,11 +41,11 @@ class DecoderLayer(weights.Layer):
         memory: tf.Tensor | None = None,
     ) -> tf.Tensor:
         """See `TransformerLayer`; the last of the biases is for the memory."""
-        *biases, of_memory = biases
+        *biases, memory_bias = biases
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
         x = self.own_attention(x, biases, None, dropout, training=training)
         x = self.cross_attention(
-            x, [of_memory], memory, dropout, training=training
+            x, [memory_bias], memory, dropout, training=training
         )
         return self.feed_forward(x, dropout, training=training)
 
@@ -71,9 +72,9 @@ class SpanPretrainer(model_with_head.ModelWithHead):
                 attention.Attention(
                     self._cross_config, f"{SCOPE}/group_{group}/layer_{number}"
                 )
-                for number in range(len(of_group))
+                for number in range(len(attentions))
             ]
-            for group, of_group in enumerate(encoder.attentions)
+            for group, attentions in enumerate(encoder.attentions)
         ]
         self.bucket_table = attention_bias.add_table(
             self, encoder.config, SCOPE
@@ -82,8 +83,9 @@ class SpanPretrainer(model_with_head.ModelWithHead):
             encoder, sentence_order=False, scope=SCOPE
         )
 
-    @property
+    @functools.cached_property
     def decoder_layers(self) -> list[DecoderLayer]:
+        """All layers in order of application."""
         encoder = self.encoder
         return [
             DecoderLayer(*parts)
@@ -117,14 +119,14 @@ class SpanPretrainer(model_with_head.ModelWithHead):
         )
         *_, x = encoder.embed(before, seed)
         biases = self._biases(inputs, before)
-        outputs = layer_stack.apply_reading(
+        outputs = layer_stack.apply_with_inputs(
             self.decoder_layers,
             x,
             lambda x, is_last: (x, biases, [memory]),
             seed,
             recompute=encoder.recompute,
         )
-        return {"target_logits": self.words.word_logits(outputs[-1])}
+        return {"target_logits": self.words.word_logits(outputs[-1], training)}
 
     def _biases(
         self, inputs: Mapping[str, tf.Tensor], before: Mapping[str, tf.Tensor]
@@ -137,7 +139,7 @@ class SpanPretrainer(model_with_head.ModelWithHead):
             self.bucket_table,
             is_causal=True,
         )
-        of_memory = attention_bias.biases(
+        memory_biases = attention_bias.biases(
             self._cross_config, self.encoder.fill_defaults(inputs)
         )
-        return [*biases, *of_memory]
+        return [*biases, *memory_biases]

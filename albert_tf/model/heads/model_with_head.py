@@ -91,20 +91,20 @@ class ModelWithHead(base.BuiltModel):
         reads `sequence_output` or `pooled_output`.
         """
         encoder = self.encoder
-        found = answer(encoded, encoder.depth)
+        outputs = answer(encoded, encoder.depth)
         if not (training and self.exit_layers):
-            return found
-        known = encoder.fill_defaults(inputs)
-        found["exits"] = []
+            return outputs
+        inputs = encoder.fill_defaults(inputs)
+        outputs["exits"] = []
         for depth in self.exit_layers:
             last = depth * encoder.config.inner_group_num - 1
             x = encoded["all_encoder_layers"][last]
             states = {"sequence_output": x}
             if self.reads_pooler and encoder.pooler is not None:
-                pooled = pooling.pool(encoder.config.pooling, x, known)
-                states["pooled_output"] = encoder.pooler(pooled)
-            found["exits"].append(answer(states, depth))
-        return found
+                pooled = pooling.pool(encoder.config.pooling, x, inputs)
+                states["pooled_output"] = encoder.pooler(pooled, training)
+            outputs["exits"].append(answer(states, depth))
+        return outputs
 
     def token_scores(
         self, sequence_output: tf.Tensor, depth: int | None = None
@@ -119,14 +119,14 @@ class ModelWithHead(base.BuiltModel):
         inputs: Mapping[str, tf.Tensor],
         training: bool,
         dropout_seed: tf.Tensor | None,
-        positions: tf.Tensor | None = None,
+        output_positions: tf.Tensor | None = None,
     ) -> dict[str, Any]:
-        """Return the encoder's outputs; see its `output_positions`."""
+        """Return the encoder's outputs, see `AlbertModel.call`."""
         return self.encoder(
             {k: inputs[k] for k in model_inputs.ENCODER if k in inputs},
             training=training,
             dropout_seed=dropout_seed,
-            output_positions=positions,
+            output_positions=output_positions,
         )
 
     def head_dropout(

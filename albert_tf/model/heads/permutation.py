@@ -14,7 +14,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model import model_inputs, seeds
-from albert_tf.model.execution import few_outputs, layer_stack
+from albert_tf.model.execution import last_layer, layer_stack
 from albert_tf.model.heads import model_with_head, pretraining
 from albert_tf.model.network import attention_bias
 from albert_tf.model.network.encoder import AlbertModel
@@ -71,27 +71,29 @@ class PermutationPretrainer(model_with_head.ModelWithHead):
             query_seed = seeds.fold_in(seed, _QUERY_STREAM)
         positions = inputs["masked_lm_positions"]
         *_, content = encoder.embed(inputs, seed)
-        asked = {**inputs, "input_ids": inputs["query_ids"]}
-        *_, queries = encoder.embed(asked, query_seed)
-        queries = few_outputs.gather(queries, positions)
+        query_inputs = {**inputs, "input_ids": inputs["query_ids"]}
+        *_, queries = encoder.embed(query_inputs, query_seed)
+        queries = last_layer.gather(queries, positions)
         length, biases = tf.shape(content)[1], self._biases(inputs, positions)
 
         # Both attend to the content that goes in; of the last layer only the
         # queries are needed.
-        def read(x: tf.Tensor, is_last: bool) -> layer_stack.Read:
+        def make_inputs(x: tf.Tensor, is_last: bool) -> layer_stack.LayerInputs:
             memory = [x[:, :length]]
             if not is_last:
                 return x, biases, memory
             return x[:, length:], [b[..., length:, :] for b in biases], memory
 
-        outputs = layer_stack.apply_reading(
+        outputs = layer_stack.apply_with_inputs(
             encoder.transformer_layers,
             tf.concat([content, queries], 1),
-            read,
+            make_inputs,
             seed,
             recompute=encoder.recompute,
         )
-        return {"masked_lm_logits": self.words.word_logits(outputs[-1])}
+        return {
+            "masked_lm_logits": self.words.word_logits(outputs[-1], training)
+        }
 
     def _biases(
         self, inputs: Mapping[str, tf.Tensor], positions: tf.Tensor
@@ -99,13 +101,14 @@ class PermutationPretrainer(model_with_head.ModelWithHead):
         """Return the biases of content [B, S], then queries [B, P]."""
         visible = inputs["ranks"][:, None] < inputs["horizons"][:, :, None]
         itself = tf.eye(tf.shape(visible)[1], dtype=tf.bool)
-        rows = [visible | itself, few_outputs.gather(visible, positions)]
+        rows = [visible | itself, last_layer.gather(visible, positions)]
         mask = tf.cast(tf.concat(rows, 1), tf.int32)
-        of_mask, *others = attention_bias.biases(
+        mask_bias, *position_biases = attention_bias.biases(
             self.encoder.config,
             {**inputs, "input_mask": mask},
             self.encoder.bucket_table,
         )
-        own = tf.zeros_like(positions[:, :1]) + tf.range(tf.shape(visible)[1])
-        both = tf.concat([own, positions], 1)
-        return [of_mask, *few_outputs.gather_biases(others, both)]
+        content = tf.range(tf.shape(visible)[1])
+        content += tf.zeros_like(positions[:, :1])  # [B, S]
+        rows = tf.concat([content, positions], 1)
+        return [mask_bias, *last_layer.gather_biases(position_biases, rows)]

@@ -78,20 +78,26 @@ class AlbertPretrainer(pretraining_tasks.ModelWithTasks):
         """
         masked = tf.convert_to_tensor(inputs["masked_lm_positions"])
         first = inputs.get("cls_positions", tf.zeros_like(masked[:, :1]))
-        read = tf.concat([first, masked], 1)
-        wanted = None if self.token_tasks else read  # None: all positions.
-        outputs = self.encode(inputs, training, dropout_seed, wanted)
-        x = whole = outputs["sequence_output"]
-        if wanted is None:
-            x = tf.gather(whole, read, batch_dims=1)
+        positions = tf.concat([first, masked], 1)
+        outputs = self.encode(
+            inputs,
+            training,
+            dropout_seed,
+            None if self.token_tasks else positions,  # They read all.
+        )
+        x = outputs["sequence_output"]
+        if self.token_tasks:
+            x = tf.gather(x, positions, batch_dims=1)
         count, cls_vectors = 1, None
         if "cls_positions" in inputs:
             count = tf.shape(first)[1]
             cls_vectors = x[:, :count]
         return {
-            "masked_lm_logits": self.word_logits(x[:, count:]),
-            **self._token_outputs(whole),
-            **self._sentence_outputs(outputs["pooled_output"], cls_vectors),
+            "masked_lm_logits": self.word_logits(x[:, count:], training),
+            **self._token_outputs(outputs["sequence_output"]),
+            **self._sentence_outputs(
+                outputs["pooled_output"], cls_vectors, training
+            ),
         }
 
     def masked_lm_logits(
@@ -101,11 +107,12 @@ class AlbertPretrainer(pretraining_tasks.ModelWithTasks):
         x = tf.gather(sequence_output, positions, batch_dims=1)
         return self.word_logits(x)
 
-    def word_logits(self, x: tf.Tensor) -> tf.Tensor:
+    def word_logits(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return float [B, P, V] for the encoder's output [B, P, H]."""
         shape = tf.shape(x)[:2]
         activation = plain.activation(self.encoder.config.hidden_act)
-        x = self.transform_norm(activation(self.transform(x)))
+        x = activation(self.transform(x, training))
+        x = self.transform_norm(x, training)
         # In float32: a softmax over so many classes needs the precision.
         rows = tf.reshape(tf.cast(x, tf.float32), [-1, x.shape[-1]])
         logits = self.encoder.embeddings.word_logits(rows) + self.output_bias

@@ -65,7 +65,10 @@ class ModelWithTasks(model_with_head.ModelWithHead):
         return model_with_head.logits(pooled_output, *head)
 
     def _sentence_outputs(
-        self, pooled_output: tf.Tensor, cls_vectors: tf.Tensor | None
+        self,
+        pooled_output: tf.Tensor,
+        cls_vectors: tf.Tensor | None,
+        training: bool,
     ) -> dict[str, tf.Tensor]:
         """Return `sentence_order_logits`, and `NAME_logits` of other tasks.
 
@@ -78,12 +81,12 @@ class ModelWithTasks(model_with_head.ModelWithHead):
             if self.encoder.config.pooling != "cls":
                 raise ValueError("Rows of several instances need pooling=cls.")
             assert self.encoder.pooler is not None
-            pooled_output = self.encoder.pooler(cls_vectors)
-        found = {
+            pooled_output = self.encoder.pooler(cls_vectors, training)
+        outputs = {
             f"{name}_logits": model_with_head.logits(pooled_output, *head)
             for name, head in self.task_heads.items()
         }
         if self.sentence_order:
             logits = self.sentence_order_logits(pooled_output)
-            found["sentence_order_logits"] = logits
-        return found
+            outputs["sentence_order_logits"] = logits
+        return outputs

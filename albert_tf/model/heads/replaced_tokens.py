@@ -141,10 +141,12 @@ class ReplacedTokenDetector(pretraining_tasks.ModelWithTasks):
         if "cls_positions" in inputs:
             cls_vectors = tf.gather(x, inputs["cls_positions"], batch_dims=1)
         activation = plain.activation(self.encoder.config.hidden_act)
-        x = tf.cast(activation(self.transform(x)), tf.float32)
+        x = tf.cast(activation(self.transform(x, training)), tf.float32)
         logits = tf.linalg.matvec(x, self.output_weights) + self.output_bias
         return {
             "replaced_token_logits": logits,
             **self._token_outputs(outputs["sequence_output"]),
-            **self._sentence_outputs(outputs["pooled_output"], cls_vectors),
+            **self._sentence_outputs(
+                outputs["pooled_output"], cls_vectors, training
+            ),
         }

@@ -61,28 +61,31 @@ class Attention(keras.layers.Layer):
         """
         memory = x if memory is None else memory
         split = functools.partial(plain.split_heads, heads=self.heads)
-        query = split(self.query(x), like=x)  # [B, N, S, D]
-        key = split(self.key(memory), like=memory)
-        value = split(self.value(memory), like=memory)
+        query = split(self.query(x, training), like=x)  # [B, N, S, D]
+        key = split(self.key(memory, training), like=memory)
+        value = split(self.value(memory, training), like=memory)
         context = layers.operations(training).attention(
             query,
             key,
             value,
-            self.own_biases(query, biases),
+            self.layer_biases(query, biases),
             dropout.next(self._config.attention_probs_dropout_prob),
         )
-        y = self.output_dense(context)
+        y = self.output_dense(context, training)
         y = dropout(y, self._config.hidden_dropout_prob)
-        return self.layer_norm(x + y)
+        return self.layer_norm(x + y, training)
 
-    def own_biases(
+    def layer_biases(
         self, query: tf.Tensor, biases: Sequence[tf.Tensor]
     ) -> Sequence[tf.Tensor]:
-        """Return biases, float32 [..., S, T], that may depend on queries.
+        """Return the biases of this layer, which may depend on its queries.
 
         Args:
             query: float [B, N, S, D].
-            biases: See `attention_bias`.
+            biases: Those of all layers, see `attention_bias`.
+
+        Returns:
+            float32 [..., S, T] each.
         """
         position, segment = self.relative_position, self.relative_segment
         if position is None or segment is None:

@@ -52,23 +52,23 @@ def biases(
     mask = tf.expand_dims(inputs["input_mask"], 1)
     if mask.shape.rank != 4:
         mask = tf.expand_dims(mask, 1)
-    found = [(1.0 - tf.cast(mask, tf.float32)) * MASK_BIAS]
+    result = [(1.0 - tf.cast(mask, tf.float32)) * MASK_BIAS]
     if config.position_bias == "alibi":
         heads, length = config.num_attention_heads, tf.shape(mask)[-1]
-        found.append(alibi(heads, length, inputs.get("position_ids")))
+        result.append(alibi(heads, length, inputs.get("position_ids")))
     places = inputs.get("position_ids", tf.range(tf.shape(mask)[-1]))
     if config.position_bias == "buckets":
-        found.append(bucketed(tf.convert_to_tensor(table), places, is_causal))
+        result.append(bucketed(tf.convert_to_tensor(table), places, is_causal))
     if config.position_bias == "relative":
         places = tf.cast(tf.expand_dims(places, -2), tf.float32)
         # [1, S, S] or [B, 1, S, S].
-        found.append(tf.expand_dims(places, -1) - tf.expand_dims(places, -2))
+        result.append(tf.expand_dims(places, -1) - tf.expand_dims(places, -2))
         segments = inputs["segment_ids"][:, None]
         same = tf.equal(
             tf.expand_dims(segments, 3), tf.expand_dims(segments, 2)
         )
-        found.append(tf.cast(same, tf.float32))
-    return found
+        result.append(tf.cast(same, tf.float32))
+    return result
 
 
 def add_table(
@@ -94,12 +94,12 @@ def bucketed(
         positions: int32 [S] or [B, S].
     """
     distances = tf.expand_dims(positions, -2) - tf.expand_dims(positions, -1)
-    known = np.arange(-MAX_DISTANCE, MAX_DISTANCE + 1)
-    numbers = tf.constant(buckets(known, is_causal), tf.int32)
+    clipped = np.arange(-MAX_DISTANCE, MAX_DISTANCE + 1)
+    numbers = tf.constant(buckets(clipped, is_causal), tf.int32)
     places = tf.clip_by_value(distances, -MAX_DISTANCE, MAX_DISTANCE)
-    found = tf.gather(table, tf.gather(numbers, places + MAX_DISTANCE))
-    rank = found.shape.rank
-    return tf.transpose(found, [*range(rank - 3), rank - 1, rank - 3, rank - 2])
+    bias = tf.gather(table, tf.gather(numbers, places + MAX_DISTANCE))
+    rank = bias.shape.rank
+    return tf.transpose(bias, [*range(rank - 3), rank - 1, rank - 3, rank - 2])
 
 
 def buckets(distances: np.ndarray, is_causal: bool) -> np.ndarray:

@@ -59,7 +59,6 @@ class Embeddings(keras.layers.Layer):
         training: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor]:
         """Return the words alone and the result, [B, S, E] or [B, S, H]."""
-        del training  # Keras passes it on to the norm.
         # Looked up in a tensor: a variable in which rows are looked up directly
         # is copied by TensorFlow whenever the optimizer reads or writes it.
         table = tf.convert_to_tensor(self.word_embeddings)
@@ -70,7 +69,8 @@ class Embeddings(keras.layers.Layer):
         # Rows, not a product with one-hot vectors: how the gradient is clipped
         # depends on it, see ARCHITECTURE.md.
         segments = tf.gather(self.token_type_embeddings, inputs["segment_ids"])
-        x = self.layer_norm(words + segments + self._positions(inputs))
+        x = words + segments + self._positions(inputs)
+        x = self.layer_norm(x, training)
         return words, dropout(x, self._config.hidden_dropout_prob)
 
     def _positions(self, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:

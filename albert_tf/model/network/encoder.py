@@ -16,6 +16,7 @@ Dimensions in comments and einsum strings:
 """
 
 import dataclasses
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -25,7 +26,7 @@ import tf_keras as keras
 from albert_tf.common import errors
 from albert_tf.model import base, seeds
 from albert_tf.model.config import PRECISIONS, AlbertConfig
-from albert_tf.model.execution import few_outputs, layer_stack, weights
+from albert_tf.model.execution import last_layer, layer_stack, weights
 from albert_tf.model.network import (
     attention,
     attention_bias,
@@ -35,7 +36,8 @@ from albert_tf.model.network import (
     pooling,
 )
 
-_OF_POLICIES = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
+# The precision that each of Keras' global policies asks for.
+_POLICY_PRECISIONS = {"float32": "float32", "mixed_bfloat16": "bfloat16"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,10 +127,18 @@ class AlbertModel(base.BuiltModel):
         # How many of `num_hidden_layers` are applied; may be set to fewer, or
         # to more where all are the same.
         self.depth = config.num_hidden_layers
+        self._add_embeddings()
         self._add_layers()
+        self.pooler = None
+        if with_pooler:
+            self.pooler = pooling.Pooler(
+                f"{scope}/pooler/dense",
+                config.pooled_width,
+                config.hidden_size,
+                config,
+            )
 
-    def _add_layers(self) -> None:
-        """Create all layers, and with them all variables."""
+    def _add_embeddings(self) -> None:
         config, scope = self.config, self.scope
         self.embeddings = embeddings.Embeddings(config, f"{scope}/embeddings")
         self.embedding_mapping = None
@@ -139,30 +149,13 @@ class AlbertModel(base.BuiltModel):
                 config.hidden_size,
                 config,
             )
+
+    def _add_layers(self) -> None:
+        config = self.config
         # By the numbers in `config.layer_groups`, then by inner group; empty
         # for a number that no layer uses.
         self.attentions: list[list[attention.Attention]] = []
         self.feed_forwards: list[list[feed_forward.FeedForward]] = []
-        self._add_groups()
-        self.bucket_table = attention_bias.add_table(
-            self, config, f"{scope}/encoder"
-        )
-        if self.loop_layers and len(set(self.transformer_layers)) > 1:
-            raise errors.UserError(
-                "`loop_layers=True` is for models whose layers share all "
-                f"weights. This one has {config.sharing}; do not set it."
-            )
-        self.pooler = None
-        if self.with_pooler:
-            self.pooler = pooling.Pooler(
-                f"{scope}/pooler/dense",
-                config.pooled_width,
-                config.hidden_size,
-                config,
-            )
-
-    def _add_groups(self) -> None:
-        config = self.config
         # Numbers of the groups that each layer takes its parts from, such as
         # [(0, 0), (0, 1)] for two layers that share their attention.
         attention_groups, ffn_groups = map(
@@ -174,31 +167,58 @@ class AlbertModel(base.BuiltModel):
                 f"{scope}/inner_group_{inner}"
                 for inner in range(config.inner_group_num)
             ]
-            own = paths if group in attention_groups else []
             self.attentions.append(
-                [attention.Attention(config, path) for path in own]
+                [
+                    attention.Attention(config, path)
+                    for path in paths
+                    if group in attention_groups
+                ]
             )
-            own = paths if group in ffn_groups else []
             self.feed_forwards.append(
-                [feed_forward.FeedForward(config, path) for path in own]
+                [
+                    feed_forward.FeedForward(config, path)
+                    for path in paths
+                    if group in ffn_groups
+                ]
             )
+        self.bucket_table = attention_bias.add_table(
+            self, config, f"{self.scope}/encoder"
+        )
+        if self.loop_layers and len(set(self.transformer_layers)) > 1:
+            raise errors.UserError(
+                "`loop_layers=True` is for models whose layers share all "
+                f"weights. This one has {config.sharing}; do not set it."
+            )
+
+    @functools.cached_property
+    def _layers_of_groups(
+        self,
+    ) -> dict[tuple[int, int], list[TransformerLayer]]:
+        """The layers in the place of one, by the pair in `layer_groups`."""
+        return {
+            (group, ffn_group): [
+                TransformerLayer(*parts)
+                for parts in zip(
+                    self.attentions[group],
+                    self.feed_forwards[ffn_group],
+                    strict=True,
+                )
+            ]
+            for group, ffn_group in self.config.layer_groups
+        }
 
     @property
     def transformer_layers(self) -> list[TransformerLayer]:
         """All layers in order of application (ALBERT §3.1).
 
-        Layers of a group hold the same objects, and so the same parameters.
+        Layers that share all parameters are the same object.
         """
         groups = self.config.layer_groups
         groups += groups[-1:] * (self.depth - len(groups))
         return [
-            TransformerLayer(*parts)
-            for group, ffn_group in groups[: self.depth]
-            for parts in zip(
-                self.attentions[group],
-                self.feed_forwards[ffn_group],
-                strict=True,
-            )
+            layer
+            for pair in groups[: self.depth]
+            for layer in self._layers_of_groups[pair]
         ]
 
     def call(
@@ -220,8 +240,8 @@ class AlbertModel(base.BuiltModel):
                 default one is drawn from TensorFlow's global generator. Not
                 read without `training`.
             output_positions: int32 [B, P], the only positions at which the
-                last layer's output is wanted, [B, P, H] then. The first is that
-                of [CLS], 0; otherwise `pooled_output` is not defined.
+                last layer's output is returned, [B, P, H] then. The first is
+                that of [CLS], 0; otherwise `pooled_output` is not defined.
         """
         inputs = self.fill_defaults(inputs)
         seed = seeds.fold_in(dropout_seed, 0) if training else None
@@ -234,7 +254,7 @@ class AlbertModel(base.BuiltModel):
             "sequence_output": encoded[-1],
         }
         if self.pooler is not None:
-            outputs["pooled_output"] = self.pooler(pooled)
+            outputs["pooled_output"] = self.pooler(pooled, training)
         return outputs
 
     def embed(
@@ -246,11 +266,13 @@ class AlbertModel(base.BuiltModel):
             inputs: What `fill_defaults` returns.
             seed: Of dropout, int32 [2]; None outside of training.
         """
+        dropout, training = seeds.DropoutSeeds(seed), seed is not None
         # Sum of embeddings, norm, dropout: [B, S, E].
-        words, embedded = self.embeddings(inputs, seeds.DropoutSeeds(seed))
+        words, embedded = self.embeddings(inputs, dropout, training)
         x = tf.cast(embedded, self.precision)
         if self.embedding_mapping is not None:
-            x = self.embedding_mapping(x)  # To [B, S, H], ALBERT §3.1.
+            # To [B, S, H], ALBERT §3.1.
+            x = self.embedding_mapping(x, training)
         return words, embedded, x
 
     def _apply_layers(
@@ -258,31 +280,35 @@ class AlbertModel(base.BuiltModel):
         x: tf.Tensor,
         inputs: Mapping[str, tf.Tensor],
         seed: tf.Tensor | None,
-        positions: tf.Tensor | None,
+        output_positions: tf.Tensor | None,
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Return the output of each layer, and what the pooler reads."""
         stack = self.transformer_layers
         biases = attention_bias.biases(self.config, inputs, self.bucket_table)
         loops = self.loop_layers and seed is not None
         # The other poolings need all outputs; a loop treats all layers alike.
-        computes_few = (
-            few_outputs.are_fewer(positions, inputs["input_ids"])
+        gathers_first = (
+            last_layer.needs_fewer(output_positions, inputs["input_ids"])
             and self.config.pooling == "cls"
             and not loops
         )
-        at = positions if computes_few else None
         if loops:
-            last = layer_stack.apply_in_loop(
+            output = layer_stack.apply_in_loop(
                 stack, x, biases, seed, recompute=self.recompute
             )
-            encoded = [last]
+            encoded = [output]
         else:
             encoded = layer_stack.apply(
-                stack, x, biases, seed, at, recompute=self.recompute
+                stack,
+                x,
+                biases,
+                seed,
+                output_positions if gathers_first else None,
+                recompute=self.recompute,
             )
         pooled = pooling.pool(self.config.pooling, encoded[-1], inputs)
-        if positions is not None and not computes_few:
-            encoded[-1] = few_outputs.gather(encoded[-1], positions)
+        if output_positions is not None and not gathers_first:
+            encoded[-1] = last_layer.gather(encoded[-1], output_positions)
         return encoded, pooled
 
     def fill_defaults(
@@ -315,11 +341,11 @@ def _choose_precision(precision: str | None) -> str:
             f"{', '.join(PRECISIONS)}."
         )
     name = keras.mixed_precision.global_policy().name
-    if name not in _OF_POLICIES:
+    if name not in _POLICY_PRECISIONS:
         raise errors.UserError(
             f"Keras' global policy is {name!r}. Allowed are "
-            f"{', '.join(_OF_POLICIES)}. Set one of them, or choose with "
+            f"{', '.join(_POLICY_PRECISIONS)}. Set one of them, or choose with "
             "AlbertModel(config, precision=...), one of "
             f"{', '.join(PRECISIONS)}; float16 needs loss scaling."
         )
-    return _OF_POLICIES[name]
+    return _POLICY_PRECISIONS[name]

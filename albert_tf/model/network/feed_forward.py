@@ -39,9 +39,9 @@ class FeedForward(keras.layers.Layer):
         # One operation: in training GELU and the second layer are one.
         y = layers.operations(training).feed_forward(
             x,
-            *self.intermediate.read(x.dtype),
-            *self.output_dense.read(x.dtype),
+            *self.intermediate.kernel_and_bias(x.dtype),
+            *self.output_dense.kernel_and_bias(x.dtype),
             self._config.hidden_act,
         )
         y = dropout(y, self._config.hidden_dropout_prob)
-        return self.layer_norm(x + y)
+        return self.layer_norm(x + y, training)

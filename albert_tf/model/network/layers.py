@@ -1,9 +1,7 @@
 """Layers that encoder and heads are built from: dense and norm.
 
 Variables are float32, whatever Keras' global policy is. In training the same
-operations have gradients of their own, see `execution.training_ops`. A layer
-that another layer calls gets the argument `training` from Keras, which passes
-on that of the outer layer.
+operations have gradients of their own, see `execution.training_ops`.
 """
 
 from types import ModuleType
@@ -49,13 +47,14 @@ class Dense(keras.layers.Layer):
             name=f"{scope}/bias", shape=[units], initializer="zeros"
         )
 
-    def read(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return kernel and bias, or what stands in for them, see `weights`."""
-        return weights.read(self.kernel, dtype), weights.read(self.bias, dtype)
+    def kernel_and_bias(self, dtype: tf.DType) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return both, or what stands in for them, see `weights`."""
+        kernel = weights.value_of(self.kernel, dtype)
+        return kernel, weights.value_of(self.bias, dtype)
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Transform float [..., inputs] to [..., units]."""
-        return operations(training).linear(x, *self.read(x.dtype))
+        return operations(training).linear(x, *self.kernel_and_bias(x.dtype))
 
 
 class LayerNorm(keras.layers.Layer):
@@ -82,6 +81,6 @@ class LayerNorm(keras.layers.Layer):
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Normalize float [..., size]."""
-        gamma = weights.read(self.gamma, tf.float32)
-        beta = weights.read(self.beta, tf.float32)
+        gamma = weights.value_of(self.gamma, tf.float32)
+        beta = weights.value_of(self.beta, tf.float32)
         return operations(training).layer_norm(x, gamma, beta, self.epsilon)

@@ -40,19 +40,20 @@ def bias(
         return plain.split_heads(x[None], heads)  # [1, N, ..., D]
 
     length = tf.shape(offsets)[-1]
-    kernel, v = position.read(query.dtype)
-    of_segment, s = segment.read(query.dtype)
-    of_distance = tf.matmul(
+    kernel, v = position.kernel_and_bias(query.dtype)
+    segment_keys, s = segment.kernel_and_bias(query.dtype)
+    distance_keys = tf.matmul(
         sinusoids(length, kernel.shape[0], query.dtype), kernel
     )
-    own = [
+    constant_products = [
         tf.matmul(split(x[None]), split(keys), transpose_b=True)
-        for x, keys in ((v, of_distance), (s, of_segment))
+        for x, keys in ((v, distance_keys), (s, segment_keys))
     ]
     # One product for both: TensorFlow may add more than two gradients, here of
     # the query, in another order in every run.
-    keys = split(tf.concat([of_distance, of_segment], 0))
-    products = tf.matmul(query, keys, transpose_b=True) + tf.concat(own, -1)
+    keys = split(tf.concat([distance_keys, segment_keys], 0))
+    products = tf.matmul(query, keys, transpose_b=True)
+    products += tf.concat(constant_products, -1)
     places = tf.cast(offsets, tf.int32) + length - 1
     places = tf.broadcast_to(places, [*tf.unstack(shape[:3]), length])
     total = tf.gather(products, places, batch_dims=3)

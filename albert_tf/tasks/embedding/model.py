@@ -75,7 +75,7 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         mask = rows.get("input_mask", tf.ones_like(rows["input_ids"]))
 
         def answer(states: dict[str, Any], depth: int) -> dict[str, Any]:
-            vectors = self.vectors(states["sequence_output"], mask)
+            vectors = self.vectors(states["sequence_output"], mask, training)
             width = tf.shape(vectors)[-1:]
             vectors = tf.reshape(vectors, tf.concat([shape[:-1], width], 0))
             return {"embedding": vectors}
@@ -83,7 +83,10 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         return self.with_exits(answer, outputs, rows, training)
 
     def vectors(
-        self, sequence_output: tf.Tensor, input_mask: tf.Tensor
+        self,
+        sequence_output: tf.Tensor,
+        input_mask: tf.Tensor,
+        training: bool = False,
     ) -> tf.Tensor:
         """Return float32 [B, width] for outputs [B, S, H], mask int32 [B, S].
 
@@ -91,14 +94,14 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         """
         x = tf.cast(sequence_output, tf.float32)
         inputs = {"input_mask": input_mask}
-        x = self.project(pooling.pool(self.text_pooling, x, inputs))
+        x = self.project(pooling.pool(self.text_pooling, x, inputs), training)
         squares = tf.reduce_sum(tf.square(x), -1, keepdims=True)
         return x / tf.sqrt(tf.maximum(squares, _LEAST))
 
-    def project(self, x: tf.Tensor) -> tf.Tensor:
+    def project(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return float32 [..., width] of what has the encoder's width."""
         x = tf.cast(x, tf.float32)
-        return x if self.projection is None else self.projection(x)
+        return x if self.projection is None else self.projection(x, training)
 
 
 HEADS = (

@@ -113,15 +113,18 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         dropout = self.head_dropout(training, dropout_seed)
         if "start_positions" not in inputs:
             return self.search(
-                outputs["sequence_output"], inputs["p_mask"], dropout
+                outputs["sequence_output"],
+                inputs["p_mask"],
+                dropout,
+                training=training,
             )
         x = tf.cast(outputs["sequence_output"], tf.float32)
         p_mask = tf.cast(inputs["p_mask"], tf.float32)
-        starts = self._start_log_probs(x, p_mask)
+        starts = self._start_log_probs(x, p_mask, training)
         chosen = inputs["start_positions"][:, None]
-        ends = self._end_log_probs(x, chosen, p_mask)
+        ends = self._end_log_probs(x, chosen, p_mask, training)
         return {
-            "cls_logits": self._answerability(x, starts, dropout),
+            "cls_logits": self._answerability(x, starts, dropout, training),
             "start_log_probs": starts,
             "end_log_probs": ends[:, 0],
         }
@@ -131,6 +134,8 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         sequence_output: tf.Tensor,
         p_mask: tf.Tensor,
         dropout: seeds.DropoutSeeds = seeds.NO_DROPOUT,
+        *,
+        training: bool = False,
     ) -> dict[str, tf.Tensor]:
         """Find the best ends for the best starts.
 
@@ -147,26 +152,33 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         x = tf.cast(sequence_output, tf.float32)
         p_mask = tf.cast(p_mask, tf.float32)
         length = tf.shape(x)[1]
-        starts = self._start_log_probs(x, p_mask)
+        starts = self._start_log_probs(x, p_mask, training)
         best = tf.math.top_k(starts, tf.minimum(self.start_n_top, length))
         ends = tf.math.top_k(
-            self._end_log_probs(x, best.indices, p_mask),
+            self._end_log_probs(x, best.indices, p_mask, training),
             tf.minimum(self.end_n_top, length),
         )
         flat = [tf.shape(x)[0], -1]
         return {
-            "cls_logits": self._answerability(x, starts, dropout),
+            "cls_logits": self._answerability(x, starts, dropout, training),
             "start_top_log_probs": best.values,
             "start_top_index": best.indices,
             "end_top_log_probs": tf.reshape(ends.values, flat),
             "end_top_index": tf.reshape(ends.indices, flat),
         }
 
-    def _start_log_probs(self, x: tf.Tensor, p_mask: tf.Tensor) -> tf.Tensor:
-        return _masked_log_softmax(self.start_dense(x)[..., 0], p_mask)
+    def _start_log_probs(
+        self, x: tf.Tensor, p_mask: tf.Tensor, training: bool
+    ) -> tf.Tensor:
+        logits = self.start_dense(x, training)[..., 0]
+        return _masked_log_softmax(logits, p_mask)
 
     def _end_log_probs(
-        self, x: tf.Tensor, starts: tf.Tensor, p_mask: tf.Tensor
+        self,
+        x: tf.Tensor,
+        starts: tf.Tensor,
+        p_mask: tf.Tensor,
+        training: bool,
     ) -> tf.Tensor:
         """Return float32 [B, K, S] for each of the starts, int32 [B, K]."""
         begun = tf.gather(x, starts, batch_dims=1)  # [B, K, H]
@@ -174,16 +186,21 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         positions = tf.repeat(x[:, None], tf.shape(starts)[1], 1)
         begun = tf.repeat(begun[:, :, None], tf.shape(x)[1], 2)
         both = tf.concat([positions, begun], -1)
-        hidden = self.end_norm(tf.tanh(self.end_hidden(both)))
-        logits = self.end_dense(hidden)[..., 0]
+        hidden = tf.tanh(self.end_hidden(both, training))
+        hidden = self.end_norm(hidden, training)
+        logits = self.end_dense(hidden, training)[..., 0]
         return _masked_log_softmax(logits, p_mask[:, None])
 
     def _answerability(
-        self, x: tf.Tensor, starts: tf.Tensor, dropout: seeds.DropoutSeeds
+        self,
+        x: tf.Tensor,
+        starts: tf.Tensor,
+        dropout: seeds.DropoutSeeds,
+        training: bool,
     ) -> tf.Tensor:
         expected = tf.einsum("BS,BSH->BH", tf.exp(starts), x)
         both = tf.concat([expected, x[:, 0]], -1)
-        hidden = tf.tanh(self.answer_hidden(both))
+        hidden = tf.tanh(self.answer_hidden(both, training))
         hidden = dropout(hidden, self.dropout)
         return tf.matmul(hidden, self.answer_kernel)[:, 0]
 

@@ -15,7 +15,7 @@ def test_tensors_stand_in_for_variables_in_one_thread_only():
     seen = []
 
     def read():
-        values = (weights.read(v, tf.float32) for v in (one, other))
+        values = (weights.value_of(v, tf.float32) for v in (one, other))
         seen.append([float(value) for value in values])
 
     with weights.substituted([one], [tf.constant(7.0)]):

@@ -1,8 +1,8 @@
-"""Outputs of the last layer at some positions only.
+"""The last layer at output positions only: those that a head reads.
 
-A head that reads few positions needs the last layer's output there; as many
-queries are enough then, while keys and values are those of all positions. A
-model of 2 layers trained on 168 instead of 143 examples in a second.
+The layer then has as many queries, while keys and values are those of all
+positions. A model of 2 layers trained on 168 instead of 143 examples in a
+second.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 import tensorflow as tf
 
 
-def are_fewer(positions: tf.Tensor | None, ids: tf.Tensor) -> bool:
-    """Tell whether positions [B, P] are fewer than those of ids [B, S]."""
-    if positions is None:
+def needs_fewer(output_positions: tf.Tensor | None, ids: tf.Tensor) -> bool:
+    """Tell whether it has fewer queries [B, P] than ids [B, S]."""
+    if output_positions is None:
         return False
-    wanted, length = positions.shape[1], ids.shape[1]
-    return length is None or (wanted is not None and wanted < length)
+    count, length = output_positions.shape[1], ids.shape[1]
+    return length is None or (count is not None and count < length)
 
 
 def gather(x: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
@@ -38,5 +38,5 @@ def _gather_bias(bias: tf.Tensor, positions: tf.Tensor) -> tf.Tensor:
         return bias
     if bias.shape.rank == 4:
         return tf.gather(bias, positions, axis=2, batch_dims=1)
-    found = tf.gather(bias, positions, axis=1)  # [N, B, P, T]
-    return tf.transpose(found, [1, 0, 2, 3])
+    by_head = tf.gather(bias, positions, axis=1)  # [N, B, P, T]
+    return tf.transpose(by_head, [1, 0, 2, 3])
