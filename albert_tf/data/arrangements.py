@@ -68,8 +68,8 @@ class Passage(NamedTuple):
         if not len(pairs):
             return []
         here, there = pairs[self.draws.randint(0, len(pairs) - 1)]
-        first, rest = np.split(self.pieces, ours[here])
-        return [first, rest, self.partner[theirs[there] :]]
+        first, second = np.split(self.pieces, ours[here])
+        return [first, second, self.partner[theirs[there] :]]
 
 
 def count_sentences(pieces: np.ndarray) -> int:
@@ -160,11 +160,11 @@ def distance(passage: Passage) -> Arranged:
     parts = passage.split_both(2)
     if not parts:
         return [passage.pieces], layouts.NO_LABEL
-    first, rest, other = parts
+    first, second, other = parts
     label = passage.draws.randint(0, 2)
     which = label if label < 2 else passage.draws.randint(0, 1)
-    rest = other if label == 2 else rest
-    return [first, passage._replace(pieces=rest).split(2)[which]], label
+    second = other if label == 2 else second
+    return [first, passage._replace(pieces=second).split(2)[which]], label
 
 
 def dialogue(passage: Passage) -> Arranged:
@@ -173,7 +173,7 @@ def dialogue(passage: Passage) -> Arranged:
     Source: ERNIE 1.0, Sun et al., arXiv 1904.09223, section 4.2. The other turn
     is of the same speaker, so that the order of speakers does not tell.
     """
-    turns, others = (
+    turns, partner_turns = (
         np.split(pieces, _later_sentences(pieces))
         for pieces in (passage.pieces, passage.partner)
     )
@@ -188,16 +188,17 @@ def dialogue(passage: Passage) -> Arranged:
     chosen, which = turns[first : first + 3], passage.draws.randint(0, 2)
     speaker = _speaker(chosen[which])
     room = passage.room - sum(map(len, chosen)) + len(chosen[which])
-    others = [
+    partner_turns = [
         turn
-        for turn in others
+        for turn in partner_turns
         if 0 < len(turn) <= room and _speaker(turn) == speaker
     ]
-    if not others:
+    if not partner_turns:
         return chosen, layouts.NO_LABEL
     if passage.draws.random() < 0.5:
         return chosen, 0
-    chosen[which] = others[passage.draws.randint(0, len(others) - 1)]
+    place = passage.draws.randint(0, len(partner_turns) - 1)
+    chosen[which] = partner_turns[place]
     return chosen, 1
 
 
@@ -209,16 +210,16 @@ def find_markers(
     The longest is taken, of whole words; the sentence goes on behind it.
     """
     ids = (pieces >> marks.BITS).tolist()
-    found = []
+    matches = []
     for begin in _later_sentences(pieces).tolist():
         for marker, label in markers.items():
             end = begin + len(marker)
             if tuple(ids[begin:end]) == marker and end < len(ids):
                 starts = pieces[end] & (marks.WORD | marks.SENTENCE)
                 if starts == marks.WORD:
-                    found.append((begin, end, label))
+                    matches.append((begin, end, label))
                     break
-    return found
+    return matches
 
 
 def discourse(passage: Passage) -> Arranged:
@@ -226,10 +227,10 @@ def discourse(passage: Passage) -> Arranged:
 
     Source: ERNIE 2.0, section 4.2.3.
     """
-    found = find_markers(passage.pieces, passage.markers)
-    if not found:
+    matches = find_markers(passage.pieces, passage.markers)
+    if not matches:
         return [passage.pieces], layouts.NO_LABEL
-    begin, end, label = found[passage.draws.randint(0, len(found) - 1)]
+    begin, end, label = matches[passage.draws.randint(0, len(matches) - 1)]
     return [passage.pieces[:begin], passage.pieces[end:]], label
 
 
@@ -256,7 +257,7 @@ ARRANGEMENTS = {
 TOKEN_TASKS = {"capitalization": marks.UPPER, "token_document": marks.ELSEWHERE}
 # Tasks that records of the kind instances can be written for. They have one
 # head, ALBERT's; each other task has a head of its own.
-OF_INSTANCES = ("sop", "nsp")
+INSTANCE_TASKS = ("sop", "nsp")
 
 
 def parse(sentence_objective: str) -> tuple[str, ...]:
@@ -271,15 +272,15 @@ def parse_tokens(token_objective: str) -> tuple[str, ...]:
 
 
 def _parse(
-    option: str, value: str, known: Mapping[str, object], rule: str = ""
+    option: str, value: str, tasks: Mapping[str, object], rule: str = ""
 ) -> tuple[str, ...]:
     if value == "none":
         return ()
     names = tuple(value.split(","))
-    is_known = set(names) <= known.keys() and len(set(names)) == len(names)
-    if not is_known or {*OF_INSTANCES} <= {*names}:
+    is_valid = set(names) <= tasks.keys() and len(set(names)) == len(names)
+    if not is_valid or {*INSTANCE_TASKS} <= {*names}:
         raise errors.UserError(
-            f"`{option}={value}` is not none, or some of {', '.join(known)}, "
+            f"`{option}={value}` is not none, or some of {', '.join(tasks)}, "
             f"each once, with commas{rule}. Choose among these."
         )
     return names
@@ -288,8 +289,8 @@ def _parse(
 def read_markers(path: str) -> tuple[tuple[str, ...], ...]:
     """Return the markers of each class: those of a line, with tabs."""
     lines = files.read_lines(path, "markers_file")
-    found = [tuple(filter(None, map(str.strip, n.split("\t")))) for n in lines]
-    classes = tuple(filter(None, found))
+    rows = [tuple(filter(None, map(str.strip, n.split("\t")))) for n in lines]
+    classes = tuple(filter(None, rows))
     if len(classes) < 2:
         raise errors.UserError(
             f"`markers_file={path}` has fewer than two lines. Write a "
@@ -304,6 +305,6 @@ def heads(
 ) -> tuple[bool, dict[str, int]]:
     """Return whether ALBERT's head is needed, and classes of the others."""
     names = parse(sentence_objective)
-    found = [ARRANGEMENTS[n] for n in names if n not in OF_INSTANCES]
-    has_order = len(found) < len(names)
-    return has_order, {t.name: t.classes or num_markers for t in found}
+    tasks = [ARRANGEMENTS[n] for n in names if n not in INSTANCE_TASKS]
+    has_order = len(tasks) < len(names)
+    return has_order, {t.name: t.classes or num_markers for t in tasks}

@@ -71,9 +71,9 @@ class Masks:
         keys: np.ndarray,
     ) -> dict[str, np.ndarray]:
         """Return what `makes` lists; arguments as of `Masker.mask`."""
-        found = self.masker.mask(tokens, lengths, keys, boundary)
-        lists = found.positions, found.labels, found.counts
-        return {"input_ids": found.input_ids, **predictions(*lists)}
+        masked = self.masker.mask(tokens, lengths, keys, boundary)
+        lists = masked.positions, masked.labels, masked.counts
+        return {"input_ids": masked.input_ids, **predictions(*lists)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,8 +96,8 @@ class Chain:
     def draw(
         self, records: Arrays, keys: np.ndarray, step: int | None = None
     ) -> Arrays:
-        found = {**records, **self.first.draw(records, keys, step)}
-        return {**found, **self.second.draw(found, keys, step)}
+        drawn = {**records, **self.first.draw(records, keys, step)}
+        return {**drawn, **self.second.draw(drawn, keys, step)}
 
 
 def predictions(

@@ -60,13 +60,15 @@ def decode(message: bytes) -> dict[str, Any]:
     Raises:
         ValueError: It is not a `tf.train.Example`.
     """
-    found: dict[str, Any] = {}
+    features: dict[str, Any] = {}
     for name, feature in _features(message).items():
         kind = feature.WhichOneof("kind")
         values = getattr(feature, kind).value if kind else []
         dtype = _DTYPES.get(kind)
-        found[name] = np.array(list(values), dtype) if dtype else list(values)
-    return found
+        features[name] = (
+            np.array(list(values), dtype) if dtype else list(values)
+        )
+    return features
 
 
 def decode_batch(
@@ -91,12 +93,12 @@ def decode_batch(
 def _decode_column(
     feature: layouts.Feature, records: Sequence[Mapping[str, Any]]
 ) -> np.ndarray:
-    name, kind, wanted = feature.name, feature.dtype, math.prod(feature.shape)
+    name, kind, count = feature.name, feature.dtype, math.prod(feature.shape)
     rows = [getattr(record[name], _KINDS[kind]).value for record in records]
     for row in rows:
-        if len(row) != wanted:
+        if len(row) != count:
             raise ValueError(
-                f"{name} has {len(row)} numbers of type {kind}, not {wanted}"
+                f"{name} has {len(row)} numbers of type {kind}, not {count}"
             )
     flat = np.fromiter(itertools.chain.from_iterable(rows), kind)
     numbers = flat.reshape(len(records), *feature.shape)

@@ -165,9 +165,11 @@ def _shuffled(
     """Yield what `open_file` reads, pass after pass, after so many passes."""
 
     def one_pass(number: tf.Tensor) -> tf.data.Dataset:
-        own = number * _SEED_STEP + seed
+        pass_seed = number * _SEED_STEP + seed
         files = tf.data.Dataset.from_tensor_slices(list(paths))
-        files = files.shuffle(len(paths), own, reshuffle_each_iteration=False)
+        files = files.shuffle(
+            len(paths), pass_seed, reshuffle_each_iteration=False
+        )
         dataset = files.interleave(
             open_file,
             cycle_length=INTERLEAVED_FILES,
@@ -175,7 +177,7 @@ def _shuffled(
             deterministic=True,
         )
         return dataset.shuffle(
-            SHUFFLE_BUFFER, own, reshuffle_each_iteration=False
+            SHUFFLE_BUFFER, pass_seed, reshuffle_each_iteration=False
         )
 
     return tf.data.Dataset.range(passes, tf.int64.max).flat_map(one_pass)
@@ -235,7 +237,7 @@ def count_examples(paths: Sequence[str]) -> int:
     given. Otherwise the files are read.
     """
     names = {os.path.abspath(path) for path in paths}
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for path in paths:
         manifest = manifests.find(path)
         if manifest is None:
@@ -244,9 +246,9 @@ def count_examples(paths: Sequence[str]) -> int:
         shards = [os.path.join(folder, shard) for shard in manifest.shards]
         if not names.issuperset(shards):
             break
-        found[min(shards)] = manifest.num_examples
+        counts[min(shards)] = manifest.num_examples
     else:
-        return sum(found.values())
+        return sum(counts.values())
     return sum(map(tfrecord.count_records, paths))
 
 
@@ -286,17 +288,17 @@ def check_values(
     for path in paths:
         records = itertools.islice(tfrecord.read_records(path), most)
         first = 1
-        while some := list(itertools.islice(records, _SEARCHED_AT_ONCE)):
+        while chunk := list(itertools.islice(records, _SEARCHED_AT_ONCE)):
             try:
-                parsing.parse(layout, tf.constant(some))
+                parsing.parse(layout, tf.constant(chunk))
             except tf.errors.InvalidArgumentError as error:
-                for number, record in enumerate(some, first):
+                for number, record in enumerate(chunk, first):
                     if wrong := parsing.complaint(layout, record):
                         raise errors.UserError(
                             f"The record file {path} cannot be used: record "
                             f"{number:,} {wrong}. {remedy}"
                         ) from error
-            first += len(some)
+            first += len(chunk)
 
 
 def _open(path: tf.Tensor) -> tf.data.Dataset:
@@ -355,12 +357,14 @@ def _draw(
     def draw(
         number: int, places: np.ndarray, *values: np.ndarray
     ) -> list[np.ndarray]:
-        own = random_streams.derive(key, int(number))
-        own_keys = np.full(len(places), own, np.uint64)
-        keys = random_streams.derive_array(own_keys, places)
+        batch_key = random_streams.derive(key, int(number))
+        batch_keys = np.full(len(places), batch_key, np.uint64)
+        keys = random_streams.derive_array(batch_keys, places)
         step = int(number) if is_training else None
-        found = drawer.draw(dict(zip(names, values, strict=True)), keys, step)
-        return [found[f.name].astype(types[f.dtype]) for f in drawer.makes]
+        features = drawer.draw(
+            dict(zip(names, values, strict=True)), keys, step
+        )
+        return [features[f.name].astype(types[f.dtype]) for f in drawer.makes]
 
     types = {"int64": np.int32, "float32": np.float32}
     made = tf.numpy_function(

@@ -23,14 +23,14 @@ def allowed(shortest: int, longest: int) -> list[int]:
         shortest: No batch is shorter, unless `longest` is.
         longest: Length of the records; the last of the result.
     """
-    found: list[int] = []
+    multiples: list[int] = []
     length = 0
     while True:
         length += next((s for top, s in _STEPS if length < top), _LONG_STEP)
         if length >= longest:
-            return [*found, longest]
+            return [*multiples, longest]
         if length >= shortest:
-            found.append(length)
+            multiples.append(length)
 
 
 def sequence_features(layout: layouts.Layout) -> frozenset[str]:

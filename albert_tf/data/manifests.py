@@ -84,7 +84,7 @@ def write(paths: Sequence[str], manifest: Manifest) -> str:
 
 def find(record_path: str) -> Manifest | None:
     """Return the manifest that lists a record file, or None."""
-    return next((found for _, found in _list(record_path)), None)
+    return next((manifest for _, manifest in _list(record_path)), None)
 
 
 def _list(record_path: str) -> Iterator[tuple[str, Manifest]]:
@@ -98,19 +98,20 @@ def _list(record_path: str) -> Iterator[tuple[str, Manifest]]:
 
 def vocabularies(paths: Iterable[str]) -> dict[str, set[str]]:
     """Return those of records, and a file of each; see `check_vocabularies`."""
-    found: dict[str, str] = {}
+    first_paths: dict[str, str] = {}
     for path in paths:
         if manifest := find(path):
-            found.setdefault(manifest.vocab_sha256, path)
+            first_paths.setdefault(manifest.vocab_sha256, path)
     return {
-        f"the record file {path}": {sha256} for sha256, path in found.items()
+        f"the record file {path}": {sha256}
+        for sha256, path in first_paths.items()
     }
 
 
 def describe_embeddings(path: str, paths: Iterable[str]) -> None:
     """Say beside word embeddings which vocabulary their records have."""
-    known = [sha256 for its in vocabularies(paths).values() for sha256 in its]
-    content = {"vocab_sha256": known[0] if known else None}
+    hashes = itertools.chain.from_iterable(vocabularies(paths).values())
+    content = {"vocab_sha256": next(hashes, None)}
     text = strict_json.dumps(content) + "\n"
     files.write_text(path + EMBEDDINGS_ENDING, text)
 
@@ -126,19 +127,20 @@ def embeddings_vocabulary(path: str | None) -> dict[str, set[str]]:
     return {name: {sha256}} if isinstance(sha256, str) else {}
 
 
-def check_vocabularies(known: Mapping[str, Collection[str]]) -> None:
+def check_vocabularies(hashes: Mapping[str, Collection[str]]) -> None:
     """Refuse what belongs to different vocabularies.
 
-    `known` has, for each thing as messages call it, the SHA-256 of those that
-    may be its vocabulary; none if nothing is known.
+    They are the SHA-256 of those that each thing, as messages call it, may
+    have; none if nothing is known.
     """
-    for (one, its), (other, others) in itertools.combinations(known.items(), 2):
-        if its and others and not set(its) & set(others):
+    for first, second in itertools.combinations(hashes, 2):
+        one, two = set(hashes[first]), set(hashes[second])
+        if one and two and not one & two:
             said = (
-                f"{one} has another vocabulary (SHA-256 {min(its)[:12]}) than "
-                f"{other} (SHA-256 {min(others)[:12]}). Ids would mean other "
-                "pieces. Use what belongs to one vocabulary, or make one of "
-                "the two again."
+                f"{first} has another vocabulary (SHA-256 {min(one)[:12]}) "
+                f"than {second} (SHA-256 {min(two)[:12]}). Ids would mean "
+                "other pieces. Use what belongs to one vocabulary, or make one "
+                "of the two again."
             )
             raise errors.UserError(said[0].upper() + said[1:])
 
@@ -152,12 +154,12 @@ def fingerprint(paths: Sequence[str]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         manifest = find(path)
-        known: dict[str, str] = {}
+        shard_digests: dict[str, str] = {}
         if manifest:
             digests = manifest.shard_sha256
-            known.update(zip(manifest.shards, digests, strict=False))
+            shard_digests.update(zip(manifest.shards, digests, strict=False))
         name, size = os.path.basename(path), files.size(path)
-        digest.update(f"{size} {known.get(name)}\n".encode())
+        digest.update(f"{size} {shard_digests.get(name)}\n".encode())
     return digest.hexdigest()
 
 
@@ -178,8 +180,8 @@ def _read(path: str) -> Manifest | None:
     version = None
     try:
         values = strict_json.loads(files.read_bytes(path))
-        known = {"format_version", "shards", _CHECKSUM}
-        if isinstance(values, dict) and values and not known & set(values):
+        our_keys = {"format_version", "shards", _CHECKSUM}
+        if isinstance(values, dict) and values and not our_keys & set(values):
             return None
         version = values["format_version"]
         if version != FORMAT_VERSION:

@@ -19,11 +19,11 @@ BITS = 8
 LEVELS = {"basic": 0, "phrase": PHRASE, "entity": ENTITY}
 
 
-def unit_starts(level: str, found: np.ndarray) -> np.ndarray:
+def unit_starts(level: str, piece_marks: np.ndarray) -> np.ndarray:
     """Return which pieces begin a unit, from their marks.
 
     Words outside of phrases or entities are units of their own.
     """
     if level == "basic":
-        return np.ones(found.shape, bool)
-    return (found & WORD > 0) & (found & LEVELS[level] == 0)
+        return np.ones(piece_marks.shape, bool)
+    return (piece_marks & WORD > 0) & (piece_marks & LEVELS[level] == 0)

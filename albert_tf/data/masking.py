@@ -283,7 +283,7 @@ class Masker:
         predicted = np.zeros(0, np.int64)
         run_lengths = np.zeros(self._options.ngram + 1, np.int64)
         if self._options.masked_lm_prob > 0:
-            words = Words.find(
+            words = Candidates.find(
                 tokens, real, boundary, self.vocabulary, self._options
             )
             budget = self.most_predictions(lengths)
@@ -297,7 +297,7 @@ class Masker:
 
     def _hide(
         self,
-        words: "Words",
+        words: "Candidates",
         budget: np.ndarray,
         keys: np.ndarray,
         outputs: np.ndarray,
@@ -367,8 +367,8 @@ def cumulative_lengths(ngram: int, favor_shorter: bool) -> np.ndarray:
 
 
 @dataclasses.dataclass(frozen=True)
-class Words:
-    """The candidates for masking of a batch of sequences.
+class Candidates:
+    """The words of a batch of sequences that may be masked.
 
     Attributes:
         counts: int [n], words of each sequence.
@@ -394,7 +394,7 @@ class Words:
         boundary: np.ndarray,
         vocabulary: Vocabulary,
         options: MaskingOptions,
-    ) -> "Words":
+    ) -> "Candidates":
         """Group the pieces of sequences into words.
 
         Example:
@@ -465,7 +465,7 @@ class _RunChoice:
 
     def __init__(
         self,
-        words: Words,
+        words: Candidates,
         cumulative: np.ndarray,
         keys: np.ndarray,
         order_stream: int,
@@ -498,13 +498,13 @@ class _RunChoice:
         step = 0
         while len(rows):
             start, end = self._draw(rows, step)
-            left = budget[rows] - used[rows]
+            room = budget[rows] - used[rows]
             pieces = self._words.pieces(rows, start, end)
             # Runs that do not fit are shortened, down to one word.
-            while (too_long := (pieces > left) & (end - start > 1)).any():
+            while (too_long := (pieces > room) & (end - start > 1)).any():
                 end = end - too_long
                 pieces = self._words.pieces(rows, start, end)
-            fits = (pieces <= left) & self._is_free(rows, start, end)
+            fits = (pieces <= room) & self._is_free(rows, start, end)
             self._take(rows[fits], start[fits], end[fits])
             used[rows] += pieces * fits
             taken = (end - start)[fits]
@@ -518,9 +518,9 @@ class _RunChoice:
         self, rows: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return first word and end of the next run of some rows, int [k]."""
-        left = self._words.counts[rows] - step
+        count = self._words.counts[rows] - step
         draw = random_streams.uniform(self._order_keys[rows], step)
-        place = step + (draw * left).astype(np.int64)
+        place = step + (draw * count).astype(np.int64)
         start = self._order[rows, place]
         self._order[rows, place] = self._order[rows, step]
         draw = random_streams.uniform(self._length_keys[rows], step)

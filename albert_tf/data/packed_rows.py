@@ -58,9 +58,9 @@ class Packing:
                 stateful=False,
             )
             numbers = tf.ensure_shape(numbers, [None, MAX_INSTANCES])
-            with_nothing = tf.concat([serialized, [""]], 0)
+            padded = tf.concat([serialized, [""]], 0)
             return tf.data.Dataset.from_tensor_slices(
-                tf.gather(with_nothing, numbers)
+                tf.gather(padded, numbers)
             )
 
         return records.batch(WINDOW_RECORDS).flat_map(divide)
@@ -76,8 +76,8 @@ class Packing:
     def _sizes(self, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Return tokens and predictions of each record, int64 [n] both."""
         names = "input_mask", "masked_lm_weights"
-        wanted = tuple(f for f in self.layout if f.name in names)
-        parsed = parsing.parse(wanted, serialized)
+        features = tuple(f for f in self.layout if f.name in names)
+        parsed = parsing.parse(features, serialized)
         tokens = tf.math.count_nonzero(parsed["input_mask"], 1)
         if self.masks is None:
             return tokens, tf.math.count_nonzero(parsed["masked_lm_weights"], 1)
@@ -162,37 +162,34 @@ def join(
     indices = tf.where(serialized != "")  # [n, 2]
     batch = parsing.parse(layout, tf.gather_nd(serialized, indices))
     batch = mask(batch, indices[:, 0] * MAX_INSTANCES + indices[:, 1])
-    places = _Places(indices, serialized.shape[0])
+    return _join_instances(batch, _Places(indices, serialized.shape[0]))
+
+
+def _join_instances(batch: Batch, places: "_Places") -> Batch:
+    hidden = batch["masked_lm_weights"] > 0
     real = batch["input_mask"] > 0
-    used = places.by_place(tf.reduce_sum(batch["input_mask"], 1))
+    used = places.scatter(tf.reduce_sum(batch["input_mask"], 1))
     starts = tf.cumsum(used, 1, exclusive=True) * tf.cast(used > 0, tf.int32)
+    offsets = tf.gather_nd(starts, places.indices)[:, None]
     columns = tf.range(real.shape[1])[None]
-    instances = tf.cast(indices[:, 1:], tf.int32) + 1
-    # Shifted so that NO_LABEL is 0, which `by_place` gives places without one.
+    instances = tf.cast(places.indices[:, 1:], tf.int32) + 1
+    # Shifted so that NO_LABEL is 0, which `scatter` gives places without one.
     labels = batch["next_sentence_labels"][:, 0] - layouts.NO_LABEL
-    by_row = places.by_row
+    join_rows = places.join_rows
     return {
-        "input_ids": by_row(batch["input_ids"], real),
-        "segment_ids": by_row(batch["segment_ids"], real),
-        "instance_ids": by_row(instances + 0 * columns, real),
-        "position_ids": by_row(0 * instances + columns, real),
-        **_predictions(batch, places, starts),
+        "input_ids": join_rows(batch["input_ids"], real),
+        "segment_ids": join_rows(batch["segment_ids"], real),
+        "instance_ids": join_rows(instances + 0 * columns, real),
+        "position_ids": join_rows(0 * instances + columns, real),
+        "masked_lm_positions": join_rows(
+            batch["masked_lm_positions"] + offsets, hidden
+        ),
+        "masked_lm_ids": join_rows(batch["masked_lm_ids"], hidden),
+        "masked_lm_weights": join_rows(batch["masked_lm_weights"], hidden),
         "cls_positions": starts,
-        "next_sentence_labels": places.by_place(labels) + layouts.NO_LABEL,
+        "next_sentence_labels": places.scatter(labels) + layouts.NO_LABEL,
         "is_real_example": tf.ones([places.rows], tf.int32),
     }
-
-
-def _predictions(batch: Batch, places: "_Places", starts: tf.Tensor) -> Batch:
-    """Join what is predicted; `starts`, int32 [B, K], moves its positions."""
-    hidden = batch["masked_lm_weights"] > 0
-    offsets = tf.gather_nd(starts, places.indices)[:, None]
-    moved = {
-        **batch,
-        "masked_lm_positions": batch["masked_lm_positions"] + offsets,
-    }
-    names = "masked_lm_positions", "masked_lm_ids", "masked_lm_weights"
-    return {name: places.by_row(moved[name], hidden) for name in names}
 
 
 class _Places(NamedTuple):
@@ -201,17 +198,17 @@ class _Places(NamedTuple):
     indices: tf.Tensor  # int64 [n, 2], row and place in it, ascending.
     rows: int  # Their number B.
 
-    def by_place(self, values: tf.Tensor) -> tf.Tensor:
+    def scatter(self, values: tf.Tensor) -> tf.Tensor:
         """Return values [n] as [B, K]; 0 where there is no instance."""
         shape = [self.rows, MAX_INSTANCES]
         return tf.scatter_nd(self.indices, values, shape)
 
-    def by_row(self, values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
+    def join_rows(self, values: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
         """Return the chosen values of [n, W], row by row, [B, W].
 
         A row begins with those of its first instance and ends with zeros.
         """
-        counts = self.by_place(tf.math.count_nonzero(chosen, 1))
+        counts = self.scatter(tf.math.count_nonzero(chosen, 1))
         ragged = tf.RaggedTensor.from_row_lengths(
             tf.boolean_mask(values, chosen), tf.reduce_sum(counts, 1)
         )

@@ -16,10 +16,10 @@ def parse(
     layout, and numbers that no model can use, are an InvalidArgumentError;
     `complaint` says what is wrong.
     """
-    found = _read(layout, serialized)
+    features = _read(layout, serialized)
     rules = [
-        *(_is_within(feature, found[feature.name]) for feature in layout),
-        *_rules(found).values(),
+        *(_is_within(feature, features[feature.name]) for feature in layout),
+        *_rules(features).values(),
     ]
     check = tf.debugging.Assert(tf.reduce_all(rules), ["a number of a record"])
     with tf.control_dependencies([check] if check is not None else []):
@@ -27,27 +27,27 @@ def parse(
             name: tf.cast(value, tf.int32)
             if value.dtype == tf.int64
             else tf.identity(value)
-            for name, value in found.items()
+            for name, value in features.items()
         }
 
 
 def complaint(layout: layouts.Layout, record: bytes) -> str | None:
     try:
-        found = _read(layout, tf.constant([record]))
+        features = _read(layout, tf.constant([record]))
     except tf.errors.InvalidArgumentError:
-        wanted = ", ".join(_describe(feature) for feature in layout)
+        described = ", ".join(_describe(feature) for feature in layout)
         if any(feature.padding is not None for feature in layout):
-            wanted += "; sequences have the same length"
-        return f"has another layout. Each record must hold {wanted}"
+            described += "; sequences have the same length"
+        return f"has another layout. Each record must hold {described}"
     for feature in layout:
-        values = found[feature.name].numpy().ravel()
+        values = features[feature.name].numpy().ravel()
         is_right = (values >= feature.low) & (values <= feature.high)
         if not is_right.all():
             return (
                 f"has {feature.name} {values[~is_right][0]}; allowed are "
                 f"{feature.low} to {feature.high}"
             )
-    broken = [rule for rule, holds in _rules(found).items() if not holds]
+    broken = [rule for rule, holds in _rules(features).items() if not holds]
     return broken[0] if broken else None
 
 
@@ -65,24 +65,24 @@ def _is_within(feature: layouts.Feature, value: tf.Tensor) -> tf.Tensor:
     return tf.reduce_all((value >= feature.low) & (value <= feature.high))
 
 
-def _rules(found: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+def _rules(features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
     """Tell whether a batch obeys the rules on several numbers, bool [].
 
     By what is wrong with a record that does not. The original fills its last
     batch with records without a token, which are no real examples.
     """
     rules = {}
-    if "input_mask" in found:
-        mask = found["input_mask"]
+    if "input_mask" in features:
+        mask = features["input_mask"]
         flat = tf.reshape(mask, [tf.shape(mask)[0], -1])
-        is_real = found.get("is_real_example", 1)
+        is_real = features.get("is_real_example", 1)
         holds = tf.reduce_all(tf.reduce_max(flat, 1) >= is_real)
         rules["has input_mask 0 everywhere"] = holds
         holds = tf.reduce_all(mask[..., 1:] <= mask[..., :-1])
         rules["has an input_mask with a gap"] = holds
-    if {"input_mask", "masked_lm_positions"} <= found.keys():
-        places = found["masked_lm_positions"]
-        used = found["masked_lm_weights"] > 0
+    if {"input_mask", "masked_lm_positions"} <= features.keys():
+        places = features["masked_lm_positions"]
+        used = features["masked_lm_weights"] > 0
         unused = -1 - tf.range(places.shape[1], dtype=tf.int64)
         ordered = tf.sort(tf.where(used, places, unused), 1)
         holds = tf.reduce_all(ordered[:, 1:] > ordered[:, :-1])
@@ -98,13 +98,13 @@ def _read(
     layout: layouts.Layout, serialized: tf.Tensor
 ) -> dict[str, tf.Tensor]:
     """Return the numbers of records as they are stored, padded."""
-    wanted = {
+    specs = {
         feature.name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
         if feature.padding is None
         else tf.io.RaggedFeature(feature.dtype)
         for feature in layout
     }
-    parsed = tf.io.parse_example(serialized, wanted)
+    parsed = tf.io.parse_example(serialized, specs)
     lengths: dict[tuple[int, ...], tf.Tensor] = {}
     checks = []
     for feature in layout:
@@ -127,8 +127,8 @@ def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
 
     Those of a record, equally long, stand one behind the other in `values`.
     """
-    *others, length = feature.shape
-    count = math.prod(others)
+    length = feature.shape[-1]
+    count = math.prod(feature.shape[:-1])
     numbers = values.row_lengths()
     each = numbers // count
     checks = (
@@ -141,5 +141,5 @@ def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
     sequences = tf.RaggedTensor.from_row_lengths(
         values.flat_values, each, validate=False
     )
-    whole = sequences.to_tensor(feature.padding, shape=[None, length])
-    return tf.reshape(whole, [-1, *feature.shape])
+    padded = sequences.to_tensor(feature.padding, shape=[None, length])
+    return tf.reshape(padded, [-1, *feature.shape])

@@ -59,10 +59,10 @@ class PassageDrawer:
     ) -> drawing.Arrays:
         """See `Drawer`; partners are other passages of the batch."""
         lengths = np.count_nonzero(records["tokens"], axis=1)
-        whole = records["tokens"].astype(np.int64) << marks.BITS
-        whole |= records["marks"]
+        marked = records["tokens"].astype(np.int64) << marks.BITS
+        marked |= records["marks"]
         rows = [
-            row[:length] for row, length in zip(whole, lengths, strict=True)
+            row[:length] for row, length in zip(marked, lengths, strict=True)
         ]
         partners = self._partners(rows, records["document"])
         size, length = len(rows), self.masks.max_seq_length
@@ -70,14 +70,17 @@ class PassageDrawer:
         segments = np.zeros((size, length), np.int64)
         labels = np.full((size, 1), layouts.NO_LABEL)
         numbers = np.zeros((size, 1), np.int64)
-        known = self._known_tasks(step)
+        task_numbers = self._drawn_tasks(step)
         vocabulary = self.masks.masker.vocabulary
         for row in np.flatnonzero(lengths).tolist():
             draws = random_streams.Stream(
                 random_streams.derive(int(keys[row]), _ARRANGE)
             )
             parts, ids, labels[row], numbers[row] = self._arrange(
-                rows[row], [found[row] for found in partners], draws, known
+                rows[row],
+                [of_task[row] for of_task in partners],
+                draws,
+                task_numbers,
             )
             pieces[row, 0] = vocabulary.cls_id << marks.BITS
             begin = 1
@@ -95,7 +98,7 @@ class PassageDrawer:
             "sentence_task": numbers,
         }
 
-    def _known_tasks(self, step: int | None) -> list[int]:
+    def _drawn_tasks(self, step: int | None) -> list[int]:
         """Return the numbers of tasks, each as often as its share."""
         if step is None or not self.task_stages:
             return list(range(len(self.tasks)))
@@ -107,25 +110,27 @@ class PassageDrawer:
     ) -> list[list[np.ndarray]]:
         """Return each passage's partner, or nothing, for each task."""
         sentences = np.array([arrangements.count_sentences(r) for r in rows])
-        found = []
+        partners = []
         for name in self.tasks:
             task = arrangements.ARRANGEMENTS[name]
             is_fine = sentences >= task.least_sentences
             places = find_partners(documents, is_fine)
-            found.append([rows[n] if n >= 0 else rows[0][:0] for n in places])
-        return found
+            partners.append(
+                [rows[n] if n >= 0 else rows[0][:0] for n in places]
+            )
+        return partners
 
     def _arrange(
         self,
         pieces: np.ndarray,
         partners: Sequence[np.ndarray],
         draws: random_streams.Stream,
-        known: Sequence[int],
+        task_numbers: Sequence[int],
     ) -> tuple[list[np.ndarray], list[int], int, int]:
-        """Return segments, their ids, label and number of a known task."""
-        if not known:
+        """Return segments, their ids, label and number of a drawn task."""
+        if not task_numbers:
             return [pieces], [0], layouts.NO_LABEL, 0
-        number = known[draws.randint(0, len(known) - 1)]
+        number = task_numbers[draws.randint(0, len(task_numbers) - 1)]
         task = arrangements.ARRANGEMENTS[self.tasks[number]]
         # Room for the [SEP] of each segment.
         room = self.masks.max_seq_length - 1 - task.most_segments
@@ -142,21 +147,21 @@ class PassageDrawer:
     ) -> dict[str, np.ndarray]:
         """Return the features that follow from pieces [n, S]; hide some."""
         vocabulary = self.masks.masker.vocabulary
-        ids, found = pieces >> marks.BITS, pieces & (1 << marks.BITS) - 1
+        ids, mark_bits = pieces >> marks.BITS, pieces & (1 << marks.BITS) - 1
         special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)
-        starts = units = special | (found & marks.WORD > 0)
+        starts = units = special | (mark_bits & marks.WORD > 0)
         if self.mask_stages:
             level = stages.at(self.mask_stages, step)
-            units = special | marks.unit_starts(level, found)
+            units = special | marks.unit_starts(level, mark_bits)
             units[:, 1:] |= special[:, :-1]
         real = (ids > 0).astype(np.int64)
         hidden = self.masks.hide(ids, real.sum(1), units.astype(np.uint8), keys)
         rows, columns = np.nonzero(hidden["masked_lm_weights"])
-        found[rows, hidden["masked_lm_positions"][rows, columns]] = 0
+        mark_bits[rows, hidden["masked_lm_positions"][rows, columns]] = 0
         return hidden | {
             "input_mask": real,
             "token_boundary": starts,
-            "marks": found,
+            "marks": mark_bits,
         }
 
 

@@ -20,7 +20,7 @@ _LENGTH, _PLACE, _MORE, _RANK = range(20, 24)
 
 
 @dataclasses.dataclass(frozen=True)
-class Permutations:
+class PermutationDrawer:
     """Asks for spans of each half of a sequence, in a random order.
 
     Both halves are permuted by themselves; the second sees all of the first.
@@ -103,10 +103,6 @@ def choose_targets(
 ) -> np.ndarray:
     """Choose spans of 1 to 5 pieces, then single pieces until there are enough.
 
-    A span begins at a word start and has a context of six times its pieces,
-    part of it before the span. The release means to count words, but looks at
-    the wrong piece, so it counts pieces; so does this.
-
     Args:
         starts: bool [n, T], where a span may begin.
         ordinary: bool [n, T], what may be asked for.
@@ -115,62 +111,64 @@ def choose_targets(
     Returns:
         bool [n, T].
     """
+    counts = np.minimum(budget, -(-ordinary.sum(1) // _CONTEXT))
+    chosen = _choose_spans(starts, counts, keys) & ordinary
+    streams = random_streams.derive_array(keys, _MORE)[:, None]
+    draws = random_streams.uniform(streams, np.arange(starts.shape[1]))
+    # Those that are chosen come first, those that cannot be come last.
+    order_of_all = draws - chosen + ~ordinary
+    ranks = np.argsort(np.argsort(order_of_all, axis=1), axis=1)
+    return ranks < counts[:, None]
+
+
+def _choose_spans(
+    starts: np.ndarray, counts: np.ndarray, keys: np.ndarray
+) -> np.ndarray:
+    """Return which pieces are in a span, bool [n, T].
+
+    A span begins at a word start and has a context of six times its pieces,
+    part of it before the span. The release means to count words, but looks at
+    the wrong piece, so it counts pieces; so does this.
+
+    Args:
+        starts: bool [n, T], where a span may begin.
+        counts: int [n], most pieces in spans.
+    """
     count, length = starts.shape
-    wanted = np.minimum(budget, -(-ordinary.sum(1) // _CONTEXT))
     places = np.where(starts, np.arange(length), length)
     # The next word start at or after each place; `length` if there is none.
     following = np.minimum.accumulate(places[:, ::-1], axis=1)[:, ::-1]
     following = np.pad(following, [(0, 0), (0, 1)], constant_values=length)
-    found = np.zeros([count, length + 1], np.int64)
+    edges = np.zeros([count, length + 1], np.int64)  # 1: begins, -1: has ended.
     rows, here = np.arange(count), np.zeros(count, np.int64)
     lengths, before = (
         random_streams.derive_array(keys, purpose)
         for purpose in (_LENGTH, _PLACE)
     )
-    left, step = wanted.copy(), 0
-    going = left > 0
-    while going.any():
+    missing, step = counts.copy(), 0
+    continues = missing > 0
+    while continues.any():
         draw = random_streams.uniform(lengths, step)
         size = np.searchsorted(_LENGTHS, draw, side="right") + 1
-        size = np.minimum(size, left)
+        size = np.minimum(size, missing)
         context = size * _CONTEXT
         share = random_streams.uniform(before, step)
         skipped = (share * context).astype(np.int64)
         begin = following[rows, np.minimum(here + skipped, length)]
-        going &= begin + size < length
-        found[rows[going], begin[going]] += 1
-        found[rows[going], (begin + size)[going]] -= 1
-        left -= np.where(going, size, 0)
+        continues &= begin + size < length
+        edges[rows[continues], begin[continues]] += 1
+        edges[rows[continues], (begin + size)[continues]] -= 1
+        missing -= np.where(continues, size, 0)
         here = begin + size + context - skipped
         step += 1
-        going &= left > 0
-    chosen = (np.cumsum(found, axis=1)[:, :-1] > 0) & ordinary
-    return _fill_up(chosen, ordinary, wanted, keys)
-
-
-def _fill_up(
-    chosen: np.ndarray,
-    ordinary: np.ndarray,
-    wanted: np.ndarray,
-    keys: np.ndarray,
-) -> np.ndarray:
-    """Choose single pieces beside others until there are enough, bool [n, T].
-
-    Args:
-        wanted: int [n], pieces of each row.
-    """
-    streams = random_streams.derive_array(keys, _MORE)[:, None]
-    draws = random_streams.uniform(streams, np.arange(ordinary.shape[1]))
-    # Those that are chosen come first, those that cannot be come last.
-    order_of_all = draws - chosen + ~ordinary
-    ranks = np.argsort(np.argsort(order_of_all, axis=1), axis=1)
-    return ranks < wanted[:, None]
+        continues &= missing > 0
+    return np.cumsum(edges, axis=1)[:, :-1] > 0
 
 
 def order(
     targets: np.ndarray, special: np.ndarray, real: np.ndarray, keys: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return `ranks` and `horizons`, see `Permutations`: int64 [n, S] each.
+    """Return `ranks` and `horizons` of `PermutationDrawer`, int64 [n, S] each.
 
     Example:
         the first half [CLS] a b of a sequence, b is asked for; drawn 1, 2, 0:
@@ -184,8 +182,8 @@ def order(
     """
     length = targets.shape[1]
     half = length // 2
-    own = random_streams.derive_array(keys, _RANK)[:, None]
-    drawn = random_streams.uniform(own, np.arange(length))
+    draw_keys = random_streams.derive_array(keys, _RANK)[:, None]
+    drawn = random_streams.uniform(draw_keys, np.arange(length))
     is_second = np.arange(length) >= half
     # The first half comes first; what its last position sees ends below the
     # second half.

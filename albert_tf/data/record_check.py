@@ -34,13 +34,13 @@ def check_records(
     Files with a manifest are compared with it. For files without one, such as
     those of the original program, the first record is looked at.
     """
-    found: list[manifests.Manifest] = []
+    checked: list[manifests.Manifest] = []
     for path in paths:
         manifest, where = manifests.find(path), f"`{argument}={path}`"
         if manifest is not None:
             _check_manifest(path, manifest, expected, where)
-            if manifest not in found:
-                found.append(manifest)
+            if manifest not in checked:
+                checked.append(manifest)
         if not tfrecord.count_records(path):
             raise errors.UserError(
                 f"{where} holds no record. Training needs one in every file. "
@@ -50,7 +50,7 @@ def check_records(
         if manifest is None:
             first = next(tfrecord.read_records(path))
             _check_first_record(where, first, expected)
-    return found
+    return checked
 
 
 def _check_manifest(
@@ -84,8 +84,8 @@ def _check_first_record(where: str, record: bytes, expected: Expected) -> None:
         features = examples.decode(record)
     except ValueError:
         features = {}
-    found_kind = "passages" if "tokens" in features else "instances"
-    _check_kind(where, found_kind, expected)
+    kind = "passages" if "tokens" in features else "instances"
+    _check_kind(where, kind, expected)
     layout = layouts.without_masks(layouts.pretraining_layout(1, 1))
     if expected.kind == "passages":
         layout = layouts.passage_layout(expected.max_seq_length)
@@ -103,13 +103,13 @@ def _check_first_record(where: str, record: bytes, expected: Expected) -> None:
         )
     if expected.kind == "passages":
         return  # Their lengths say nothing of the longest.
-    found = Expected(
+    first = Expected(
         len(features["input_ids"]),
         len(features.get("masked_lm_positions", [])),
         expected.vocab_size,
         has_masks="masked_lm_ids" in features,
     )
-    _check_lengths(where, found, expected)
+    _check_lengths(where, first, expected)
 
 
 def _check_kind(where: str, kind: str, expected: Expected) -> None:
@@ -122,15 +122,15 @@ def _check_kind(where: str, kind: str, expected: Expected) -> None:
 
 
 def _check_lengths(
-    where: str, found: Expected | manifests.Manifest, expected: Expected
+    where: str, written: Expected | manifests.Manifest, expected: Expected
 ) -> None:
-    if found.has_masks and not expected.has_masks:
+    if written.has_masks and not expected.has_masks:
         raise errors.UserError(
             f"`masked_lm_budget` is given, but the records {where} hold masks "
             "already. Remove the option, or write records with "
             "`masking_time=training`."
         )
-    if expected.has_masks and not found.has_masks:
+    if expected.has_masks and not written.has_masks:
         raise errors.UserError(
             f"{where} holds no masks (`masking_time=training`). Give "
             "`masked_lm_budget=20` to mask them in training, or write them "
@@ -140,10 +140,10 @@ def _check_lengths(
     if expected.has_masks:
         names.append("max_predictions_per_seq")
     for name in names:
-        here, wanted = getattr(found, name), getattr(expected, name)
-        if here != wanted:
+        here, needed = getattr(written, name), getattr(expected, name)
+        if here != needed:
             raise errors.UserError(
-                f"`{name}={wanted}` is given, but the records {where} were "
+                f"`{name}={needed}` is given, but the records {where} were "
                 f"written with {name}={here}. Both must be equal (with "
                 "`do_permutation` the records hold twice the predictions). "
                 f"Use `{name}={here}`, or write the records again."

@@ -30,7 +30,7 @@ def count_hidden(length: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
-class Spans:
+class SpanDrawer:
     """Replaces spans by sentinels, and lists them.
 
     Both lists end in [SEP]; the text begins with [CLS], and its other [SEP] are

@@ -20,17 +20,17 @@ def parse(text: str | None) -> tuple[Stage, ...]:
     if text is None:
         return ()
     *stages, last = text.split(",")
-    found, start = [], 0
+    parsed, start = [], 0
     for stage in stages:
         value, _, steps = stage.partition(":")
-        found.append(Stage(start, value))
+        parsed.append(Stage(start, value))
         start += int(steps) if steps.isdecimal() else 0
-    found.append(Stage(start, last))
-    starts = [stage.start for stage in found]
-    return tuple(found) if sorted({*starts}) == starts else ()
+    parsed.append(Stage(start, last))
+    starts = [stage.start for stage in parsed]
+    return tuple(parsed) if sorted({*starts}) == starts else ()
 
 
 def at(stages: Sequence[Stage], step: int | None) -> str:
     """Return the value at a step; None: evaluation has the last."""
-    known = [s.value for s in stages if step is None or s.start <= step]
-    return known[-1]
+    values = [s.value for s in stages if step is None or s.start <= step]
+    return values[-1]

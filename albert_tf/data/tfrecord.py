@@ -76,12 +76,12 @@ def encode_batch(
         n serialized `tf.train.Example`s.
     """
     _check(layout, values)
-    by_name = sorted(layout, key=lambda feature: feature.name.encode())
-    num_instances = len(values[by_name[0].name])
+    ordered = sorted(layout, key=lambda feature: feature.name.encode())
+    num_instances = len(values[ordered[0].name])
     messages: list[bytes] = []
     for start in range(0, num_instances, _BLOCK):
         block = slice(start, min(start + _BLOCK, num_instances))
-        messages += _encode_block(by_name, values, block)
+        messages += _encode_block(ordered, values, block)
     return messages
 
 
@@ -130,11 +130,11 @@ def _check(layout: layouts.Layout, values: Mapping[str, np.ndarray]) -> None:
         array = values[feature.name]
         if index == 0 and array.ndim:
             num_instances = len(array)
-        wanted = (num_instances, *feature.shape)
-        if array.shape != wanted:
+        expected_shape = (num_instances, *feature.shape)
+        if array.shape != expected_shape:
             raise ValueError(
                 f"The feature {feature.name} has shape {array.shape}; the "
-                f"layout wants {wanted}, the number of instances first."
+                f"layout wants {expected_shape}, the number of instances first."
             )
         if array.dtype.kind not in _KINDS[feature.dtype]:
             raise ValueError(

@@ -100,7 +100,7 @@ class Task(abc.ABC):
     pooler: str = "reads"  # An export also keeps or drops it.
     taught_by: str | None = None  # Output of a SavedModel that teaches it.
     hub_refusal: str | None = None  # Why transformers cannot compute it.
-    sequences_vary: bool = False  # Then `of_examples` pools outputs.
+    sequences_vary: bool = False  # Then `pool_records` pools outputs.
     kind: str = ""  # Of tasks of one name.
     remarks: Remarks | None = None  # None: they are logged at once.
 
@@ -202,9 +202,9 @@ class Task(abc.ABC):
             self.remarks.setdefault(what, []).extend(names)
 
     # Outputs to results. `outputs` has one row for each record of `examples`;
-    # where `of_examples` pools them, one for each example.
+    # where `pool_records` pools them, one for each example.
 
-    def of_examples(self, outputs: Outputs, examples: Examples) -> Outputs:
+    def pool_records(self, outputs: Outputs, examples: Examples) -> Outputs:
         """Pool the outputs of several records of an example."""
         return outputs
 
@@ -262,7 +262,7 @@ class Task(abc.ABC):
         return examples
 
     def score_outputs(self, outputs: Outputs, examples: Examples) -> Scores:
-        return self.score(self.of_examples(outputs, examples), examples)
+        return self.score(self.pool_records(outputs, examples), examples)
 
     def texts(self, examples: Examples) -> dict[str, Any]:
         """Return the inputs of `serving_default` that ask about examples."""

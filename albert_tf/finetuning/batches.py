@@ -15,7 +15,7 @@ from albert_tf.training import evaluation
 Batch = dict[str, np.ndarray]
 
 
-def of_examples(
+def featurized(
     task: base.Task,
     examples: Sequence[base.Example],
     batch_size: int,
@@ -80,7 +80,7 @@ def ask(
     Examples without any record have outputs of the right shape, without rows.
     """
     parts, record_numbers = [], [np.zeros(0, np.int64)]
-    for batch, numbers in of_examples(
+    for batch, numbers in featurized(
         task, examples, batch_size, shortest, split
     ):
         outputs = model(batch)

@@ -99,7 +99,7 @@ class _TaskRun:
                 depths = encoder.config.exits(settings.exit_layers)
                 if isinstance(model, model_with_head.ModelWithHead):
                     model.add_exits(depths[:-1], own_heads=settings.exit_heads)
-                objective = exits.at_depths(objective, depths)
+                objective = exits.over_depths(objective, depths)
             optimizer = optimization.make_optimizer(
                 settings.optimizer,
                 *data.steps(),
@@ -257,7 +257,7 @@ class _TaskRun:
             outputs = self._trainer.predict(
                 self._data.all_batches(split), self._data.task.output_widths
             )
-        pooled = self._data.task.of_examples(
+        pooled = self._data.task.pool_records(
             outputs, self._data.examples[split]
         )
         if save:

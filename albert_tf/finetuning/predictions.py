@@ -117,4 +117,4 @@ class RunPredictor:
     def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         assert self._call is not None, "`load` comes first."
         outputs = batches.ask(self._call, self.task, examples, self._batch_size)
-        return self.task.of_examples(outputs, examples)
+        return self.task.pool_records(outputs, examples)

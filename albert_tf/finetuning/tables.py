@@ -438,7 +438,7 @@ class TableTask(glue.TextTask):
         found = zip(examples, windows.divide(self, examples), strict=True)
         return [(example, ids, ()) for example, each in found for ids in each]
 
-    def of_examples(
+    def pool_records(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> base.Outputs:
         if not self.options.long.is_divided:

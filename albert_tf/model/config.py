@@ -182,14 +182,14 @@ class AlbertConfig:
         cls, values: Mapping[str, Any], source: str = "the config"
     ) -> "AlbertConfig":
         """Build a config from JSON keys; `source` is for messages."""
-        known = [field.name for field in dataclasses.fields(cls)]
+        keys = [field.name for field in dataclasses.fields(cls)]
         for key in values:
-            if key not in known and key not in HISTORIC_KEYS:
-                close = difflib.get_close_matches(key, known, 1)
+            if key not in keys and key not in HISTORIC_KEYS:
+                close = difflib.get_close_matches(key, keys, 1)
                 hint = f" Did you mean {close[0]!r}?" if close else ""
                 raise errors.UserError(
                     f"Unknown key {key!r} in {source}.{hint} Allowed are "
-                    f"{', '.join(known)}; the historic keys "
+                    f"{', '.join(keys)}; the historic keys "
                     f"{', '.join(HISTORIC_KEYS)} are accepted and ignored."
                 )
         if "vocab_size" not in values:
@@ -198,7 +198,7 @@ class AlbertConfig:
                 "of pieces of your vocabulary."
             )
         try:
-            return cls(**{key: values[key] for key in values if key in known})
+            return cls(**{key: values[key] for key in values if key in keys})
         except errors.UserError as error:
             raise errors.UserError(f"In {source}: {error}") from None
 
@@ -210,17 +210,17 @@ class AlbertConfig:
             path: The file, or the name of a released model: `albert_base_v2`.
         """
         source = f"`albert_config_file={path}`"
-        found = files.require_file(
+        file = files.require_file(
             configs.find_model(path), "albert_config_file"
         )
         values = strict_json.read_object(
-            found,
+            file,
             'Such a file looks like {"vocab_size": 30000}; those of the '
             "released models are in configs/models.",
             source,
         )
         config: AlbertConfig = config_files.build(
-            values, found, source, cls.from_dict
+            values, file, source, cls.from_dict
         )
         return config
 
@@ -254,10 +254,10 @@ class AlbertConfig:
             Two layers: [(0, 0), (0, 0)] share all, [(0, 0), (0, 1)] attention
             only, [(0, 0), (1, 1)] nothing.
         """
-        own = range(self.num_hidden_layers)
-        groups = [self.group_of_layer(layer) for layer in own]
-        attentions = groups if self.share in ("all", "attention") else own
-        feed_forwards = groups if self.share in ("all", "ffn") else own
+        numbers = range(self.num_hidden_layers)
+        groups = [self.group_of_layer(layer) for layer in numbers]
+        attentions = groups if self.share in ("all", "attention") else numbers
+        feed_forwards = groups if self.share in ("all", "ffn") else numbers
         return list(zip(attentions, feed_forwards, strict=True))
 
     def exits(self, listed: str | None) -> tuple[int, ...]:
@@ -271,13 +271,13 @@ class AlbertConfig:
                     f"{depth}, the layers of the model, with commas between "
                     "them."
                 )
-        found = tuple(sorted({*map(int, words), depth}))
-        if words and len(found) < 2:
+        depths = tuple(sorted({*map(int, words), depth}))
+        if words and len(depths) < 2:
             raise errors.UserError(
                 f"`exit_layers={listed}` is the last layer alone, which "
                 "answers anyway. Name others, too, or leave it out."
             )
-        return found
+        return depths
 
     def forward_flops(
         self, length: int, predictions: int, outputs: int | None = None
@@ -295,12 +295,14 @@ class AlbertConfig:
         key_and_value = 2 * width**2
         # Relative: products with the keys of 2 S distances, too.
         spans = 2 if self.position_bias == "relative" else 1
-        rest = 2 * width * (width + self.intermediate_size + spans * length)
-        layer = 2 * length * (key_and_value + rest)
+        row_flops = (
+            2 * width * (width + self.intermediate_size + spans * length)
+        )
+        layer = 2 * length * (key_and_value + row_flops)
         if outputs is None or self.pooling != "cls":
             outputs = length
         outputs = min(length, outputs)
-        last_layer = 2 * (length * key_and_value + outputs * rest)
+        last_layer = 2 * (length * key_and_value + outputs * row_flops)
         projected = self.project_words_first or self.maps_embeddings
         mapping = 2 * length * narrow * width if projected else 0
         head = 2 * predictions * narrow * (width + self.vocab_size)
@@ -337,10 +339,10 @@ class AlbertConfig:
         layers = f"{depth} x {inner} layers" if inner > 1 else f"{depth} layers"
         if self.share == "none" or groups == depth:
             return f"{layers} that share nothing"
-        what = {"all": "all", "attention": "attention", "ffn": "feed-forward"}
+        shared = {"all": "all", "attention": "attention", "ffn": "feed-forward"}
         return (
             f"{layers} in {groups} group(s) that share "
-            f"{what[self.share]} parameters"
+            f"{shared[self.share]} parameters"
         )
 
 

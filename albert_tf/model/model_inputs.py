@@ -42,7 +42,7 @@ BATCH = (
 ALIASES = {"attention_mask": "input_mask", "token_type_ids": "segment_ids"}
 
 
-def standardize(inputs: Any, known: Sequence[str]) -> dict[str, Any]:
+def standardize(inputs: Any, names: Sequence[str]) -> dict[str, Any]:
     """Return a model's inputs, or `input_ids` alone, by this project's names.
 
     The names of `ALIASES` are translated, those of `BATCH` are left out.
@@ -50,32 +50,32 @@ def standardize(inputs: Any, known: Sequence[str]) -> dict[str, Any]:
     _refuse_keras_3(inputs)
     if not isinstance(inputs, Mapping):
         inputs = {"input_ids": inputs}
-    found: dict[str, Any] = {}
+    standardized: dict[str, Any] = {}
     for key, value in inputs.items():
         name = ALIASES.get(key, key)
-        if name in BATCH and name not in known:
+        if name in BATCH and name not in names:
             continue
-        if name not in known:
+        if name not in names:
             aliases = "; ".join(f"{a} means {b}" for a, b in ALIASES.items())
             raise errors.UserError(
-                f"Unknown input {key!r}. Known are {', '.join(known)} "
+                f"Unknown input {key!r}. Known are {', '.join(names)} "
                 f"({aliases}). Rename it, or leave it out."
             )
-        if name in found:
+        if name in standardized:
             raise errors.UserError(
                 f"{key!r} gives {name} a second time. Give it under one name."
             )
-        found[name] = value
-    if "input_ids" not in found:
+        standardized[name] = value
+    if "input_ids" not in standardized:
         raise errors.UserError(
             f"input_ids are missing; the inputs are {', '.join(inputs)}. Give "
             "the ids of the pieces, whole numbers [batch, sequence]."
         )
-    _check_ids(found["input_ids"])
-    mask = found.get("input_mask")
+    _check_ids(standardized["input_ids"])
+    mask = standardized.get("input_mask")
     if tf.as_dtype(getattr(mask, "dtype", tf.int32)) == tf.bool:
-        found["input_mask"] = tf.cast(mask, tf.int32)
-    return found
+        standardized["input_mask"] = tf.cast(mask, tf.int32)
+    return standardized
 
 
 def _check_ids(ids: Any) -> None:

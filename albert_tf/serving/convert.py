@@ -431,7 +431,7 @@ def _write_hub(
                 f"`from={settings.from_}` {task.hub_refusal} Use python -m "
                 "albert_tf.export."
             )
-    model = hub_folder.Model(
+    model = hub_folder.HubModel(
         source.config,
         source.weights(),
         vocabulary,

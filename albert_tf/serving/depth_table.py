@@ -37,8 +37,8 @@ class Point(NamedTuple):
     together: float
 
 
-class Model:
-    """A model that is asked, and what is kept of that."""
+class RecordedModel:
+    """A model that is asked, with its requests and the layers it used."""
 
     def __init__(self, ask: scoring.Ask):
         self.ask = ask
@@ -53,7 +53,7 @@ class Model:
 
 
 def measure(
-    models: Sequence[Model], named: Sequence[tuple[str, float, float]]
+    models: Sequence[RecordedModel], named: Sequence[tuple[str, float, float]]
 ) -> list[Point]:
     """Return a point for each model; all have been asked the same."""
     together = models[0].requests
@@ -79,7 +79,7 @@ def measure(
 
 
 def _milliseconds(
-    models: Sequence[Model], requests: Sequence[scoring.Inputs]
+    models: Sequence[RecordedModel], requests: Sequence[scoring.Inputs]
 ) -> np.ndarray:
     """Return the fastest of some answers, float [models, requests].
 

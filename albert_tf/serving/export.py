@@ -192,16 +192,18 @@ def _asked(
     folder: str,
     task: base.Task,
     examples: Sequence[base.Example],
-) -> tuple[dict[str, float], depth_table.Model]:
+) -> tuple[dict[str, float], depth_table.RecordedModel]:
     """Ask what was saved as users do; return its scores, and what was asked."""
     if not settings.is_saved_model:
         form = _FORMATS[settings.format]
         path = os.path.join(folder, form.file_name)
-        model = depth_table.Model(functools.partial(form.open(path), "tokens"))
+        model = depth_table.RecordedModel(
+            functools.partial(form.open(path), "tokens")
+        )
         return scoring.by_ids(model, served.ids, task, examples), model
     name = "serving_default" if settings.with_text else "tokens"
     signature = ask.Signature(tf.saved_model.load(folder), name)
-    model = depth_table.Model(signature.compute)
+    model = depth_table.RecordedModel(signature.compute)
     if settings.with_text:
         return scoring.by_texts(model, task, examples), model
     return scoring.by_ids(model, served.ids, task, examples), model

@@ -40,7 +40,7 @@ def to_inputs(
     Each is a text (or window) of its own, [1, length].
     """
     found = []
-    for batch, _ in batches.of_examples(
+    for batch, _ in batches.featurized(
         task, task.asked(examples), batch_size=1
     ):
         length = batch["input_mask"].sum(-1).max()

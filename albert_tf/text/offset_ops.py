@@ -18,7 +18,7 @@ from albert_tf.text import text_ops
 Ranges = tuple[tf.RaggedTensor, tf.RaggedTensor]
 
 
-class Units(NamedTuple):
+class TextParts(NamedTuple):
     """The parts of texts that are cleaned separately, concatenated.
 
     Attributes:
@@ -55,12 +55,12 @@ class Units(NamedTuple):
         return tf.gather(function(different), index)
 
 
-def to_characters(texts: tf.Tensor) -> Units:
+def to_characters(texts: tf.Tensor) -> TextParts:
     """Cut texts into characters; one that is not UTF-8 becomes U+FFFD."""
     characters, starts = tf.strings.unicode_split_with_offsets(texts, "UTF-8")
     starts = tf.cast(starts, tf.int32)
     lengths = tf.strings.length(texts)
-    return Units(
+    return TextParts(
         characters.flat_values,
         starts.flat_values,
         with_last(starts, lengths)[:, 1:].flat_values,
@@ -69,7 +69,7 @@ def to_characters(texts: tf.Tensor) -> Units:
     )
 
 
-def to_composed_units(texts: tf.Tensor) -> Units:
+def to_composed_units(texts: tf.Tensor) -> TextParts:
     """Do what `offsets._composed_units` does, for many texts.
 
     A character belongs to the unit before it if the composed text (NFKC) has no
@@ -91,7 +91,7 @@ def to_composed_units(texts: tf.Tensor) -> Units:
     begins = is_first(characters.rows) | after_space | is_free
     unit = tf.cumsum(tf.cast(begins, tf.int64)) - 1
     parts = tf.RaggedTensor.from_value_rowids(characters.texts, unit)
-    return Units(
+    return TextParts(
         tf.strings.reduce_join(parts, axis=-1),
         tf.boolean_mask(characters.starts, begins),
         tf.math.segment_max(characters.ends, unit),
@@ -109,7 +109,7 @@ def _decomposed_length(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.length(decomposed, unit="UTF8_CHAR")
 
 
-def kept_spaces(units: Units, is_plain: tf.Tensor) -> tf.Tensor:
+def kept_spaces(units: TextParts, is_plain: tf.Tensor) -> tf.Tensor:
     """Choose one unit of each run of white space inside a text.
 
     Source: `offsets._collapse_widths`.

@@ -170,8 +170,8 @@ class Workers:
         """Return those of all, float64 [replicas, numbers], chief first."""
         if self.is_alone:
             return np.array([numbers], np.float64)
-        own = tf.constant([numbers], tf.float64)
-        return np.asarray(self._gather(own))
+        row = tf.constant([numbers], tf.float64)
+        return np.asarray(self._gather(row))
 
     def of_chief(self, value: bool) -> bool:
         """Return what the chief has, so that all do the same."""
@@ -193,5 +193,5 @@ class Workers:
                 tf.distribute.ReduceOp.SUM, row[:, None] * numbers
             )
 
-        found = self.strategy.run(everywhere, [numbers])
-        return self.strategy.experimental_local_results(found)[0]
+        gathered = self.strategy.run(everywhere, [numbers])
+        return self.strategy.experimental_local_results(gathered)[0]

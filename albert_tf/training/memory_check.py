@@ -28,8 +28,8 @@ class Step:
         config: Of the encoder. A generator is smaller, and not counted.
         sequences: Of an example that go through the encoder together.
         predictions: Masked words of a sequence; 0 without that head.
-        others: Tokens beside those of a sequence that layers compute: queries
-            of permutations, or the target of a decoder.
+        other_tokens: Beside those of a sequence, that layers compute, too:
+            queries of permutations, or the target of a decoder.
     """
 
     config: AlbertConfig
@@ -39,14 +39,14 @@ class Step:
     precision: str = "float32"
     recompute: bool = False
     microbatches: int = 1
-    others: int = 0
+    other_tokens: int = 0
 
     def bytes_needed(self, examples: int, *, is_training: bool) -> float:
         """Return about how many bytes so many examples need at once."""
         config = self.config
         parts = self.microbatches if is_training else 1
         rows = examples * self.sequences / parts
-        tokens = rows * (self.length + self.others)
+        tokens = rows * (self.length + self.other_tokens)
         hidden = tokens * config.hidden_size
         inner = tokens * config.intermediate_size
         scores = tokens * self.length * config.num_attention_heads

@@ -305,7 +305,7 @@ def _check_batches(
         precision=trainer.precision,
         recompute=trainer.recompute,
         microbatches=trainer.gradient_accumulation_steps,
-        others=system.count_others(predictions),
+        other_tokens=system.count_other_tokens(predictions),
     )
     for name, parts, is_wanted in (
         ("train_batch_size", step.microbatches, settings.do_train),
@@ -333,7 +333,7 @@ def _check_model(settings: PretrainingOptions, config: AlbertConfig) -> None:
         data.max_seq_length, config, settings.albert_config_file
     )
     system = pretraining_recipe.system_of(recipe)
-    target_length = system.count_others(data.num_predictions)
+    target_length = system.count_other_tokens(data.num_predictions)
     longest = config.max_position_embeddings
     if recipe.objective == "spans" and target_length > longest:
         raise errors.UserError(

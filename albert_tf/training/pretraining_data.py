@@ -61,13 +61,13 @@ class PretrainingData:
     @property
     def description(self) -> str:
         """One sentence on the data, for the run card."""
-        known = sum(manifest.num_examples for manifest in self.manifests)
+        total = sum(manifest.num_examples for manifest in self.manifests)
         shared = ""
         if self.pack:
             shared = f"; in training {self.examples_per_row:.2f} share a row"
         return (
             f"{len(self.training)} file(s) for training, "
-            f"{len(self.evaluation)} for evaluation; {known:,} examples in "
+            f"{len(self.evaluation)} for evaluation; {total:,} examples in "
             f"those with a manifest{shared}"
         )
 
@@ -100,17 +100,17 @@ class PretrainingData:
         no manifest, are of an earlier version or hold no masks.
         """
         names = run_log.BASELINES.values()
-        found: list[manifests.Manifest] = []
+        written: list[manifests.Manifest] = []
         for path in self.training:
             manifest = manifests.find(path)
             if manifest is None:
                 return {}
-            if manifest not in found:
-                found.append(manifest)
-        rows = [[m.summary.get(name) for name in names] for m in found]
+            if manifest not in written:
+                written.append(manifest)
+        rows = [[m.summary.get(name) for name in names] for m in written]
         if not all(isinstance(v, (int, float)) for row in rows for v in row):
             return {}
-        weights = [manifest.num_examples for manifest in found]
+        weights = [manifest.num_examples for manifest in written]
         means = np.average(np.array(rows, float), axis=0, weights=weights)
         return dict(zip(names, means.tolist(), strict=True))
 
@@ -175,20 +175,20 @@ class PretrainingData:
 
 def with_settings(
     vocabulary: tokenization.VocabularyOptions,
-    known: Sequence[manifests.Manifest],
+    records: Sequence[manifests.Manifest],
 ) -> tokenization.VocabularyOptions:
     """Return the options with the settings of the records' text.
 
     They count where neither an option nor the file beside the vocabulary says
     anything, which is so if no vocabulary is named.
     """
-    found = vocabulary.resolved()
-    written = known[0].options if known else {}
+    resolved = vocabulary.resolved()
+    written = records[0].options if records else {}
     values: dict[str, Any] = {
         name: written.get(name) if value is None else value
-        for name, value in found.settings.items()
+        for name, value in resolved.settings.items()
     }
-    return dataclasses.replace(found, **values)
+    return dataclasses.replace(resolved, **values)
 
 
 def check_settings(
@@ -278,16 +278,16 @@ def _has(manifest: manifests.Manifest, option: str) -> bool:
 
 def warn_of_lost_masks(manifest: manifests.Manifest) -> None:
     """Warn of records that hold fewer predictions than they were to have."""
-    wanted = manifest.max_seq_length * manifest.options.get(
+    intended = manifest.max_seq_length * manifest.options.get(
         "masked_lm_prob", 0.0
     )
-    if manifest.has_masks and wanted > manifest.max_predictions_per_seq + 1:
+    if manifest.has_masks and intended > manifest.max_predictions_per_seq + 1:
         logging.warning(
             "The records %s were to hide %.0f of %d pieces, but hold only "
             "%d predictions: fewer are hidden. Write them with a larger "
             "`max_predictions_per_seq`.",
             ", ".join(manifest.shards),
-            wanted,
+            intended,
             manifest.max_seq_length,
             manifest.max_predictions_per_seq,
         )

@@ -24,10 +24,10 @@ from albert_tf.training import pretraining_options
 
 # Passages of each file that are searched for markers and documents.
 _LOOKED_AT = 1000
-# What draws for an objective; for the others masks are drawn.
+# The drawer of each `--objective` that has one of its own; see `Masks`.
 DRAWERS: Mapping[str, Callable[[masking.Masker, int], drawing.Drawer]] = {
-    "plm": permutation.Permutations,
-    "spans": span_corruption.Spans,
+    "plm": permutation.PermutationDrawer,
+    "spans": span_corruption.SpanDrawer,
 }
 
 
@@ -84,8 +84,8 @@ def _segments_of_a_task(
     if not recipe.passages.task_embeddings:
         return num_segments
     tasks = len(arrangements.parse(recipe.sentence_objective))
-    each, rest = divmod(num_segments, max(1, tasks))
-    if tasks < 2 or each < 2 or rest:
+    each, remainder = divmod(num_segments, max(1, tasks))
+    if tasks < 2 or each < 2 or remainder:
         raise errors.UserError(
             f"`task_embeddings=True` has {num_segments} rows of embeddings for "
             f"segments and {tasks} task(s). It is for several tasks of "
@@ -101,17 +101,17 @@ def _encode_markers(
     tokenizer: tokenization.AnyTokenizer,
 ) -> dict[tuple[int, ...], int]:
     """Return the pieces of markers, and their classes."""
-    found: dict[tuple[int, ...], int] = {}
+    labels: dict[tuple[int, ...], int] = {}
     for label, names in enumerate(recipe.passages.markers):
         for name in names:
             pieces = tuple(tokenizer.encode(name))
-            if not pieces or found.setdefault(pieces, label) != label:
+            if not pieces or labels.setdefault(pieces, label) != label:
                 raise errors.UserError(
                     f"`markers_file={recipe.passages.markers_file}` has "
                     f"{name!r}, whose pieces are none or those of a marker of "
                     "another class. Leave one of them out."
                 )
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+    return dict(sorted(labels.items(), key=lambda item: -len(item[0])))
 
 
 def _first_passages(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -124,11 +124,11 @@ def check_partners(
     drawer: drawing.Drawer | None, paths: Sequence[str], option: str
 ) -> None:
     """Refuse tasks about two documents if the first passages are of one."""
-    known = drawer.tasks if isinstance(drawer, passages.PassageDrawer) else ()
+    drawn = drawer.tasks if isinstance(drawer, passages.PassageDrawer) else ()
     # The others do not look at partners.
     tasks = [
         name
-        for name in known
+        for name in drawn
         if arrangements.ARRANGEMENTS[name].least_sentences > 1
     ]
     if not tasks:

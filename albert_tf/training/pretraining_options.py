@@ -349,7 +349,7 @@ class RecordOptions:
                 )
             return
         tasks = arrangements.parse(recipe.sentence_objective)
-        is_known = not tasks[1:] and {*tasks} <= {*arrangements.OF_INSTANCES}
+        is_known = not tasks[1:] and {*tasks} <= {*arrangements.INSTANCE_TASKS}
         if not is_known:
             raise errors.UserError(
                 f"`sentence_objective={recipe.sentence_objective}` needs "

@@ -23,47 +23,47 @@ _TOO_HIGH = 2.5
 # the mean of 500 small batches varies by chance.
 _LEARNED = 0.1
 
-_SYSTEMS: dict[str, type[system.System]] = {
+SYSTEMS: dict[str, type[system.System]] = {
     "mlm": mlm.MaskedWords,
-    "plm": plm.Permutations,
+    "plm": plm.PermutationLm,
     "rtd": rtd.ReplacedTokens,
-    "spans": spans.Spans,
+    "spans": spans.SpanCorruption,
 }
 
 
 def system_of(recipe: pretraining_options.RecipeOptions) -> system.System:
-    return _SYSTEMS[recipe.objective](recipe)
+    return SYSTEMS[recipe.objective](recipe)
 
 
 def make_objective(
     recipe: pretraining_options.RecipeOptions,
 ) -> objectives.Objective:
     """Return what is trained for; refuse factors that are all 0."""
-    found = system_of(recipe).make_objective()
-    if not any(found.losses.values()):
+    objective = system_of(recipe).make_objective()
+    if not any(objective.losses.values()):
         raise errors.UserError(
-            f"The factors of {' and '.join(found.losses)} are 0: nothing would "
-            "be learned. Leave one of them above 0."
+            f"The factors of {' and '.join(objective.losses)} are 0: nothing "
+            "would be learned. Leave one of them above 0."
         )
-    return found
+    return objective
 
 
 def best_metric(
-    recipe: pretraining_options.RecipeOptions, wanted: str | None
+    recipe: pretraining_options.RecipeOptions, name: str | None
 ) -> str:
     """Return the number that chooses a checkpoint; refuse others."""
     measured = ("loss", *make_objective(recipe).names)
     names = [name for name in measured if not name.endswith("share")]
-    if wanted is None:
+    if name is None:
         return system_of(recipe).best_metric
-    if wanted not in names:
+    if name not in names:
         raise errors.UserError(
-            f"`best_metric={wanted}` is not measured. With "
+            f"`best_metric={name}` is not measured. With "
             f"`objective={recipe.objective}` and "
             f"`sentence_objective={recipe.sentence_objective}` there are "
             f"{', '.join(names)}. Choose one of them."
         )
-    return wanted
+    return name
 
 
 def make_model(

@@ -212,11 +212,11 @@ class TrainStep:
     def _split(self, value: tf.Tensor) -> tf.Tensor:
         """Return [microbatches, batch, ...] for [batch, ...]."""
         sizes = tf.shape(value)  # Finetuning batches differ in their lengths.
-        rest = [
+        shape = [
             sizes[axis] if size is None else size
             for axis, size in enumerate(value.shape)
         ][1:]
-        return tf.reshape(value, [self.microbatches, -1, *rest])
+        return tf.reshape(value, [self.microbatches, -1, *shape])
 
     def _gradients(
         self,
@@ -239,17 +239,17 @@ class TrainStep:
             )
             loss = self.objective.total(weighted, normalizers)
             loss *= self.guard.loss_scale
-        found = {
+        by_index = {
             index: gradient
             for index, gradient in enumerate(tape.gradient(loss, variables))
             if gradient is not None
         }
         squares = {
             index: tf.reduce_sum(tf.square(gradient.values))
-            for index, gradient in found.items()
+            for index, gradient in by_index.items()
             if isinstance(gradient, tf.IndexedSlices)
         }
-        gradients = {i: tf.convert_to_tensor(g) for i, g in found.items()}
+        gradients = {i: tf.convert_to_tensor(g) for i, g in by_index.items()}
         return _Sums(gradients, squares, self.objective.stack(weighted))
 
     def _dropout_seed(self, number: tf.Tensor | int) -> tf.Tensor:

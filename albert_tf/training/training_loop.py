@@ -228,8 +228,8 @@ class Trainer:
         numbers = self._update.summarize(rows)
         if numbers:
             speed = len(rows) / (self._now() - begun)
-            left = clock.seconds_left
-            training.log.write("train", self.step, numbers, speed, left)
+            seconds_left = clock.seconds_left
+            training.log.write("train", self.step, numbers, speed, seconds_left)
             if training.watch:
                 training.watch()
         is_last = self.step == training.num_train_steps
@@ -257,9 +257,11 @@ class Trainer:
         chunk, is_preempted = 1, False
         while self.step < stop and not (is_preempted or clock.is_up):
             training.profiler.update(self.step)
-            left = training.profiler.next_change(self.step, stop) - self.step
+            steps_left = (
+                training.profiler.next_change(self.step, stop) - self.step
+            )
             begun = self._now()
-            steps = tf.constant(min(chunk, left))
+            steps = tf.constant(min(chunk, steps_left))
             rows.append(self._train_loop(training.batches, steps).numpy())
             asked, seconds, clock.agreed = self._workers.gather(
                 float(training.handler.is_requested),
@@ -277,9 +279,9 @@ class Trainer:
         return np.concatenate(rows), is_preempted
 
     def _not_finite(self) -> errors.UserError:
-        in_row = int(self._guard.skipped_in_row.numpy())
+        skipped = int(self._guard.skipped_in_row.numpy())
         return errors.UserError(
-            f"The loss or its gradient was not finite for the last {in_row} "
+            f"The loss or its gradient was not finite for the last {skipped} "
             f"updates before step {self.step}; they were skipped. The last "
             f"checkpoint is {self._saved.newest or 'none yet'}; its weights "
             "are finite. "

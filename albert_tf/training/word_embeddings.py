@@ -22,13 +22,13 @@ _ADVICE = "Write it with data_prep.make_word_embeddings"
 def read(path: str, config: AlbertConfig) -> np.ndarray:
     """Return the word embeddings of a file, float32 [V, E]."""
     files.require_file(path, _OPTION)
-    wanted = config.vocab_size, config.embedding_size
+    table_shape = config.vocab_size, config.embedding_size
     try:
         with files.open_binary(path) as stream:
             # The shape first: a damaged one may ask for any memory.
             np.lib.format.read_magic(stream)
             shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-            fits = shape == wanted and dtype.kind == "f"
+            fits = shape == table_shape and dtype.kind == "f"
             if fits:
                 stream.seek(0)
                 with np.errstate(over="ignore"):  # Infinite: refused below.
@@ -40,8 +40,9 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
     if not fits:
         raise errors.UserError(
             f"`{_OPTION}={path}` holds {dtype} {list(shape)}. The model needs "
-            f"a table of floating-point numbers, {list(wanted)}: vocab_size "
-            f"and embedding_size. {_ADVICE} and the config of the model."
+            f"a table of floating-point numbers, {list(table_shape)}: "
+            "vocab_size and embedding_size. "
+            f"{_ADVICE} and the config of the model."
         )
     if not np.isfinite(table).all():
         raise errors.UserError(
@@ -78,7 +79,7 @@ def reduced(table: np.ndarray, size: int) -> np.ndarray:
 
 def for_vocabulary(
     table: np.ndarray,
-    of: tokenization.AnyTokenizer,
+    other: tokenization.AnyTokenizer,
     tokenizer: tokenization.AnyTokenizer,
 ) -> np.ndarray:
     """Return rows for the pieces of a vocabulary from those of another.
@@ -87,22 +88,24 @@ def for_vocabulary(
     gets the mean of the pieces that the other vocabulary makes of its text.
     Special pieces get those of their role.
     """
-    if of.fingerprint == tokenizer.fingerprint:
+    if other.fingerprint == tokenizer.fingerprint:
         return table
     roles = "pad_id", "unk_id", "cls_id", "sep_id", "mask_id"
-    known = {getattr(tokenizer, n): getattr(of, n) for n in roles}
+    counterparts = {getattr(tokenizer, n): getattr(other, n) for n in roles}
     ids = range(tokenizer.vocab_size)
-    if type(of) is type(tokenizer):
-        theirs = of.pieces_to_ids(tokenizer.ids_to_pieces(ids))
+    if type(other) is type(tokenizer):
+        theirs = other.pieces_to_ids(tokenizer.ids_to_pieces(ids))
         pairs = zip(ids, theirs, strict=True)
-        known = {i: j for i, j in pairs if j != of.unk_id} | known
-    others = [id_ for id_ in ids if id_ not in known]
-    texts = of.encode_batch([tokenizer.decode([id_]) for id_ in others])
-    found = table[[known.get(id_, of.unk_id) for id_ in ids]]
-    for id_, pieces in zip(others, texts, strict=True):
+        counterparts = {
+            i: j for i, j in pairs if j != other.unk_id
+        } | counterparts
+    composed = [id_ for id_ in ids if id_ not in counterparts]
+    texts = other.encode_batch([tokenizer.decode([id_]) for id_ in composed])
+    rows = table[[counterparts.get(id_, other.unk_id) for id_ in ids]]
+    for id_, pieces in zip(composed, texts, strict=True):
         if pieces:
-            found[id_] = table[pieces].mean(0)
-    return found
+            rows[id_] = table[pieces].mean(0)
+    return rows
 
 
 def assign(model: keras.Model, table: np.ndarray) -> None:

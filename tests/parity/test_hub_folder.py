@@ -65,7 +65,7 @@ def export(folder, model, vocabulary, tokenizer, task=None):
     details = hub_folder.details_of(task) if task else None
     hub_folder.write(
         str(folder),
-        hub_folder.Model(config, weights, vocabulary, tokenizer, details),
+        hub_folder.HubModel(config, weights, vocabulary, tokenizer, details),
     )
     return str(folder)
 

@@ -68,11 +68,11 @@ def _cross_entropy(
     largest = tf.reduce_max(logits, -1)
     shifted = logits - largest[:, None]
     log_sums = tf.math.log(tf.reduce_sum(tf.exp(shifted), -1))
-    wanted = tf.reduce_sum(
+    label_logits = tf.reduce_sum(
         tf.where(_is_label(logits, labels), shifted, 0.0), -1
     )
-    known = (labels >= 0) & (labels < logits.shape[-1])
-    losses = tf.where(known, log_sums - wanted, float("nan"))
+    is_class = (labels >= 0) & (labels < logits.shape[-1])
+    losses = tf.where(is_class, log_sums - label_logits, float("nan"))
     return losses, largest, log_sums
 
 
@@ -87,8 +87,8 @@ def _cross_entropy_gradient(
     # Subtracted one after the other: where logits are large, the sum of the
     # two would be rounded.
     logs = (logits - largest[:, None]) - log_sums[:, None]
-    wanted = tf.cast(_is_label(logits, labels), tf.float32)
-    return (tf.exp(logs) - wanted) * dy[:, None]
+    is_label = tf.cast(_is_label(logits, labels), tf.float32)
+    return (tf.exp(logs) - is_label) * dy[:, None]
 
 
 def _is_label(logits: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:

@@ -1,15 +1,14 @@
-"""Objectives of a student: to give the outputs that a teacher gives.
+"""Distillation: objectives of a student that learns a teacher's outputs.
 
 A batch holds the teacher's outputs as `teacher_NAME`, for each NAME of the
-model's outputs that are learned.
+student's outputs that are learned.
 
 Source: Hinton et al., arXiv 1503.02531, section 2; of vectors Reimers and
 Gurevych, arXiv 2004.09813.
 """
 
 import dataclasses
-import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -19,10 +18,10 @@ from albert_tf.model.losses import objectives, token_states
 from albert_tf.model.losses.objectives import Batch, Tensors
 
 VECTOR = "embedding"
-# Outputs that say how probable each class or option is, each token, and yes.
-_CLASSES = "logits"
-_YES_OR_NO = "cls_logits"
-SOFT = (_CLASSES, *layouts.TOKEN_OUTPUTS, _YES_OR_NO)
+# Outputs that are logits of classes or choices, of tokens, and of one label.
+_CLASS_OUTPUT = "logits"
+_BINARY_OUTPUT = "cls_logits"
+SOFT = (_CLASS_OUTPUT, *layouts.TOKEN_OUTPUTS, _BINARY_OUTPUT)
 _LOSS = "teacher_loss"
 # Of a token that cannot be the answer; e to this power is 0.
 MASKED = -1e9
@@ -46,13 +45,13 @@ def soft_labels(
             gradients keep their size. A regression has none.
     """
 
-    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
-        found = hard.of_outputs(outputs, batch)
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+        values = hard.sample_values(outputs, batch)
         losses = [
             _difference(name, outputs[name], batch, temperature)
             for name in names
         ]
-        return {**found, _LOSS: tf.add_n(losses) / len(losses)}
+        return {**values, _LOSS: tf.add_n(losses) / len(losses)}
 
     def weights(batch: Batch) -> Tensors:
         real = objectives.real_examples(batch)
@@ -63,7 +62,7 @@ def soft_labels(
         hard,
         losses={**losses, _LOSS: weight},
         sample_weights=weights,
-        of_outputs=of_outputs,
+        sample_values=sample_values,
         forward=_forward,
     )
 
@@ -72,8 +71,8 @@ def _forward(
     model: Any, batch: Batch, dropout_seed: tf.Tensor | None
 ) -> tuple[Tensors, Batch]:
     """Run a model; it does not know what the teacher said."""
-    own = without_teacher(batch)
-    return objectives.run(model, own, dropout_seed), batch
+    inputs = without_teacher(batch)
+    return objectives.run(model, inputs, dropout_seed), batch
 
 
 def without_teacher(batch: Batch) -> dict[str, tf.Tensor]:
@@ -87,49 +86,26 @@ def _difference(
     """Return how far a student is from the teacher, float32 [B]."""
     teacher = batch[f"{layouts.TEACHER}{name}"]
     student = tf.cast(student, tf.float32)
-    if name == _CLASSES and teacher.shape[-1] == 1:  # A regression.
+    if name == _CLASS_OUTPUT and teacher.shape[-1] == 1:  # A regression.
         return tf.square(student[:, 0] - teacher[:, 0])
     if student.shape.rank == 3:  # Tags; the batch may be cut.
         teacher = teacher[:, : tf.shape(student)[1]]
-    if name == _YES_OR_NO:
+    if name == _BINARY_OUTPUT:
         zeros = tf.zeros_like(teacher)
         teacher = tf.stack([zeros, teacher], -1)
         student = tf.stack([zeros, student], -1)
     elif name in layouts.TOKEN_OUTPUTS:
         masked = tf.cast(batch["p_mask"], tf.float32) * MASKED
         teacher, student = teacher + masked, student + masked
-    wanted = tf.nn.log_softmax(teacher / temperature)
-    found = tf.nn.log_softmax(student / temperature)
-    divergence = tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
+    teacher_log_probs = tf.nn.log_softmax(teacher / temperature)
+    student_log_probs = tf.nn.log_softmax(student / temperature)
+    divergence = tf.reduce_sum(
+        tf.exp(teacher_log_probs) * (teacher_log_probs - student_log_probs), -1
+    )
     if divergence.shape.rank == 2:  # Tags: the mean over the words.
         words = tf.cast(batch["label_ids"] > 0, tf.float32)
         divergence = objectives.token_mean(divergence, words)
     return divergence * temperature**2
-
-
-def _forward_with_states(
-    teacher_model: Any,
-    states: Sequence[str],
-    model: Any,
-    batch: Batch,
-    dropout_seed: tf.Tensor | None,
-) -> tuple[Tensors, Batch]:
-    """Run a model of vectors and its teacher; return losses of their states."""
-    inputs = without_teacher(batch)
-    encoded = model.encode(inputs, dropout_seed is not None, dropout_seed)
-    taught = tf.nest.map_structure(
-        tf.stop_gradient, teacher_model.encode(inputs, False, None)
-    )
-    both = (
-        token_states.Encoded(model, encoded),
-        token_states.Encoded(teacher_model, taught),
-    )
-    mask = inputs["input_mask"]
-    real_tokens = tf.cast(mask, tf.float32)
-    return {
-        VECTOR: model.vectors(encoded["sequence_output"], mask),
-        **{n: token_states.LOSSES[n](*both, real_tokens) for n in states},
-    }, batch
 
 
 def vectors(
@@ -148,25 +124,56 @@ def vectors(
         state_weights: Factors of further losses, of `token_states.LOSSES`.
         teacher_model: Who is asked for the states; see `token_states`.
     """
-    names = "vector_loss", "similarity_loss"
     states = state_weights or {}
 
-    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
-        student, teacher = outputs[VECTOR], batch[f"{layouts.TEACHER}{VECTOR}"]
-        real = objectives.real_examples(batch)
-        difference = tf.matmul(student, student, transpose_b=True)
-        difference -= tf.matmul(teacher, teacher, transpose_b=True)
-        sums = tf.reduce_sum(tf.square(difference) * real, -1)
-        cosines = tf.reduce_sum(student * teacher, -1)
-        similarity = tf.math.divide_no_nan(sums, tf.reduce_sum(real))
-        found = zip(names, (1.0 - cosines, similarity), strict=True)
-        return {**dict(found), **{name: outputs[name] for name in states}}
-
-    losses = dict(zip(names, (1.0, similarity_weight), strict=True))
-    losses |= states
-    forward: Callable[..., tuple[Tensors, Batch]] = _forward
-    if states:
-        forward = functools.partial(
-            _forward_with_states, teacher_model, tuple(states)
+    def forward(
+        model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+    ) -> tuple[Tensors, Batch]:
+        inputs = without_teacher(batch)
+        encoded = model.encode(inputs, dropout_seed is not None, dropout_seed)
+        teacher_outputs = tf.nest.map_structure(
+            tf.stop_gradient, teacher_model.encode(inputs, False, None)
         )
-    return objectives.of_examples(losses, of_outputs, forward=forward)
+        student = token_states.EncodedBatch(model, encoded)
+        teacher = token_states.EncodedBatch(teacher_model, teacher_outputs)
+        mask = inputs["input_mask"]
+        real_tokens = tf.cast(mask, tf.float32)
+        outputs = {VECTOR: model.vectors(encoded["sequence_output"], mask)}
+        for name in states:
+            loss = token_states.LOSSES[name]
+            outputs[name] = loss(student, teacher, real_tokens)
+        return outputs, batch
+
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+        cosines, similarity = _vector_losses(outputs[VECTOR], batch)
+        return {
+            "vector_loss": 1.0 - cosines,
+            "similarity_loss": similarity,
+            **{name: outputs[name] for name in states},
+        }
+
+    return objectives.per_example(
+        {"vector_loss": 1.0, "similarity_loss": similarity_weight, **states},
+        sample_values,
+        forward=forward if states else _forward,
+    )
+
+
+def _vector_losses(
+    student: tf.Tensor, batch: Batch
+) -> tuple[tf.Tensor, tf.Tensor]:
+    """Compare vectors float32 [B, W] of length 1 with the teacher's.
+
+    Returns:
+        float32 [B] both: the cosine of the two vectors, and the mean squared
+        difference of the cosines with all vectors of the batch.
+    """
+    teacher, real = (
+        batch[f"{layouts.TEACHER}{VECTOR}"],
+        objectives.real_examples(batch),
+    )
+    difference = tf.matmul(student, student, transpose_b=True)
+    difference -= tf.matmul(teacher, teacher, transpose_b=True)
+    sums = tf.reduce_sum(tf.square(difference) * real, -1)
+    similarity = tf.math.divide_no_nan(sums, tf.reduce_sum(real))
+    return tf.reduce_sum(student * teacher, -1), similarity

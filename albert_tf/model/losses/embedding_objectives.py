@@ -16,7 +16,7 @@ def _squared_error(outputs: Tensors, batch: Batch) -> Tensors:
 
 
 # `label_ids` are float32 [B], from -1 to 1.
-COSINE = objectives.of_examples({"cosine_loss": 1.0}, _squared_error)
+COSINE = objectives.per_example({"cosine_loss": 1.0}, _squared_error)
 
 
 def ranking(temperature: float) -> objectives.Objective:
@@ -33,7 +33,7 @@ def ranking(temperature: float) -> objectives.Objective:
     it is compared with. `input_ids` of the batch say which texts are equal.
     """
 
-    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
         vectors = tf.unstack(outputs["embedding"], axis=1)
         first, second, *others = tf.unstack(batch["input_ids"], axis=1)
         is_padding = objectives.real_examples(batch) == 0.0
@@ -66,8 +66,8 @@ def ranking(temperature: float) -> objectives.Objective:
             "accuracy": cross_entropy.correct(logits, labels),
         }
 
-    return objectives.of_examples(
-        {"ranking_loss": 1.0}, of_outputs, ("accuracy",)
+    return objectives.per_example(
+        {"ranking_loss": 1.0}, sample_values, ("accuracy",)
     )
 
 

@@ -14,8 +14,8 @@ from albert_tf.model.losses import objectives
 from albert_tf.model.losses.objectives import Batch, Tensors
 
 
-def at_depths(
-    one: objectives.Objective, depths: Sequence[int]
+def over_depths(
+    objective: objectives.Objective, depths: Sequence[int]
 ) -> objectives.Objective:
     """Return the objective of a model with exits, from that of one answer.
 
@@ -30,7 +30,7 @@ def at_depths(
     def forward(
         model: Any, batch: Batch, dropout_seed: tf.Tensor | None
     ) -> tuple[Tensors, Batch]:
-        outputs, batch = one.forward(model, batch, dropout_seed)
+        outputs, batch = objective.forward(model, batch, dropout_seed)
         if dropout_seed is not None and "exits" not in outputs:
             raise errors.UserError(
                 f"`exit_layers={','.join(map(str, depths))}` is not for the "
@@ -39,17 +39,19 @@ def at_depths(
             )
         return outputs, batch
 
-    def of_outputs(outputs: Any, batch: Batch) -> Tensors:
-        every = *outputs.get("exits", ()), outputs
-        found = [one.of_outputs(out, batch) for out in every]
-        if len(found) == 1:  # Evaluation.
-            return found[0]
+    def sample_values(outputs: Any, batch: Batch) -> Tensors:
+        answers = *outputs.get("exits", ()), outputs
+        values = [objective.sample_values(out, batch) for out in answers]
+        if len(values) == 1:  # Evaluation.
+            return values[0]
         means = {
             name: tf.add_n(
-                [s * v[name] for s, v in zip(shares, found, strict=True)]
+                [s * v[name] for s, v in zip(shares, values, strict=True)]
             )
-            for name in one.losses
+            for name in objective.losses
         }
-        return {**found[-1], **means}
+        return {**values[-1], **means}
 
-    return dataclasses.replace(one, of_outputs=of_outputs, forward=forward)
+    return dataclasses.replace(
+        objective, sample_values=sample_values, forward=forward
+    )

@@ -8,7 +8,7 @@ from albert_tf.model.losses import cross_entropy, objectives
 from albert_tf.model.losses.objectives import Batch, Tensors
 
 
-def _of_classes(
+def _classification(
     labels: Callable[[Batch], tf.Tensor],
     weights: Callable[[Batch], tf.Tensor],
     class_weights: Sequence[float] | None = None,
@@ -21,34 +21,34 @@ def _of_classes(
         class_weights: What labels of each class count in the loss.
     """
 
-    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
-        logits, wanted = outputs["logits"], labels(batch)
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+        logits, targets = outputs["logits"], labels(batch)
         return {
-            "classification_loss": cross_entropy.compute(logits, wanted),
-            "accuracy": cross_entropy.correct(logits, wanted),
+            "classification_loss": cross_entropy.compute(logits, targets),
+            "accuracy": cross_entropy.correct(logits, targets),
         }
 
     def sample_weights(batch: Batch) -> Tensors:
-        found = dict.fromkeys(
+        by_name = dict.fromkeys(
             ("classification_loss", "accuracy"), weights(batch)
         )
         if class_weights is not None:
-            found["classification_loss"] *= tf.gather(
+            by_name["classification_loss"] *= tf.gather(
                 tf.constant(class_weights, tf.float32), labels(batch)
             )
-        return found
+        return by_name
 
     return objectives.Objective(
         losses={"classification_loss": 1.0},
         metrics=("accuracy",),
         sample_weights=sample_weights,
-        of_outputs=of_outputs,
+        sample_values=sample_values,
     )
 
 
 def weighted(class_weights: Sequence[float] | None) -> objectives.Objective:
     """Return the objective of classifiers whose classes count differently."""
-    return _of_classes(
+    return _classification(
         lambda batch: batch["label_ids"],
         objectives.real_examples,
         class_weights,
@@ -69,7 +69,7 @@ def multi_label(
     what 0 and 1 count of each label.
     """
 
-    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
         labels = tf.cast(batch["label_ids"], tf.float32)
         return {
             "classification_loss": tf.nn.sigmoid_cross_entropy_with_logits(
@@ -79,18 +79,18 @@ def multi_label(
 
     def sample_weights(batch: Batch) -> Tensors:
         labels = batch["label_ids"]
-        found = tf.ones(tf.shape(labels))
+        weights = tf.ones(tf.shape(labels))
         if class_weights is not None:
             no, yes = tf.unstack(tf.constant(class_weights, tf.float32), axis=1)
-            found = tf.where(labels > 0, yes, no)
-        found *= objectives.real_examples(batch)[:, None]
-        return {"classification_loss": found}
+            weights = tf.where(labels > 0, yes, no)
+        weights *= objectives.real_examples(batch)[:, None]
+        return {"classification_loss": weights}
 
     return objectives.Objective(
         losses={"classification_loss": 1.0},
         metrics=(),
         sample_weights=sample_weights,
-        of_outputs=of_outputs,
+        sample_values=sample_values,
     )
 
 
@@ -100,7 +100,7 @@ def _token_weights(batch: Batch) -> tf.Tensor:
 
 
 # `label_ids` are int32 [B, S], from 1; tokens with 0 do not count.
-TOKENS = _of_classes(
+TOKENS = _classification(
     lambda batch: tf.maximum(batch["label_ids"] - 1, 0), _token_weights
 )
 
@@ -111,12 +111,12 @@ def regression(deviation: float = 1.0) -> objectives.Objective:
     Errors are divided by the deviation before they are squared.
     """
 
-    def of_outputs(outputs: Tensors, batch: Batch) -> Tensors:
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
         number = tf.cast(outputs["logits"][:, 0], tf.float32)
         error = (number - batch["label_ids"]) / deviation
         return {"regression_loss": tf.square(error)}
 
-    return objectives.of_examples({"regression_loss": 1.0}, of_outputs)
+    return objectives.per_example({"regression_loss": 1.0}, sample_values)
 
 
 # The numbers are on their own scale.

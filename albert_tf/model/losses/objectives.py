@@ -52,8 +52,8 @@ class Objective:
             masked word) of every loss and metric, float32. They follow from the
             batch alone, so that the normalizers of a large batch are known
             before its first part has gone through the model.
-        of_outputs: (outputs, batch) to the value for each sample of every loss
-            and metric, in the same shapes.
+        sample_values: (outputs, batch) to the value for each sample of every
+            loss and metric, in the same shapes.
         forward: (model, batch, dropout_seed) to these two. The seed is int32
             [2] in training and None in evaluation.
         epsilons: Added to the normalizers of some losses in training, as the
@@ -63,7 +63,7 @@ class Objective:
     losses: Mapping[str, float]
     metrics: tuple[str, ...]
     sample_weights: Callable[[Batch], Tensors]
-    of_outputs: Callable[[Tensors, Batch], Tensors]
+    sample_values: Callable[[Tensors, Batch], Tensors]
     forward: Forward = plain_forward
     epsilons: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
@@ -81,7 +81,7 @@ class Objective:
         self, model: Any, batch: Batch, dropout_seed: tf.Tensor | None
     ) -> Tensors:
         """Run a model, and return the value of each sample, by name."""
-        return self.of_outputs(*self.forward(model, batch, dropout_seed))
+        return self.sample_values(*self.forward(model, batch, dropout_seed))
 
     def weighted_sums(
         self, model: Any, batch: Batch, dropout_seed: tf.Tensor | None = None
@@ -116,9 +116,9 @@ class Objective:
         )
 
 
-def of_examples(
+def per_example(
     losses: Mapping[str, float],
-    of_outputs: Callable[[Tensors, Batch], Tensors],
+    sample_values: Callable[[Tensors, Batch], Tensors],
     metrics: tuple[str, ...] = (),
     forward: Forward = plain_forward,
 ) -> Objective:
@@ -128,18 +128,18 @@ def of_examples(
         losses,
         metrics,
         lambda batch: dict.fromkeys(names, real_examples(batch)),
-        of_outputs,
+        sample_values,
         forward,
     )
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """One of several things that are learned from the same outputs.
+class LossTerm:
+    """One of several losses on the same outputs, with its metrics.
 
     Attributes:
         name: What the names of its numbers begin with: `NAME_loss` and so on.
-        factor: Of its loss in the total.
+        factor: Of the loss in the total.
         weights: Batch to the weight of each sample, as `sample_weights`.
         values: (outputs, batch) to the value of each sample, by full name.
         metrics: What is reported beside the loss.
@@ -155,29 +155,31 @@ class Part:
 
 
 def combine(
-    parts: Sequence[Part], forward: Forward = plain_forward
+    terms: Sequence[LossTerm], forward: Forward = plain_forward
 ) -> Objective:
-    """Return the objective of several parts, which read the same outputs."""
+    """Return the objective whose loss is the sum of several terms."""
 
     def weights(batch: Batch) -> Tensors:
         return {
-            f"{part.name}_{kind}": weight
-            for part in parts
-            for weight in [part.weights(batch)]
-            for kind in ("loss", *part.metrics)
+            f"{term.name}_{kind}": weight
+            for term in terms
+            for weight in [term.weights(batch)]
+            for kind in ("loss", *term.metrics)
         }
 
-    def of_outputs(found: Tensors, batch: Batch) -> Tensors:
-        each = [part.values(found, batch) for part in parts]
-        return {name: value for part in each for name, value in part.items()}
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+        values: Tensors = {}
+        for term in terms:
+            values |= term.values(outputs, batch)
+        return values
 
     return Objective(
-        losses={f"{part.name}_loss": part.factor for part in parts},
-        metrics=tuple(f"{p.name}_{kind}" for p in parts for kind in p.metrics),
+        losses={f"{term.name}_loss": term.factor for term in terms},
+        metrics=tuple(f"{t.name}_{kind}" for t in terms for kind in t.metrics),
         sample_weights=weights,
-        of_outputs=of_outputs,
+        sample_values=sample_values,
         forward=forward,
-        epsilons={f"{p.name}_loss": p.epsilon for p in parts if p.epsilon},
+        epsilons={f"{t.name}_loss": t.epsilon for t in terms if t.epsilon},
     )
 
 

@@ -20,7 +20,7 @@ def make(
     sentence_factor: float = 1.0,
     token_objective: str = "none",
     token_factor: float = 1.0,
-    more: Sequence[objectives.Part] = (),
+    more: Sequence[objectives.LossTerm] = (),
 ) -> objectives.Objective:
     """Return the objective of `AlbertPretrainer` and `PermutationPretrainer`.
 
@@ -28,9 +28,9 @@ def make(
         sentence_objective: Tasks of `arrangements`, with commas, or none
             (masked LM only).
         token_objective: The same for tasks about tokens.
-        more: What else is learned.
+        more: Further losses.
     """
-    masked_words = objectives.Part(
+    masked_words = objectives.LossTerm(
         "masked_lm",
         masked_lm_factor,
         lambda batch: (
@@ -45,20 +45,23 @@ def make(
     )
     tasks = arrangements.parse(sentence_objective)
     token_tasks = arrangements.parse_tokens(token_objective)
-    parts = [
+    terms = [
         masked_words,
         *(
-            _sentence_part(task, sentence_factor, number)
+            _sentence_term(task, sentence_factor, number)
             for number, task in enumerate(tasks)
         ),
-        *(_token_part(task, token_factor) for task in token_tasks),
+        *(_token_term(task, token_factor) for task in token_tasks),
         *more,
     ]
-    return objectives.combine(parts, _forward)
+    return objectives.combine(terms, _forward)
 
 
-def _token_part(name: str, factor: float) -> objectives.Part:
-    """Return what is learned of pieces that start words and are not hidden."""
+def _token_term(name: str, factor: float) -> objectives.LossTerm:
+    """Return the loss of a label for each piece that starts a word.
+
+    Hidden pieces do not count.
+    """
 
     def has_mark(batch: Batch, mark: int) -> tf.Tensor:
         return tf.bitwise.bitwise_and(batch["marks"], mark) > 0  # [B, S]
@@ -73,17 +76,17 @@ def _token_part(name: str, factor: float) -> objectives.Part:
             name, outputs[f"{name}_logits"], tf.cast(labels, tf.int32)
         )
 
-    return objectives.Part(name, factor, weights, values)
+    return objectives.LossTerm(name, factor, weights, values)
 
 
-def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
-    """Return what is learned about the segments of each example.
+def _sentence_term(key: str, factor: float, number: int) -> objectives.LossTerm:
+    """Return the loss of the label of each example's segments.
 
     Where there are several tasks, `sentence_task` of an example must be the
     number of this one.
     """
     task = arrangements.ARRANGEMENTS[key]
-    head = "sentence_order" if key in arrangements.OF_INSTANCES else task.name
+    head = "sentence_order" if key in arrangements.INSTANCE_TASKS else task.name
 
     def weights(batch: Batch) -> tf.Tensor:
         # [B, 1], or [B, K] for rows of several instances.
@@ -102,7 +105,7 @@ def _sentence_part(key: str, factor: float, number: int) -> objectives.Part:
         logits = tf.reshape(logits, [-1, labels.shape[1], logits.shape[-1]])
         return cross_entropy.loss_and_accuracy(task.name, logits, labels)
 
-    return objectives.Part(task.name, factor, weights, values)
+    return objectives.LossTerm(task.name, factor, weights, values)
 
 
 def _forward(

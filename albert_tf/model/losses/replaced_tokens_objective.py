@@ -36,15 +36,15 @@ def make(
         replaced_token_factor: λ of ELECTRA, appendix A.
         others: See `pretraining_objective.make`.
     """
-    replaced = objectives.Part(
+    replaced = objectives.LossTerm(
         "replaced_token",
         replaced_token_factor,
         _real_tokens,
         _values,
         ("accuracy", "share"),
     )
-    whole = pretraining_objective.make(**others, more=[replaced])
-    return dataclasses.replace(whole, forward=_forward)
+    objective = pretraining_objective.make(**others, more=[replaced])
+    return dataclasses.replace(objective, forward=_forward)
 
 
 def _real_tokens(batch: Batch) -> tf.Tensor:

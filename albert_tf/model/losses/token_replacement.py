@@ -51,8 +51,8 @@ def _sample(logits: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
     number.
     """
     total = tf.cumsum(tf.nn.softmax(logits), -1)
-    wanted = numbers[..., None] * total[..., -1:]
-    passed = tf.reduce_sum(tf.cast(total <= wanted, tf.int32), -1)
+    thresholds = numbers[..., None] * total[..., -1:]
+    passed = tf.reduce_sum(tf.cast(total <= thresholds, tf.int32), -1)
     return tf.minimum(passed, tf.shape(logits)[-1] - 1)
 
 

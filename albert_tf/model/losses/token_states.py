@@ -20,14 +20,16 @@ _NO_TOKEN = -1e9  # Added to the products with padding.
 
 
 @dataclasses.dataclass(frozen=True)
-class Encoded:
+class EncodedBatch:
     """A model with its head, and its encoder's outputs for a batch."""
 
     model: Any
     outputs: Mapping[str, Any]
 
 
-def _hidden(student: Encoded, teacher: Encoded, mask: tf.Tensor) -> tf.Tensor:
+def _hidden(
+    student: EncodedBatch, teacher: EncodedBatch, mask: tf.Tensor
+) -> tf.Tensor:
     """Return 1 minus the cosine of the last layer's states.
 
     The student's get its projection first, as its vectors do.
@@ -36,16 +38,16 @@ def _hidden(student: Encoded, teacher: Encoded, mask: tf.Tensor) -> tf.Tensor:
     """
     states = [
         tf.math.l2_normalize(
-            one.model.project(one.outputs["sequence_output"]), -1
+            encoded.model.project(encoded.outputs["sequence_output"]), -1
         )
-        for one in (student, teacher)
+        for encoded in (student, teacher)
     ]
     distances = 1.0 - tf.reduce_sum(states[0] * states[1], -1)
     return objectives.token_mean(distances, mask)
 
 
 def _relations(
-    student: Encoded, teacher: Encoded, mask: tf.Tensor
+    student: EncodedBatch, teacher: EncodedBatch, mask: tf.Tensor
 ) -> tf.Tensor:
     """Return the divergence from the teacher's relations in the last layer.
 
@@ -55,27 +57,34 @@ def _relations(
     Source: Wang et al., arXiv 2012.15828, section 3.1.
     """
     both = student, teacher
-    widths = math.gcd(*(one.model.encoder.config.hidden_size for one in both))
+    widths = math.gcd(
+        *(encoded.model.encoder.config.hidden_size for encoded in both)
+    )
     heads = max(n for n in range(1, _HEADS + 1) if widths % n == 0)
     bias = (1.0 - mask)[:, None, None] * _NO_TOKEN
     pairs = zip(*(_log_relations(x, heads, bias) for x in both), strict=True)
     divergences = [
-        tf.reduce_sum(tf.exp(wanted) * (wanted - found), -1)
-        for found, wanted in pairs
+        tf.reduce_sum(
+            tf.exp(teacher_log_probs) * (teacher_log_probs - student_log_probs),
+            -1,
+        )
+        for student_log_probs, teacher_log_probs in pairs
     ]
-    by_token = tf.add_n(divergences) / len(divergences)  # [B, N, S]
-    return objectives.token_mean(tf.reduce_mean(by_token, 1), mask)
+    token_losses = tf.add_n(divergences) / len(divergences)  # [B, N, S]
+    return objectives.token_mean(tf.reduce_mean(token_losses, 1), mask)
 
 
 # By name: from student, teacher and mask, float32 [B, S], to float32 [B].
-LOSSES: Mapping[str, Callable[[Encoded, Encoded, tf.Tensor], tf.Tensor]] = {
+LOSSES: Mapping[
+    str, Callable[[EncodedBatch, EncodedBatch, tf.Tensor], tf.Tensor]
+] = {
     "hidden_loss": _hidden,
     "relation_loss": _relations,
 }
 
 
 def _log_relations(
-    encoded: Encoded, heads: int, bias: tf.Tensor
+    encoded: EncodedBatch, heads: int, bias: tf.Tensor
 ) -> list[tf.Tensor]:
     """Return those of queries, keys and values, float32 [B, N, S, S]."""
     encoder, outputs = encoded.model.encoder, encoded.outputs
@@ -86,10 +95,10 @@ def _log_relations(
     # What the last layer reads.
     x = [x, *outputs["all_encoder_layers"]][-2]
     split = functools.partial(plain.split_heads, heads=heads, like=x)
-    found = []
+    relations = []
     for layer in (attention.query, attention.key, attention.value):
         vectors = tf.cast(split(layer(x)), tf.float32)
         scores = tf.matmul(vectors, vectors, transpose_b=True)
         scores /= tf.sqrt(float(vectors.shape[-1]))
-        found.append(tf.nn.log_softmax(scores + bias))
-    return found
+        relations.append(tf.nn.log_softmax(scores + bias))
+    return relations

@@ -186,9 +186,9 @@ class AdamW(keras.optimizers.Optimizer):
             )
             for gradient, variable in zip(gradients, variables, strict=True):
                 m, v = self._moments(variable)
-                own = self._with_own_rate(arguments, variable)
+                variable_arguments = self._with_own_rate(arguments, variable)
                 strategy.extended.update(
-                    variable, self._update, (gradient, m, v, own)
+                    variable, self._update, (gradient, m, v, variable_arguments)
                 )
             self.iterations.assign_add(1)
 

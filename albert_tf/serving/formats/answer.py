@@ -70,7 +70,7 @@ class Model:
         decoder = about["decoder"]
         kind: Any = Texts
         if module := decoder["module"]:
-            kind = importlib.import_module(module).Task
+            kind = importlib.import_module(module).Decoder
         is_wordpiece = "vocab_file" in about["vocabulary"]
         tokenizer = WordPiece if is_wordpiece else SentencePiece
         self._task = kind(about, tokenizer(folder, about))

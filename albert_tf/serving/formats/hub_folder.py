@@ -56,7 +56,7 @@ NAMES = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class HubModel:
     """What is written."""
 
     config: AlbertConfig
@@ -84,7 +84,7 @@ def paths(folder: str) -> list[str]:
 
 
 def write(
-    folder: str, model: Model, more: Mapping[str, bytes] | None = None
+    folder: str, model: HubModel, more: Mapping[str, bytes] | None = None
 ) -> None:
     """Write the folder; `more` are further files by name."""
     tokenizer = model.tokenizer
@@ -132,7 +132,7 @@ def write(
 
 
 def write_sentences(
-    folder: str, model: Model, text_pooling: str, max_seq_length: int
+    folder: str, model: HubModel, text_pooling: str, max_seq_length: int
 ) -> None:
     """Write a folder that sentence-transformers uses, too.
 

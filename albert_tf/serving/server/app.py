@@ -69,7 +69,7 @@ class _Asked:
 class _Endpoints:
     """The endpoints of a model, given its signatures by name."""
 
-    model: models.Model
+    model: models.ServedModel
     asked: dict[str, _Asked]
 
     def answer(self, name: str) -> _Endpoint:
@@ -159,7 +159,7 @@ def _without_name(outputs: dict[str, Any]) -> Any:
 
 
 def make(
-    served: Sequence[models.Model],
+    served: Sequence[models.ServedModel],
     limits: batching.Limits,
     max_bytes: int,
     hosts: Sequence[str] = (),
@@ -224,7 +224,7 @@ def _body(schema_: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _add_page(
-    app: fastapi.FastAPI, served: Sequence[models.Model], max_bytes: int
+    app: fastapi.FastAPI, served: Sequence[models.ServedModel], max_bytes: int
 ) -> None:
     forms = {model.name: model.form.to_dict() for model in served if model.form}
 

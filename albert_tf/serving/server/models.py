@@ -17,7 +17,7 @@ from albert_tf.serving.server import schema
 
 
 @dataclasses.dataclass(frozen=True)
-class Model:
+class ServedModel:
     """A loaded SavedModel.
 
     Attributes:
@@ -33,7 +33,7 @@ class Model:
     definitions: Mapping[str, Any]
 
 
-def load(name: str, version: str, folder: str) -> Model:
+def load(name: str, version: str, folder: str) -> ServedModel:
     """Load a version, and ask each signature once: the first call is slow."""
     loaded = ask.open_model(folder)
     signatures = {key: ask.Signature(loaded, key) for key in loaded.signatures}
@@ -57,7 +57,7 @@ def load(name: str, version: str, folder: str) -> Model:
     for key, signature in usable.items():
         _warm_up(signature, f"{folder}: the signature {key}")
     definitions = _definitions(folder, usable)
-    return Model(name, version, usable, views.find(usable), definitions)
+    return ServedModel(name, version, usable, views.find(usable), definitions)
 
 
 def _warm_up(signature: ask.Signature, place: str) -> None:

@@ -74,7 +74,7 @@ def cut(
     )
 
 
-class Task:
+class Decoder:
     """What answer.py asks: requests to pieces, and outputs to answers."""
 
     def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:

@@ -249,8 +249,8 @@ def _v2_values(outputs: Tensors, batch: Batch) -> Tensors:
     }
 
 
-V1 = objectives.of_examples({"start_loss": 0.5, "end_loss": 0.5}, _v1_values)
-V2 = objectives.of_examples(
+V1 = objectives.per_example({"start_loss": 0.5, "end_loss": 0.5}, _v1_values)
+V2 = objectives.per_example(
     {"start_loss": 0.5, "end_loss": 0.5, "answer_loss": 0.5}, _v2_values
 )
 

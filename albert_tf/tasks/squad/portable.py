@@ -416,7 +416,7 @@ def is_answered(null_score: float, threshold: float, *, original: bool) -> bool:
     return null_score < threshold if original else null_score <= threshold
 
 
-class Task:
+class Decoder:
     """What answer.py asks: requests to pieces, and outputs to answers."""
 
     def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:

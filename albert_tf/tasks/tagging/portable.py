@@ -210,7 +210,7 @@ def spans(
     return found
 
 
-class Task:
+class Decoder:
     """What answer.py asks: requests to pieces, and outputs to answers."""
 
     def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:

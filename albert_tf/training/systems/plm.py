@@ -8,7 +8,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training.systems import system
 
 
-class Permutations(system.System):
+class PermutationLm(system.System):
     """Pieces that are asked for in a random order."""
 
     def make_objective(self) -> objectives.Objective:
@@ -22,12 +22,12 @@ class Permutations(system.System):
     def forward_flops(self, shape: system.Shape) -> float:
         # In all layers but the last, queries stand beside the content.
         config = dataclasses.replace(shape.config, pooling="cls")
-        whole, without = (
+        with_queries, without_queries = (
             config.forward_flops(shape.length, shape.predictions, queries)
             for queries in (shape.predictions, 0)
         )
         layers = config.num_hidden_layers * config.inner_group_num
-        return whole + (layers - 1) * (whole - without)
+        return with_queries + (layers - 1) * (with_queries - without_queries)
 
-    def count_others(self, predictions: int) -> int:
+    def count_other_tokens(self, predictions: int) -> int:
         return predictions

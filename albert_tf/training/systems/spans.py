@@ -9,13 +9,13 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training.systems import system
 
 
-class Spans(system.System):
+class SpanCorruption(system.System):
     """Hidden spans, after sentinels that stand for them."""
 
     best_metric = "target_accuracy"
 
     def make_objective(self) -> objectives.Objective:
-        part = objectives.Part(
+        term = objectives.LossTerm(
             "target",
             1.0,
             # Pieces and the end count, padding does not: float32 [B, P].
@@ -24,14 +24,14 @@ class Spans(system.System):
                 "target", outputs["target_logits"], batch["target_ids"]
             ),
         )
-        return objectives.combine([part])
+        return objectives.combine([term])
 
     def make_model(self, encoder: AlbertModel) -> decoder.SpanPretrainer:
         return decoder.SpanPretrainer(encoder)
 
     def forward_flops(self, shape: system.Shape) -> float:
         config, length = shape.config, shape.length
-        target = self.count_others(shape.predictions)
+        target = self.count_other_tokens(shape.predictions)
         width = config.hidden_size
         # Queries and outputs of the target, keys and values of the text.
         cross = 4 * (target + length) * width**2 + 4 * target * length * width
@@ -42,6 +42,6 @@ class Spans(system.System):
             + layers * cross
         )
 
-    def count_others(self, predictions: int) -> int:
+    def count_other_tokens(self, predictions: int) -> int:
         # A target has sentinels and an end beside predictions.
         return predictions + span_corruption.count_spans(predictions) + 1

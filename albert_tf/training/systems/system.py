@@ -41,7 +41,7 @@ class System(abc.ABC):
     def forward_flops(self, shape: Shape) -> float:
         """Return the operations of a pass, see `config.forward_flops`."""
 
-    def count_others(self, predictions: int) -> int:
+    def count_other_tokens(self, predictions: int) -> int:
         """Return the tokens that layers compute beside those of the text."""
         return 0
 

@@ -54,7 +54,7 @@ def test_both_parts_of_a_chain_know_the_step():
 
 
 @pytest.mark.parametrize(
-    "make", [permutation.Permutations, span_corruption.Spans]
+    "make", [permutation.PermutationDrawer, span_corruption.SpanDrawer]
 )
 def test_a_chain_draws_from_what_was_drawn(make):
     """From passages in which nothing is hidden."""

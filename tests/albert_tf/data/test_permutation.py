@@ -12,7 +12,7 @@ LENGTH, MOST = 48, 9
 
 
 def make_drawer(most=MOST):
-    return permutation.Permutations(
+    return permutation.PermutationDrawer(
         masking.Masker(
             masking.MaskingOptions(max_predictions_per_seq=most),
             masking.Vocabulary(60, CLS, SEP, MASK, np.zeros(0, np.uint8)),

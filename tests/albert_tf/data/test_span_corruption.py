@@ -11,7 +11,7 @@ LAST = SIZE + span_corruption.SENTINELS - 1
 
 
 def make_drawer(most, length):
-    return span_corruption.Spans(
+    return span_corruption.SpanDrawer(
         masking.Masker(
             masking.MaskingOptions(max_predictions_per_seq=most),
             masking.Vocabulary(SIZE, CLS, SEP, MASK, np.zeros(0, np.uint8)),

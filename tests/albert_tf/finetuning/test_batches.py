@@ -53,7 +53,7 @@ Sequences.__abstractmethods__ = frozenset()
 
 
 def test_the_last_batch_is_filled_with_zeros():
-    found = list(batches.of_examples(TASK, [1, 3, 2], 4))
+    found = list(batches.featurized(TASK, [1, 3, 2], 4))
     assert [rows.tolist() for _, rows in found] == [[0, 1, 2, 3], [4, 5]]
     assert [b["ids"][:, 0].tolist() for b, _ in found] == [
         [1, 3, 3, 3],
@@ -101,6 +101,6 @@ def test_batches_are_as_short_as_their_sequences():
 def test_all_batches_may_have_one_length():
     widths = [
         batch["input_ids"].shape[1]
-        for batch, _ in batches.of_examples(Sequences(None, 64), [5, 9], 1, 64)
+        for batch, _ in batches.featurized(Sequences(None, 64), [5, 9], 1, 64)
     ]
     assert widths == [64, 64]

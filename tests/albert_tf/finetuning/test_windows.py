@@ -64,14 +64,14 @@ def test_outputs_are_pooled():
     last = logits[3:]
     for how, expected in (("mean", last.mean(0)), ("max", last.max(0))):
         task = task_of(windows=how)
-        found = task.of_examples({"logits": logits}, EXAMPLES)["logits"]
+        found = task.pool_records({"logits": logits}, EXAMPLES)["logits"]
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found[:3], logits[:3])
         np.testing.assert_allclose(found[3], expected, rtol=1e-6)
-        nothing = task.of_examples({"logits": logits[:0]}, [])["logits"]
+        nothing = task.pool_records({"logits": logits[:0]}, [])["logits"]
         assert nothing.shape == (0, 2)
     same = {"logits": logits[:4]}
-    assert task_of().of_examples(same, EXAMPLES) is same
+    assert task_of().pool_records(same, EXAMPLES) is same
 
 
 def test_records_without_windows_keep_their_key(tmp_path):

@@ -20,7 +20,7 @@ def test_models_take_turns_and_the_fastest_of_three_counts(monkeypatch):
             count = len(inputs["text"])
             return {"layers": np.array(layers[:count])} if layers else {}
 
-        model = depth_table.Model(ask)
+        model = depth_table.RecordedModel(ask)
         for request in requests:
             model(request)
         return model

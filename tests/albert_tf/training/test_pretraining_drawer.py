@@ -41,8 +41,8 @@ def make(tiny_tokenizer):
     [
         ("mlm", drawing.Masks),
         ("rtd", drawing.Masks),
-        ("plm", permutation.Permutations),
-        ("spans", span_corruption.Spans),
+        ("plm", permutation.PermutationDrawer),
+        ("spans", span_corruption.SpanDrawer),
     ],
 )
 def test_each_objective_has_a_drawer(make, objective, kind):

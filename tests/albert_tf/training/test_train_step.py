@@ -140,7 +140,7 @@ def make_update(replicas, parts, seed=5, note=None, size=1.0):
         sample_weights=lambda batch: {
             "loss": tf.ones_like(batch["place"][:, 0], tf.float32)
         },
-        of_outputs=lambda outputs, batch: outputs,
+        sample_values=lambda outputs, batch: outputs,
         forward=forward,
     )
     strategy = make_replicas(replicas)

@@ -33,7 +33,7 @@ def cross_entropy(logits):
 def test_each_depth_counts_in_proportion_to_its_layers():
     """A teacher's loss, too; the accuracy is that of the last one."""
     labels = label_objectives.CLASSIFICATION
-    objective = exits.at_depths(labels, (2, 4, 6))
+    objective = exits.over_depths(labels, (2, 4, 6))
     found = objective.weighted_sums(ask, BATCH, SEED)
     losses = [cross_entropy(logits)[:3].sum() for logits in LOGITS]
     np.testing.assert_allclose(
@@ -45,7 +45,7 @@ def test_each_depth_counts_in_proportion_to_its_layers():
     np.testing.assert_array_equal(found["accuracy"], [right, 3])
 
     taught = distillation.soft_labels(labels, ["logits"], 0.5, 1.0)
-    found = exits.at_depths(taught, (2, 4, 6)).weighted_sums(ask, BATCH, SEED)
+    found = exits.over_depths(taught, (2, 4, 6)).weighted_sums(ask, BATCH, SEED)
     alone = [
         taught.values(
             lambda *_, logits=logits, **__: {"logits": tf.constant(logits)},
@@ -63,7 +63,7 @@ def test_each_depth_counts_in_proportion_to_its_layers():
 
 def test_outside_of_training_the_last_depth_counts():
     labels = label_objectives.CLASSIFICATION
-    found = exits.at_depths(labels, (2, 4, 6)).weighted_sums(ask, BATCH)
+    found = exits.over_depths(labels, (2, 4, 6)).weighted_sums(ask, BATCH)
     expected = labels.weighted_sums(ask, BATCH)
     assert found["classification_loss"] == expected["classification_loss"]
 
@@ -72,7 +72,7 @@ def test_a_head_without_exits_is_refused():
     def model(batch, training, dropout_seed):
         return {"logits": tf.constant(LOGITS[0])}
 
-    objective = exits.at_depths(label_objectives.CLASSIFICATION, (1, 2))
+    objective = exits.over_depths(label_objectives.CLASSIFICATION, (1, 2))
     with pytest.raises(
         errors.UserError, match="`exit_layers=1,2` .*head function, whose"
     ):

@@ -13,7 +13,7 @@ OBJECTIVE = objectives.Objective(
     losses={"b": 0.5, "a": 2.0},
     metrics=("c",),
     sample_weights=lambda batch: dict.fromkeys("abc", batch["weights"]),
-    of_outputs=lambda outputs, batch: {
+    sample_values=lambda outputs, batch: {
         "a": batch["values"],
         "b": tf.ones_like(batch["weights"]),
         "c": 2 * batch["values"],
@@ -58,7 +58,7 @@ def test_a_mean_over_tokens_is_zero_where_none_counts():
 
 def test_parts_have_factors_weights_and_metrics_of_their_own():
     def part(name, factor, metrics, epsilon=0.0):
-        return objectives.Part(
+        return objectives.LossTerm(
             name,
             factor,
             lambda batch: factor * batch["weights"],
@@ -83,15 +83,16 @@ def test_parts_have_factors_weights_and_metrics_of_their_own():
 
 
 def test_examples_have_the_weight_1_and_padding_has_0():
-    objective = objectives.of_examples(
-        {"b": 0.5, "a": 2.0}, OBJECTIVE.of_outputs, ("c",), OBJECTIVE.forward
+    objective = objectives.per_example(
+        {"b": 0.5, "a": 2.0}, OBJECTIVE.sample_values, ("c",), OBJECTIVE.forward
     )
     given = {**batch(), "is_real_example": tf.constant([1, 1, 0, 1])}
     total = VALUES[[0, 1, 3]].sum()
     sums = objective.stack(objective.weighted_sums(None, given))
     np.testing.assert_array_equal(sums, [[3, 3], [total, 3], [2 * total, 3]])
     assert (
-        objectives.of_examples({"a": 1.0}, OBJECTIVE.of_outputs).metrics == ()
+        objectives.per_example({"a": 1.0}, OBJECTIVE.sample_values).metrics
+        == ()
     )
 
 

@@ -71,7 +71,7 @@ def make_model(name="m", **signatures):
     }
     definitions = {key: {"method_name": key} for key in signatures}
     form = views.find(signatures)
-    return models.Model(name, "7", signatures, form, definitions)
+    return models.ServedModel(name, "7", signatures, form, definitions)
 
 
 def make_app(*served, limits=LIMITS, hosts=()):

@@ -26,7 +26,7 @@ def test_choices_are_laid_out_as_in_training(make, name):
     length, options = saved_services.MAX_SEQ_LENGTH, saved_services.RACE
     task = race.RaceTask(tokenizer, length, options)
     about = {"max_seq_length": length, "options": dataclasses.asdict(options)}
-    decoder = portable.Task(about, tokenizer)
+    decoder = portable.Decoder(about, tokenizer)
     for asked in saved_services.QUESTIONS:
         example = data.RaceQuestion("", "", *asked, 0)
         (features,) = task.featurize([example], base.PREDICT)
@@ -42,7 +42,7 @@ def test_only_options_that_are_there_are_chosen():
     about = {"max_seq_length": 16, "options": {"num_options": 4}}
     outputs = [{"logits": np.float32(logit)} for logit in (-3, -2)]
     asked = [False, True, False, True], True
-    answer = portable.Task(about, None).conclude(asked, outputs)
+    answer = portable.Decoder(about, None).conclude(asked, outputs)
     assert (answer["choice"], answer["label"]) == (3, "D")
     expected = 0, 1 / (1 + np.e), 0, np.e / (1 + np.e)
     assert answer["probabilities"] == pytest.approx(expected)

@@ -410,7 +410,7 @@ def test_answers_in_contexts_are_those_of_the_task():
     task = squad.SquadTask(pieces, 32, given)
     settings = {**dataclasses.asdict(window), **dataclasses.asdict(best)}
     about = {"max_seq_length": 32, "options": settings}
-    ours = portable.Task(about, pieces)
+    ours = portable.Decoder(about, pieces)
     draws = np.random.default_rng(3)
     for text in ("\u00e9  the rain", *texts, "  ".join(texts[:9])):
         asked = squad_data.Question("q", "Where? " * 3, text, None)
