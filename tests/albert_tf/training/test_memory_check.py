@@ -33,8 +33,8 @@ MEASURED = [
     (DROPOUT, 256, 128, {"predictions": 20}, True, 4198),
     (DROPOUT, 16, 256, {"sequences": 4}, True, 2927),
     (RELATIVE, 128, 128, {"predictions": 20}, True, 2069),
-    (RELATIVE, 128, 128, {"predictions": 20, "others": 20}, True, 2378),
-    (FEW_PIECES, 128, 128, {"predictions": 28, "others": 28}, True, 2237),
+    (RELATIVE, 128, 128, {"predictions": 20, "other_tokens": 20}, True, 2378),
+    (FEW_PIECES, 128, 128, {"predictions": 28, "other_tokens": 28}, True, 2237),
     (SMALL, 256, 128, {"predictions": 20}, False, 3084),
     (FEW_PIECES, 512, 128, {}, False, 1393),
     (FEW_PIECES, 64, 256, {"sequences": 4}, False, 1666),
@@ -82,7 +82,7 @@ SCORES = QUERIES * 7 * 2
         # 5 queries beside 7 tokens.
         (
             {"position_bias": "relative"},
-            {"others": 5},
+            {"other_tokens": 5},
             True,
             4 * (4 * WEIGHTS + 4 * QUERIES * 8 + 4 * SCORES + 3 * LOGITS)
             + 4 * 8 * (QUERIES * (8 * 8 + 5) + 2 * SCORES),
