@@ -72,7 +72,7 @@ def test_a_relative_bias_is_that_of_the_layer(small_config):
     inputs = {"input_mask": tf.constant(MASK), "segment_ids": segments}
     biases = attention_bias.biases(config, inputs)
     query = normal(2, 2, 6, 8)
-    mask, own = layer.own_biases(query, biases)
+    mask, own = layer.layer_biases(query, biases)
     assert mask is biases[0]
     parts = layer.relative_position, layer.relative_segment
     expected = relative.bias(query, *biases[1:], *parts)
