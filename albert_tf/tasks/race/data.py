@@ -98,24 +98,24 @@ class Reader:
         no_questions: list[str] = []
 
         def make(entry: rows.Row) -> list[RaceQuestion]:
-            found = list(self._parse(entry, "", needs_answers=False))
-            if not found:
+            questions = list(self._parse(entry, "", needs_answers=False))
+            if not questions:
                 no_questions.append(entry.where)
             if isinstance(entry.guid, str):
-                return found
+                return questions
             key = rows.key_of(entry.guid)
-            places = [{**key, "question": n} for n in range(len(found))]
+            places = [{**key, "question": n} for n in range(len(questions))]
             return [
                 dataclasses.replace(question, guid=rows.Place(place))
-                for question, place in zip(found, places, strict=True)
+                for question, place in zip(questions, places, strict=True)
             ]
 
         inputs = ["article", "questions", "options"]
-        found = list(rows.read_own(path, inputs, make))
+        examples = list(rows.read_own(path, inputs, make))
         self.remark("articles have no questions.", no_questions)
-        if not found:
+        if not examples:
             raise _no_questions(path)
-        return found
+        return examples
 
     def _of_levels(
         self, examples: list[RaceQuestion], path: str
@@ -150,20 +150,20 @@ class Reader:
     def _find(self, folder: str) -> Iterator[tuple[str, str]]:
         names = files.list_folder(folder)
         if "all.txt" in names and not set(LEVELS) & set(names):
-            found = article_files(folder, self.remark)
-            yield from (("", path) for path in found)
+            paths = article_files(folder, self.remark)
+            yield from (("", path) for path in paths)
             return
         _report_others(folder, names, LEVELS, self.remark)
         for level in self.levels:
             inner = os.path.join(folder, level)
-            found = article_files(inner, self.remark)
-            if not found:
+            paths = article_files(inner, self.remark)
+            if not paths:
                 raise errors.UserError(
                     f"{inner} has neither all.txt nor files like 13.txt. RACE "
                     f"has {_LAYOUT}; name the folder that holds them (or use "
                     "`middle_only`, `high_only`)."
                 )
-            yield from ((level, path) for path in found)
+            yield from ((level, path) for path in paths)
 
     def _parse(
         self, entry: rows.Row, level: str, *, needs_answers: bool
@@ -190,8 +190,8 @@ class Reader:
                 f"of options and {len(answers or ())} answers. Correct the "
                 "file."
             )
-        if not level and (found := re.match("|".join(LEVELS), name)):
-            level = found[0]  # Of an id such as `high12.txt`.
+        if not level and (prefix := re.match("|".join(LEVELS), name)):
+            level = prefix[0]  # Of an id such as `high12.txt`.
         for number, question in enumerate(questions):
             at = f"{where}, question {number}"
             _check_text(question, at)
@@ -241,8 +241,8 @@ def article_files(folder: str, remark: Remark) -> list[str]:
 def _report_others(
     folder: str, names: Sequence[str], chosen: Sequence[str], remark: Remark
 ) -> None:
-    known = set(chosen)
-    others = [n for n in names if n not in known and not n.startswith(".")]
+    read = set(chosen)
+    others = [n for n in names if n not in read and not n.startswith(".")]
     remark(
         "files or folders are left out: a level is read from all.txt or, "
         "without it, from files like 13.txt.",
@@ -256,10 +256,10 @@ def _no_questions(path: str) -> errors.UserError:
     )
 
 
-def _check_text(value: Any, what: str) -> None:
+def _check_text(value: Any, name: str) -> None:
     if not isinstance(value, str):
         raise errors.UserError(
-            f"{what} is {strict_json.shown(value)}; it must be a text. Write "
+            f"{name} is {strict_json.shown(value)}; it must be a text. Write "
             "it in quotes."
         )
 

@@ -9,7 +9,7 @@ from albert_tf.serving.services.service import Signature, Tensors
 from albert_tf.tasks.race import model as head
 from albert_tf.tasks.race import portable
 from albert_tf.tasks.race import task as race
-from albert_tf.text import packing_ops, tokenization
+from albert_tf.text import packing_ops
 
 
 class ChoiceService(service.Service):
@@ -20,16 +20,10 @@ class ChoiceService(service.Service):
     read_outputs = ("logits",)
     portable = portable
 
-    def __init__(
-        self,
-        model: head.AlbertMultipleChoice,
-        tokenizer: tokenization.AnyTokenizer,
-        max_seq_length: int,
-        options: race.RaceOptions,
-    ):
-        super().__init__(model, tokenizer, max_seq_length)
-        self._count = options.num_options
-        self._longest = options.max_qa_length
+    def __init__(self, model: head.AlbertMultipleChoice, task: race.RaceTask):
+        super().__init__(model, task.tokenizer, task.max_seq_length)
+        self._count = task.options.num_options
+        self._longest = task.options.max_qa_length
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -120,9 +114,9 @@ class ChoiceService(service.Service):
         asked = self.tokenizer.tokenize(
             _choices(*map(self.tokenizer.clean, (questions, flat)))
         )
-        given = self.tokenizer.tokenize(article)
+        pieces = self.tokenizer.tokenize(article)
         articles = tf.gather(
-            given, tf.repeat(tf.range(given.nrows()), self._count)
+            pieces, tf.repeat(tf.range(pieces.nrows()), self._count)
         )
         kept = asked[:, -self._longest :]
         limit = self.max_seq_length - 3 - kept.row_lengths()
@@ -154,7 +148,5 @@ def _choices(questions: tf.Tensor, options: tf.Tensor) -> tf.Tensor:
 
 
 SERVICES = {
-    head.AlbertMultipleChoice: lambda task, made: ChoiceService(
-        made, task.tokenizer, task.max_seq_length, task.options
-    )
+    head.AlbertMultipleChoice: lambda task, made: ChoiceService(made, task)
 }

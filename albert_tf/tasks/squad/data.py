@@ -116,11 +116,11 @@ def report(questions: Sequence[Question], path: str) -> list[str]:
             ids[_MOVED].append(question.id)
     count = len({question.context for question in questions})
     lines = [f"{path}: {len(questions):,} questions about {count:,} paragraphs"]
-    for fault, found in ids.items():
-        if found:
-            shown = ", ".join(found[:3]) + ", ..." * (len(found) > 3)
-            verb = "question has" if len(found) == 1 else "questions have"
-            lines.append(f"{path}: {len(found):,} {verb} (id {shown}) {fault}")
+    for fault, faulty in ids.items():
+        if faulty:
+            shown = ", ".join(faulty[:3]) + ", ..." * (len(faulty) > 3)
+            verb = "question has" if len(faulty) == 1 else "questions have"
+            lines.append(f"{path}: {len(faulty):,} {verb} (id {shown}) {fault}")
     return lines
 
 
@@ -283,10 +283,10 @@ def _question(entry: Any, context: str, where: str) -> Question:
         return Question(guid, text, context, None, is_impossible)
     answers = []
     for written in rows.get(entry, "answers", list, where):
-        given = rows.get(written, "text", str, where)
+        phrase = rows.get(written, "text", str, where)
         start = rows.get(written, "answer_start", int, where)
-        start += len(given) - len(given.lstrip())
-        answers.append(place_answer(context, given.strip(), start))
+        start += len(phrase) - len(phrase.lstrip())
+        answers.append(place_answer(context, phrase.strip(), start))
     if is_impossible and answers:
         raise errors.UserError(
             f"{where}: is_impossible is true, but there are answers. Remove "

@@ -95,10 +95,10 @@ def f1(gold: str, predicted: str, units: str = "words") -> float:
         f1("late 1990s", "the late nineties") = 0.5
         f1("", "") = f1("the", "a") = 1.0, where nothing is left of both
     """
-    gold_units, found = UNITS[units](gold), UNITS[units](predicted)
-    if not gold_units or not found:
-        return float(gold_units == found)
-    return _overlap(gold_units, found)
+    right, answered = UNITS[units](gold), UNITS[units](predicted)
+    if not right or not answered:
+        return float(right == answered)
+    return _overlap(right, answered)
 
 
 def _overlap(gold_words: Sequence[str], words: Sequence[str]) -> float:

@@ -288,16 +288,16 @@ def _spans(
 
 def _sees_best(windows: Windows) -> np.ndarray:
     """Return which pieces each window sees best, bool [windows, longest]."""
-    found = np.zeros([len(windows), windows.length.max(initial=0)], bool)
+    is_best = np.zeros([len(windows), windows.length.max(initial=0)], bool)
     for span in windows.spans:
         begins = windows.begin[span].tolist()
         lengths = windows.length[span].tolist()
         pairs = tuple(zip(begins, lengths, strict=True))
         for row, best in zip(
-            found[span], overlaps.max_context(pairs), strict=True
+            is_best[span], overlaps.max_context(pairs), strict=True
         ):
             row[: len(best)] = best
-    return found
+    return is_best
 
 
 def find(

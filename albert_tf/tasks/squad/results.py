@@ -58,14 +58,14 @@ class Results:
 
     def best_threshold(self) -> float:
         """Return the threshold with the best F1; the questions are labelled."""
-        found = metrics.score_version_2(
+        scores = metrics.score_version_2(
             self.questions,
             self._texts,
             self.null_scores,
             floor=self._lowest,
             units=self._units,
         )
-        return found["best_f1_thresh"]
+        return scores["best_f1_thresh"]
 
     def texts(self, threshold: float) -> dict[str, str]:
         """Return id to text, "" where there is no answer."""

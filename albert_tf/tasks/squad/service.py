@@ -16,8 +16,8 @@ from albert_tf.serving.services import service, text_windows
 from albert_tf.serving.services.service import Tensors
 from albert_tf.tasks.squad import model as heads
 from albert_tf.tasks.squad import portable
-from albert_tf.tasks.squad.task import SquadOptions
-from albert_tf.text import text_ops, tokenization
+from albert_tf.tasks.squad.task import SquadTask
+from albert_tf.text import text_ops
 
 _AT_ONCE = 64  # Spans whose texts are compared together; bounds the memory.
 
@@ -58,24 +58,9 @@ class AnswerService(service.Service):
     # The scores of start and end of a question without any span.
     empty: ClassVar[tuple[str, float]]
 
-    def __init__(
-        self,
-        model: Model,
-        tokenizer: tokenization.AnyTokenizer,
-        max_seq_length: int,
-        options: SquadOptions,
-        threshold: float = 0.0,
-    ):
-        """Keep what the signatures need.
-
-        Args:
-            max_seq_length: Tokens of a window with its question.
-            threshold: SQuAD 2.0: questions with a higher score for "no answer"
-                have none.
-        """
-        super().__init__(model, tokenizer, max_seq_length)
-        self._options = options
-        self._threshold = threshold
+    def __init__(self, model: Model, task: SquadTask):
+        super().__init__(model, task.tokenizer, task.max_seq_length)
+        self._options = task.options
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -126,7 +111,7 @@ class AnswerService(service.Service):
         rows = [inputs[name] for name in self.ids]
         outputs = text_windows.ask_in_parts(self.tokens, rows, self.parts)
         answers = self._options.answers
-        found = n_best(
+        lists = n_best(
             context,
             find_spans(
                 windows,
@@ -139,13 +124,13 @@ class AnswerService(service.Service):
             2 * self.empty[1],
         )
         best = {
-            "answer": found["n_best_answers"][:, 0],
-            "score": found["n_best_scores"][:, 0],
-            "start": found["n_best_start"][:, 0],
-            "end": found["n_best_end"][:, 0],
+            "answer": lists["n_best_answers"][:, 0],
+            "score": lists["n_best_scores"][:, 0],
+            "start": lists["n_best_start"][:, 0],
+            "end": lists["n_best_end"][:, 0],
             "question_truncated": asked.row_lengths() > longest,
         }
-        return {**best, **found}, outputs, windows
+        return {**best, **lists}, outputs, windows
 
 
 class AnswerServiceV1(AnswerService):
@@ -187,6 +172,10 @@ class AnswerServiceV2(AnswerService):
     read_outputs = tuple(parts)
     empty = portable.EMPTY_V2
 
+    def __init__(self, model: Model, task: SquadTask):
+        super().__init__(model, task)
+        self._threshold = task.threshold
+
     def tokens(self, *ids: tf.Tensor) -> Tensors:
         """What `Service.tokens` gives, and what `AlbertSquadV2.search` does.
 
@@ -197,8 +186,10 @@ class AnswerServiceV2(AnswerService):
         inputs = service.of_one_shape(dict(zip(self.ids, ids, strict=True)))
         p_mask = inputs.pop("p_mask")
         outputs = super().tokens(*inputs.values())
-        found = self.model.search(outputs["sequence_output"], p_mask)
-        return {**outputs, **found}
+        return {
+            **outputs,
+            **self.model.search(outputs["sequence_output"], p_mask),
+        }
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -218,7 +209,7 @@ class AnswerServiceV2(AnswerService):
             `no_answer_score` float32 [batch], the lowest of all windows,
             1,000,000 without any; `no_answer_probability` float32 [batch].
         """
-        found, outputs, windows = self._find(question, context)
+        best, outputs, windows = self._find(question, context)
         score = null_scores(outputs["cls_logits"], windows, tf.size(question))
         limit = tf.constant(self._threshold, tf.float64)
         wide = tf.cast(score, tf.float64)
@@ -226,10 +217,10 @@ class AnswerServiceV2(AnswerService):
         if self._options.original_threshold:
             is_answered = wide < limit
         return {
-            **found,
-            "answer": tf.where(is_answered, found["answer"], ""),
-            "start": tf.where(is_answered, found["start"], 0),
-            "end": tf.where(is_answered, found["end"], 0),
+            **best,
+            "answer": tf.where(is_answered, best["answer"], ""),
+            "start": tf.where(is_answered, best["start"], 0),
+            "end": tf.where(is_answered, best["end"], 0),
             "no_answer_score": score,
             "no_answer_probability": tf.sigmoid(score),
         }
@@ -422,8 +413,9 @@ def _texts(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the texts of some spans without white space, and their starts."""
     start, end = tf.gather(start, index), tf.gather(end, index)
-    found = tf.strings.substr(context, start, tf.maximum(end - start, 0))
-    texts, lost = text_ops.strip(found)
+    texts, lost = text_ops.strip(
+        tf.strings.substr(context, start, tf.maximum(end - start, 0))
+    )
     return texts, start + lost
 
 
@@ -462,14 +454,6 @@ def _distinct(
 
 
 SERVICES = {
-    heads.AlbertSquadV1: lambda task, made: AnswerServiceV1(
-        made, task.tokenizer, task.max_seq_length, task.options
-    ),
-    heads.AlbertSquadV2: lambda task, made: AnswerServiceV2(
-        made,
-        task.tokenizer,
-        task.max_seq_length,
-        task.options,
-        task.threshold,
-    ),
+    heads.AlbertSquadV1: lambda task, made: AnswerServiceV1(made, task),
+    heads.AlbertSquadV2: lambda task, made: AnswerServiceV2(made, task),
 }

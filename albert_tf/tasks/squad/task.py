@@ -20,6 +20,7 @@ from albert_tf.text import tokenization
 NAME = "squad"
 VERSIONS = ("1.1", "2.0")
 _THRESHOLD = "null_score_diff_threshold"
+_VERSION_2_OPTIONS = ("start_n_top", "end_n_top", _THRESHOLD)
 # Where nothing is known about the scores: "no answer" is as likely as not.
 _EVEN = 0.0
 _LONGEST_OF_EXPORT = 384  # Source: ALBERT appendix A.4.
@@ -101,19 +102,6 @@ class SquadOptions:
     answers: AnswerOptions = AnswerOptions()
 
 
-_OF_VERSION_2 = ("start_n_top", "end_n_top", _THRESHOLD)
-EXPORT_OPTIONS = optional(
-    SquadOptions,
-    (
-        "squad_version",
-        *_OF_VERSION_2,
-        *names(features.WindowOptions),
-        *names(AnswerOptions),
-    ),
-    "SQuAD",
-)
-
-
 class SquadTask(base.Task):
     """SQuAD 1.1 or 2.0. An example is a question, its records are windows."""
 
@@ -121,7 +109,16 @@ class SquadTask(base.Task):
     command = "run_squad"
     options_class = SquadOptions
     data_options = features.WindowOptions
-    export_options = EXPORT_OPTIONS
+    export_options = optional(
+        SquadOptions,
+        (
+            "squad_version",
+            *_VERSION_2_OPTIONS,
+            *names(features.WindowOptions),
+            *names(AnswerOptions),
+        ),
+        "SQuAD",
+    )
     name = NAME
     key_metric = "f1"
     has_pairs = True
@@ -164,7 +161,7 @@ class SquadTask(base.Task):
                 f"`squad_version={version}`, but `run_dir={given['run_dir']}` "
                 f"was trained for {trained}. Leave `squad_version` out."
             )
-        for name in _OF_VERSION_2:
+        for name in _VERSION_2_OPTIONS:
             if name in given and version == "1.1":
                 raise errors.UserError(
                     f"`{name}={given[name]}` is for SQuAD 2.0, but the model "
@@ -197,8 +194,9 @@ class SquadTask(base.Task):
 
     def remember(self, scores: Mapping[str, float]) -> None:
         if self.options.null_score_diff_threshold is None:
-            known = self._known_threshold
-            self._known_threshold = scores.get(_THRESHOLD, known)
+            self._known_threshold = scores.get(
+                _THRESHOLD, self._known_threshold
+            )
 
     def read(self, path: str, split: str) -> list[data.Question]:
         """Read all questions of a file; say what was repaired or left out.
@@ -275,11 +273,11 @@ class SquadTask(base.Task):
         self, texts: Sequence[str], examples: Sequence[data.Question]
     ) -> dict[str, float]:
         """Return the official metrics of answers, "" where there is none."""
-        found = dict(zip((e.id for e in examples), texts, strict=True))
+        answers = dict(zip((e.id for e in examples), texts, strict=True))
         units = self.options.answer_units or metrics.units_of(examples)
         if self.has_null:
-            return metrics.score_version_2(examples, found, units=units)
-        return metrics.score_version_1(examples, found, units)
+            return metrics.score_version_2(examples, answers, units=units)
+        return metrics.score_version_1(examples, answers, units)
 
     @property
     def alike(self) -> dict[str, Any]:
@@ -388,8 +386,8 @@ class SquadTask(base.Task):
         """
         if not self.has_null:
             return _EVEN
-        given = self.options.null_score_diff_threshold
-        if given is None and ranked.are_labelled:
+        is_open = self.options.null_score_diff_threshold is None
+        if is_open and ranked.are_labelled:
             return ranked.best_threshold()
         return self.threshold
 

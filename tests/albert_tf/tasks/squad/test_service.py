@@ -281,6 +281,7 @@ def test_options_of_answers_and_a_wordpiece_vocabulary(
     assert found["n_best_answers"].shape == (20, 3)
     options = {"doc_stride": 7, "max_query_length": 8}
     options |= {"n_best_size": 3, "max_answer_length": 2}
+    options["squad_version"] = version
     if version == "2.0":
         options["null_score_diff_threshold"] = THRESHOLD
         options["original_threshold"] = False
