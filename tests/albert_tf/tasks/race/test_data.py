@@ -173,72 +173,60 @@ def test_articles_without_questions_are_reported(tmp_path, caplog, is_own):
     )
 
 
+EMPTY = [["rain", "snow", "hail", ""], ["", "sky", "ship", "a b"]]
+PADDED = {"pad_options": True}
+
+
 @pytest.mark.parametrize(
-    "changes, message",
+    "options, changes, message",
     [
-        ({"questions": ["One?"]}, "1 questions, 2 lists of options"),
-        ({"answers": ["A"]}, "2 lists of options and 1 answers"),
-        ({"answers": ["A", "E"]}, "question 1: the answer 'E' .* A, B, C, D"),
-        ({"answers": ["A", ""]}, "question 1: the answer ''"),
-        ({"answers": [None, "A"]}, "question 0: the answer None"),
-        ({"article": " \n"}, "the article is empty"),
-        ({"options": [["a", "b", "c", "d"], "abcd"]}, "question 1: 0 options"),
-        ({"questions": ["Why?", 5]}, "question 1 is 5; it must be a text"),
+        ({}, {"questions": ["One?"]}, "1 questions, 2 lists of options"),
+        ({}, {"answers": ["A"]}, "2 lists of options and 1 answers"),
+        ({}, {"answers": ["A", "E"]}, "question 1: the answer 'E' .* B, C, D"),
+        ({}, {"answers": ["A", ""]}, "question 1: the answer ''"),
+        ({}, {"answers": [None, "A"]}, "question 0: the answer None"),
+        ({}, {"article": " \n"}, "the article is empty"),
+        ({}, {"options": [[*"abcd"], "abcd"]}, "question 1: 0 options"),
+        ({}, {"questions": ["Why?", 5]}, "question 1 is 5; it must be a text"),
+        ({}, {"options": THREE}, "question 1: 3 options .*`pad_options`"),
+        ({}, {"options": FIVE}, "question 1: 5 options .*`pad_options`"),
+        (PADDED, {"options": FIVE}, "question 1: 5 options instead of 4"),
+        (PADDED, {"options": THREE}, r"the answer 'D' .* A, B, C\."),
+        # An empty option stands for none, as in an exported model.
+        ({}, {"options": EMPTY}, "3 options instead of 4, since an empty one"),
+        (
+            PADDED,
+            {"options": EMPTY, "answers": ["D", "D"]},
+            "not one of A, B, C",
+        ),
+        (
+            PADDED,
+            {"options": EMPTY, "answers": ["A", "A"]},
+            "not one of B, C, D",
+        ),
+        (PADDED, {"options": [["a", "", "", ""]] * 2}, "question 0: 1 options"),
     ],
 )
-def test_unusable_articles_name_file_and_id(tmp_path, changes, message):
+def test_unusable_articles_name_file_and_id(
+    tmp_path, options, changes, message
+):
     folder = write(tmp_path, "middle/5.txt", article(5, **changes))
-    with pytest.raises(
-        errors.UserError, match=rf"middle/5.txt \(id middle5.txt\).*{message}"
-    ):
-        make(middle_only=True).read(folder, "dev")
+    message = rf"middle/5.txt \(id middle5.txt\).*{message}"
+    with pytest.raises(errors.UserError, match=message):
+        make(middle_only=True, **options).read(folder, "dev")
 
 
 def test_missing_level_is_named(tmp_path):
     folder = write(tmp_path, "middle/5.txt", article(5))
-    with pytest.raises(errors.UserError, match="high has neither all.txt"):
-        make().read(folder, "dev")
-    with pytest.raises(errors.UserError, match="nowhere does not exist"):
-        make().read("nowhere", "dev")
-
-
-@pytest.mark.parametrize("options, count", [(THREE, 3), (FIVE, 5)])
-def test_other_numbers_of_options_are_refused(tmp_path, options, count):
-    changed = article(5, options=options, answers=["A", "B"])
-    folder = write(tmp_path, "middle/5.txt", changed)
-    message = rf"middle5.txt\), question 1: {count} options .*`pad_options`"
-    with pytest.raises(errors.UserError, match=message):
-        make(middle_only=True).read(folder, "dev")
-
-
-EMPTY = [["rain", "snow", "hail", ""], ["", "sky", "ship", "a b"]]
-
-
-def test_an_empty_option_stands_for_none(tmp_path):
-    """As in an exported model; it is refused or filled like a missing one."""
-    folder = write(tmp_path, "middle/5.txt", article(5, options=EMPTY))
-    message = "question 0: 3 options instead of 4, since an empty one stands"
-    with pytest.raises(errors.UserError, match=message):
-        make(middle_only=True).read(folder, "dev")
-    padded = make(middle_only=True, pad_options=True)
-    assert [e.label for e in padded.read(folder, "dev")] == [0, 3]
-    for answers, message in ((["D", "D"], "A, B, C"), (["A", "A"], "B, C, D")):
-        changed = article(5, options=EMPTY, answers=answers)
-        folder = write(tmp_path, "middle/5.txt", changed)
-        with pytest.raises(errors.UserError, match=f"not one of {message}"):
-            padded.read(folder, "dev")
-    few = article(5, options=[["a", "", "", ""]] * 2)
-    folder = write(tmp_path, "middle/5.txt", few)
-    with pytest.raises(errors.UserError, match="question 0: 1 options"):
-        padded.read(folder, "dev")
-
-
-def test_answer_must_be_among_the_options_there_are(tmp_path):
-    for options, message in (
-        (THREE, "answer 'D' .* A, B, C\\."),
-        (FIVE, "question 1: 5 options instead of 4"),
+    for path, message in (
+        (folder, "high has neither all.txt"),
+        ("nowhere", "nowhere does not exist"),
     ):
-        changed = article(5, options=options, answers=["A", "D"])
-        folder = write(tmp_path, "middle/5.txt", changed)
         with pytest.raises(errors.UserError, match=message):
-            make(middle_only=True, pad_options=True).read(folder, "dev")
+            make().read(path, "dev")
+
+
+def test_missing_options_are_filled_up(tmp_path):
+    folder = write(tmp_path, "middle/5.txt", article(5, options=EMPTY))
+    examples = make(middle_only=True, **PADDED).read(folder, "dev")
+    assert [example.label for example in examples] == [0, 3]

@@ -11,6 +11,7 @@ from tests.albert_tf.tasks.squad import question_files
 PARAGRAPH = ("data", 0, "paragraphs", 0)
 QUESTION = (*PARAGRAPH, "qas", 0)
 CONTEXT = "Rain falls on the hills. Rain feeds the river."
+NO_ID = "'id' is .*; it must be a text or a whole number"
 
 
 def answer(text="the river", start=36):
@@ -191,6 +192,9 @@ def test_white_space_at_the_ends_is_no_part_of_an_answer(text, start, learnt):
             True,
             r"\(id a\): is_impossible is true, but there are answers",
         ),
+        *(((*QUESTION, "id"), id_, NO_ID) for id_ in (True, 2.5, None)),
+        ((*PARAGRAPH, "qas"), [entry("a"), entry("a")], "the first is a"),
+        ((*PARAGRAPH, "qas"), [entry(5), entry("5")], "the first is 5"),
     ],
 )
 def test_wrong_layout(path, change, message):
@@ -213,19 +217,6 @@ def test_whole_numbers_are_ids():
     )
     assert [q.id for q in questions] == ["262", "-3", "7"]
     assert [q.guid for q in questions] == [262, -3, "7"]
-
-
-@pytest.mark.parametrize("id_", [True, 2.5, None])
-def test_other_ids_are_refused(id_):
-    message = "'id' is .*; it must be a text or a whole number"
-    with pytest.raises(errors.UserError, match=message):
-        squad_data.parse(file_of(entry(id_)), "f.json")
-
-
-def test_ids_must_differ_also_as_texts():
-    for first, second in (("a", "a"), (5, "5")):
-        with pytest.raises(errors.UserError, match=f"the first is {first}"):
-            squad_data.parse(file_of(entry(first), entry(second)), "f.json")
 
 
 def test_file_is_json_with_or_without_a_byte_order_mark(tmp_path):
