@@ -238,24 +238,23 @@ def p_mask(windows: text_windows.WindowTensors, length: tf.Tensor) -> tf.Tensor:
 def propose(
     outputs: Tensors, windows: text_windows.WindowTensors, size: int
 ) -> Proposals:
-    """Propose starts and ends; `size` of each, if the model chose none."""
-    if "start_logits" not in outputs:
-        return propose_found(outputs)
-    logits = outputs["start_logits"], outputs["end_logits"]
-    return propose_each(*logits, windows, size)
+    """Propose what `AlbertSquadV2.search` has found.
 
-
-def propose_each(
-    start_logits: tf.Tensor,
-    end_logits: tf.Tensor,
-    windows: text_windows.WindowTensors,
-    size: int,
-) -> Proposals:
-    """Propose every best start with every best end, of float32 [W, S] each.
-
-    For SQuAD 1.1.
+    For SQuAD 1.1 every one of the `size` best starts with every one of the best
+    ends, of `start_logits` and `end_logits`, float32 [W, S].
     """
-    length = tf.shape(start_logits)[1]
+    if "start_logits" not in outputs:
+        starts = tf.shape(outputs["start_top_index"])
+        # Not -1 for the last: there may be no window.
+        width = tf.shape(outputs["end_top_index"])[1] // starts[1]
+        shape = tf.concat([starts, [width]], 0)
+        return Proposals(
+            outputs["start_top_index"][..., None],
+            tf.reshape(outputs["end_top_index"], shape),
+            outputs["start_top_log_probs"][..., None],
+            tf.reshape(outputs["end_top_log_probs"], shape),
+        )
+    length = tf.shape(outputs["start_logits"])[1]
     stop = windows.first + windows.length + 1  # Behind the last marker.
     is_real = tf.range(length) < stop[:, None]
     start, end = (
@@ -263,27 +262,13 @@ def propose_each(
             tf.where(is_real, logits, logits.dtype.min),
             tf.minimum(size, length),
         )
-        for logits in (start_logits, end_logits)
+        for logits in (outputs["start_logits"], outputs["end_logits"])
     )
     return Proposals(
         start.indices[..., None],
         end.indices[:, None],
         start.values[..., None],
         end.values[:, None],
-    )
-
-
-def propose_found(outputs: Tensors) -> Proposals:
-    """Propose what `AlbertSquadV2.search` has found."""
-    starts = tf.shape(outputs["start_top_index"])
-    # Not -1 for the last: there may be no window.
-    width = tf.shape(outputs["end_top_index"])[1] // starts[1]
-    shape = tf.concat([starts, [width]], 0)
-    return Proposals(
-        outputs["start_top_index"][..., None],
-        tf.reshape(outputs["end_top_index"], shape),
-        outputs["start_top_log_probs"][..., None],
-        tf.reshape(outputs["end_top_log_probs"], shape),
     )
 
 

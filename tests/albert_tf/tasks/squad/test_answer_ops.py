@@ -69,17 +69,18 @@ def test_answers_may_be_in_the_context_and_at_cls():
 def test_best_starts_meet_best_ends_of_the_sequence():
     windows = text_windows.make_windows(ints(1, 2), ints(2, 1), 8, 3)
     # [CLS] q [SEP] c c [SEP] and [CLS] q q [SEP] c [SEP], then padding, which
-    # is never proposed. The last marker may be, as in `squad_answers`.
+    # is never proposed. The last marker may be, as in `portable`.
     start = tf.constant(
         [[0.0, 1, 2, 5, 4, 3, 9, 9], [1.0, 2, 3, 4, 5, 6, 7, 8]]
     )
     end = tf.constant([[7.0, 0, 0, 1, 6, 8, 9, 9], [8.0, 1, 1, 0, 5, 6, 7, 9]])
-    found = answer_ops.propose_each(start, end, windows, 2)
+    logits = {"start_logits": start, "end_logits": end}
+    found = answer_ops.propose(logits, windows, 2)
     assert found.start.numpy().tolist() == [[[3], [4]], [[5], [4]]]
     assert found.end.numpy().tolist() == [[[5, 0]], [[0, 5]]]
     assert found.start_score.numpy().tolist() == [[[5], [4]], [[6], [5]]]
     assert found.end_score.numpy().tolist() == [[[8, 7]], [[8, 6]]]
-    found = answer_ops.propose_each(start, end, windows, 9)
+    found = answer_ops.propose(logits, windows, 9)
     assert found.start.shape == (2, 8, 1)
 
 
@@ -91,7 +92,7 @@ def test_found_ends_belong_to_their_starts():
         "end_top_index": tf.constant(ends.reshape(2, 6)),
         "end_top_log_probs": tf.constant(-ends.reshape(2, 6)),
     }
-    found = answer_ops.propose_found(outputs)
+    found = answer_ops.propose(outputs, WINDOWS, 2)
     expected = [starts[..., None], ends, -starts[..., None], -ends]
     for values, wanted in zip(found, expected, strict=True):
         np.testing.assert_array_equal(values, wanted)
