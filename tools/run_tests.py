@@ -31,7 +31,7 @@ TOGETHER = "tests/hostile/"
 LONG = (
     "end_to_end/test_passages.py",
     "parity/test_bert.py",
-    "test_answer_service.py",
+    "squad/test_service.py",
     "test_base_shape.py",
     "test_create_pretraining_data.py",
     "test_encoder_pages.py",
@@ -43,8 +43,6 @@ LONG = (
     "test_original_training.py",
     "test_pipeline.py",
     "test_pretraining_at_scale.py",
-    "test_race.py",
-    "test_run_pretraining.py",
     "test_saved_model.py",
     "test_serving_page.py",
     "test_table_runs.py",
