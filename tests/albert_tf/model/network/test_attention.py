@@ -1,4 +1,4 @@
-"""Attention: against plain NumPy, across two sequences, with a learned bias."""
+"""Attention and its biases: against plain NumPy, and what is learned."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.network import attention, attention_bias, relative
+from albert_tf.model.network import attention, attention_bias
 from tests.albert_tf.model import passes
 from tests.reference import encoder as reference
 
@@ -65,15 +65,27 @@ def test_a_learned_bias_gets_its_gradient(layer, shape):
         assert np.abs(found[0][0]).max() > 1e-2
 
 
-def test_a_relative_bias_is_that_of_the_layer(small_config):
+def test_a_relative_bias_is_what_its_docstring_says(small_config):
+    """A loop over heads, positions and attended positions; D is 8."""
     config = dataclasses.replace(small_config, position_bias="relative")
     layer = passes.fill(attention.Attention(config, "bert/x"), 0.3)
     segments = tf.constant([[0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0]])
     inputs = {"input_mask": tf.constant(MASK), "segment_ids": segments}
     biases = attention_bias.biases(config, inputs)
-    query = normal(2, 2, 6, 8)
-    mask, own = layer.layer_biases(query, biases)
+    query, same = normal(2, 2, 6, 8), biases[2].numpy()
+    mask, actual = layer.layer_biases(query, biases)
     assert mask is biases[0]
-    parts = layer.relative_position, layer.relative_segment
-    expected = relative.bias(query, *biases[1:], *parts)
-    np.testing.assert_array_equal(own, expected)
+    position, segment = layer.relative_position, layer.relative_segment
+    expected = np.zeros([2, 2, 6, 6])
+    for row, head, i, j in np.ndindex(expected.shape):
+        columns = slice(8 * head, 8 * head + 8)
+        angles = (i - j) / 10_000.0 ** (np.arange(0, 16, 2) / 16)
+        sinusoids = np.concatenate([np.sin(angles), np.cos(angles)])
+        key = (sinusoids @ position.kernel.numpy())[columns]
+        q = query.numpy()[row, head, i]
+        total = (q + position.bias.numpy()[columns]) @ key
+        if same[row, 0, i, j]:
+            g = segment.kernel.numpy()[0, columns]
+            total += (q + segment.bias.numpy()[columns]) @ g
+        expected[row, head, i, j] = total / 8**0.5
+    np.testing.assert_allclose(actual, expected, atol=1e-5)
