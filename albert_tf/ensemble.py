@@ -34,7 +34,6 @@ from albert_tf.finetuning import (
     features,
     registry,
     saved_outputs,
-    tables,
 )
 from albert_tf.text import tokenization
 
@@ -218,7 +217,7 @@ def _check_alike(
             f"{path} means something else than {first_path}",
             outputs.changes(*meanings),
             "Name runs with the same labels in the same order, and for "
-            f"{tables.HELD_OUT} with the same part held out.",
+            f"{base.HELD_OUT} with the same part held out.",
         )
         if task.outputs_are_positions:
             outputs.require_same(
@@ -232,7 +231,7 @@ def _meaning(options: Mapping[str, Any], split: str) -> dict[str, Any]:
     """Return the options that rows and columns of outputs follow from."""
     columns = options.get("columns")
     names = ["labels", "kind"]
-    if split == tables.HELD_OUT:  # The same texts stay together.
+    if split == base.HELD_OUT:  # The same texts stay together.
         names += ["dev_share", "columns"]
     # The column; texts of other columns may have the same labels.
     label = columns[-1] if isinstance(columns, list) else None

@@ -18,8 +18,9 @@ import dataclasses
 
 from albert_tf.common import errors, imports, options
 from albert_tf.common.options import checked, option, shown
-from albert_tf.finetuning import finetuning_options, registry, tables
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.finetuning import finetuning_options, registry
+from albert_tf.tasks.glue import specs
+from albert_tf.tasks.table import data as tables
 
 finetune = imports.later("albert_tf.finetuning.finetune")
 
@@ -42,13 +43,13 @@ class ClassifierOptions(finetuning_options.FileOptions):
     )
     task_name: str | None = option(
         None,
-        f"One of {', '.join(sorted(glue_tasks.TASKS))}, in any case. Default: "
+        f"One of {', '.join(sorted(specs.TASKS))}, in any case. Default: "
         f"{tables.NAME}, with --text_columns.",
     )
     task_module: str | None = option(
         None,
         "Python module that adds tasks of your own to "
-        "albert_tf.finetuning.glue.glue_tasks.TASKS, see docs/own_task.md.",
+        "albert_tf.tasks.glue.specs.TASKS, see docs/own_task.md.",
     )
     table: tables.TableOptions = tables.TableOptions()
     teaching: finetuning_options.TeacherOptions = (

@@ -32,14 +32,14 @@ from albert_tf.common import (
     scores,
 )
 from albert_tf.common.options import checked, option, shown
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.tasks.glue import specs
 
 TABLE_NAME = "glue_table.md"
 _TABLE_HEAD = (
     "| task | metrics | median | score | spread | runs |",
     "| --- | --- | ---: | ---: | ---: | ---: |",
 )
-_TRAINED = tuple(name for name in glue_tasks.TASKS if name != "ax")
+_TRAINED = tuple(name for name in specs.TASKS if name != "ax")
 # Small tasks that gain from a model that was finetuned for MNLI; ALBERT §4.9.
 FROM_MNLI = ("rte", "sts-b", "mrpc")
 _SHARED = (
@@ -171,9 +171,7 @@ def flags_of(settings: GlueOptions, name: str) -> list[str]:
 
 
 def _predictions(output_dir: str, task: str) -> dict[str, str]:
-    names = [
-        split.submission for split in glue_tasks.TASKS[task].splits.values()
-    ]
+    names = [split.submission for split in specs.TASKS[task].splits.values()]
     return {n: os.path.join(output_dir, task, n) for n in names if n}
 
 
@@ -232,7 +230,7 @@ def to_markdown(summaries: dict[str, scores.Summary]) -> str:
     lines = [*_TABLE_HEAD]
     means = []
     for name, summary in summaries.items():
-        spec = glue_tasks.TASKS[name]
+        spec = specs.TASKS[name]
         wanted = spec.metrics[: spec.official]
         medians = {
             key: value

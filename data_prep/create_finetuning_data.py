@@ -27,15 +27,15 @@ from albert_tf.common import (
     options,
     outputs,
     shared_options,
-    slices,
 )
 from albert_tf.common.options import checked, option, shown
-from albert_tf.finetuning import base, features, registry, tables
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.finetuning import base, features, registry
+from albert_tf.tasks.glue import specs
 from albert_tf.text import tokenization
 
-_NAMES = sorted({*registry.TASKS} - {tables.NAME})
-_KINDS = {name: slices.load(name, "task").TASK for name in slices.SLICES}
+_TABLE = "table"
+_NAMES = sorted({*registry.TASKS} - {_TABLE})
+_KINDS = {name: registry.TASKS[name] for name in _NAMES}
 # The options of each slice.
 SliceOptions = dataclasses.make_dataclass(
     "SliceOptions",
@@ -64,7 +64,7 @@ class FinetuningDataOptions:
     """Options of create_finetuning_data."""
 
     task_name: str = option(
-        help=f"One of {', '.join([*glue_tasks.TASKS, *_NAMES])}."
+        help=f"One of {', '.join([*specs.TASKS, *_NAMES])}."
     )
     input_file: str = option(
         help="The official file of one split; for RACE the folder of the split."
@@ -91,7 +91,7 @@ class FinetuningDataOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.task_name.lower() == tables.NAME:
+        if self.task_name.lower() == _TABLE:
             raise errors.UserError(
                 f"--task_name={self.task_name}: run_classifier makes the "
                 "records of tables by itself. Use it with `text_columns`."

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from albert_tf.common import configs
-from albert_tf.finetuning import base, batches, predictions
-from albert_tf.finetuning.glue import glue_data
+from albert_tf.finetuning import base, batches, packing, predictions
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.network.encoder import AlbertModel
@@ -55,7 +54,7 @@ def test_vectors_of_the_same_meaning_are_the_closest():
     model = head.AlbertEmbedder(AlbertModel(config), "mean", 384)
     restoring.restore(model, checkpoint)
     texts = [text for pair in PAIRS for text in pair]
-    examples = [glue_data.TextExample(n, (t,)) for n, t in enumerate(texts)]
+    examples = [packing.TextExample(n, (t,)) for n, t in enumerate(texts)]
     vectors = batches.ask(
         predictions.compiled(model), task, examples, 8, split=base.PREDICT
     )["embedding"]

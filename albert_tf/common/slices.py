@@ -11,10 +11,13 @@ from collections.abc import Iterator
 from types import ModuleType
 
 SLICES = {
+    "text": "albert_tf.tasks.text",
     "embedding": "albert_tf.tasks.embedding",
     "tagging": "albert_tf.tasks.tagging",
     "race": "albert_tf.tasks.race",
     "squad": "albert_tf.tasks.squad",
+    "glue": "albert_tf.tasks.glue",
+    "table": "albert_tf.tasks.table",
 }
 
 

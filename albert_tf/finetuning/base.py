@@ -25,6 +25,8 @@ from albert_tf.training import confusion
 
 # Splits that every task has; a task may have more.
 TRAIN, DEV, TEST = "train", "dev", "test"
+# The part of a training file that is not learnt, for tasks that divide it.
+HELD_OUT = "held_out"
 # A user's own file: the texts of a test split, without labels.
 PREDICT = "predict"
 
@@ -79,9 +81,9 @@ class Task(abc.ABC):
     options_class: ClassVar[type] = NameOptions
     # Those that features depend on, and those that an export may have.
     data_options: ClassVar[type | None] = None  # Default: options_class.
-    export_options: ClassVar[type]
+    export_options: ClassVar[type | None] = None
     facts_class: ClassVar[type[Facts]] = Facts
-    name: str
+    name: str = ""  # Of a class of several tasks their options tell it.
     key_metric: str  # Chooses the best checkpoint; larger is better.
     has_pairs: bool = False
     eval_splits: tuple[str, ...] = (DEV,)  # Scored; the first has plain names.

@@ -1,6 +1,7 @@
 """Texts to the ids of sequences, and tasks whose records are such sequences."""
 
 import abc
+import dataclasses
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -18,6 +19,22 @@ EMPTY = "examples have an empty text, or one that cleaning empties."
 
 Pieces = Sequence[int] | np.ndarray
 Pair = tuple[Pieces, Pieces]
+
+
+@dataclasses.dataclass(frozen=True)
+class TextExample:
+    """One text, or two or three that belong together, with a label.
+
+    Attributes:
+        texts: Of a pair both. Of a triplet a text, one that is closer and one
+            that is farther.
+        label: Index of the right label, or the right number; of tables with
+            several labels their indices; None where it is not known.
+    """
+
+    guid: Any  # See `rows.key_of`.
+    texts: tuple[str, ...]
+    label: Any = None
 
 
 def max_pieces(second: Pieces, max_seq_length: int) -> int:

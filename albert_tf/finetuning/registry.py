@@ -6,25 +6,25 @@ from types import MappingProxyType
 from typing import Any
 
 from albert_tf.common import errors, options, slices
-from albert_tf.finetuning import base, tables
-from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning import base
 from albert_tf.text import tokenization
 
 # A run's options by name, such as `run_folder.Run.options`.
 Options = Mapping[str, Any]
 
+_KINDS = (slices.load(name, "task").TASK for name in slices.SLICES)
 # Tasks with a class of their own, by `task_name`; all other names are those of
-# `glue_tasks.TASKS`. A module named by `task_module` may add its own to both.
+# GLUE's table, `specs.TASKS`. A module named by `task_module` may add its own
+# to both.
 TASKS: dict[str, type[base.Task]] = {
-    **{name: slices.load(name, "task").TASK for name in slices.SLICES},
-    tables.NAME: tables.TableTask,
+    kind.name: kind for kind in _KINDS if kind.name
 }
 
 
 def kind_of(name: str) -> type[base.Task]:
     """Return the class of a task; its name may have capitals."""
     kinds = {key.lower(): kind for key, kind in TASKS.items()}
-    kind = kinds.get(name.lower(), glue.GlueTask)
+    kind = kinds.get(name.lower(), slices.load("glue", "task").TASK)
     if not (isinstance(kind, type) and issubclass(kind, base.Task)):
         raise errors.UserError(
             f"`task_name={name}`: its entry in registry.TASKS is {kind!r}, "
@@ -83,7 +83,7 @@ def load_module_for(values: Options, folder: str, given: str | None) -> None:
 
 
 def load_module(name: str | None) -> None:
-    """Import a module that adds tasks to `TASKS` or `glue_tasks.TASKS`.
+    """Import a module that adds tasks to `TASKS` or `specs.TASKS`.
 
     Its name comes from the command line, never from data.
     """

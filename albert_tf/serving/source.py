@@ -10,14 +10,14 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, scores
+from albert_tf.common import errors, scores, slices
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, multi_label, registry
+from albert_tf.finetuning import base, registry
 from albert_tf.finetuning import known as knowing
 from albert_tf.model import compatibility
-from albert_tf.model.checkpoints import checkpoint_reader, huggingface
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import classification, from_checkpoint, pretraining
+from albert_tf.model.heads import from_checkpoint, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source_options
 from albert_tf.serving.services import encoder_service, service
@@ -109,9 +109,6 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             f"`init_checkpoint={settings.init_checkpoint}` has no config file "
             "beside it. Name it as `albert_config_file`."
         )
-    details = None
-    if settings.task == "classifier" and huggingface.is_folder(checkpoint.path):
-        details = huggingface.read_details(checkpoint.path)
     length = config.max_position_embeddings
     kind = registry.kind_of(str(settings.task))
     longest = kind.longest_of(knowing.KnownCheckpoint(checkpoint.path))
@@ -124,8 +121,6 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
         {
             "max_seq_length": length,
             "num_labels": checkpoint.shapes.get("output_weights", [0])[0],
-            "known_labels": list(details.labels) if details else [],
-            "are_several": details is not None and details.are_several,
             "lacks_pooler": bool(from_checkpoint.missing_scopes(checkpoint)),
             "has_sentence_order": _ORDER_WEIGHTS in checkpoint.shapes,
             **settings.given,
@@ -215,20 +210,19 @@ def make_service(
         if values["task"] == "finetuned" and values.get("exit_heads"):
             made.model.add_exits(trained_depths(source)[:-1], own_heads=True)
         return made
-    given = _load_tokenizer(source), values["max_seq_length"]
+    tokenizer, length = _load_tokenizer(source), values["max_seq_length"]
     if values["task"] == "encoder":
-        return encoder_service.EncoderService(encoder, *given)
+        return encoder_service.EncoderService(encoder, tokenizer, length)
     if values["task"] == "pretraining":
         has_order = values.get("sentence_objective") != "none"
         has_order = values.get("has_sentence_order", has_order)
         model = pretraining.AlbertPretrainer(encoder, has_order)
-        return encoder_service.PretrainedService(model, *given)
-    labels = _labels(values) if values["task"] == "classifier" else []
-    about = {"labels": labels, "pairs": values.get("pairs", False)}
-    if values.get("are_several"):
-        about["thresholds"] = [multi_label.EVEN] * len(labels)
-    head = classification.AlbertClassifier(encoder, len(labels) or 1)
-    return make.of_texts(head, *given, **about)
+        return encoder_service.PretrainedService(model, tokenizer, length)
+    text: Any = slices.load("text", "service")
+    of_text: service.Service = text.of_checkpoint(
+        encoder, tokenizer, source.checkpoint, values
+    )
+    return of_text
 
 
 def trained_depths(source: Source) -> tuple[int, ...]:
@@ -310,25 +304,6 @@ def make_task(source: Source) -> base.Task | None:
     if source.option != "init_checkpoint":
         task.remember(scores.of_best(values["run_dir"]))
     return task
-
-
-def _labels(values: Mapping[str, Any]) -> list[str]:
-    count = values["num_labels"]
-    names = values.get("known_labels") or list(map(str, range(count)))
-    if "labels" in values:
-        names = [name.strip() for name in values["labels"].split(",")]
-    if len(set(names)) < len(names) or not all(names):
-        raise errors.UserError(
-            f"`labels={values['labels']}` has a name twice, or an empty one. "
-            "Give every class a name of its own."
-        )
-    if len(names) != count or count < 2:
-        raise errors.UserError(
-            "`task=classifier` needs two classes at least, and a name for "
-            f"each: there are {count} classes and {len(names)} names. See "
-            "`num_labels` and `labels`; for one output use `task=regression`."
-        )
-    return names
 
 
 def _load_tokenizer(source: Source) -> tokenization.AnyTokenizer:

@@ -7,17 +7,18 @@ from albert_tf.common import errors, options, ranges, slices
 from albert_tf.common.options import checked, option, shown
 from albert_tf.text import tokenization
 
+# What slices must be told about a checkpoint, a part of the options for each.
+_PARTS = {
+    name: part
+    for name in slices.SLICES
+    if (part := slices.load(name, "task").TASK.export_options)
+}
 TASKS = (
     *("encoder", "pretraining", "classifier", "regression"),
-    *sorted(slices.SLICES),
+    *sorted(_PARTS),
 )
 # Those that any run has.
 _OF_ANY_RUN = ("encoder", "embedding")
-# What slices must be told about a checkpoint, a part of the options for each.
-_PARTS = {
-    name: slices.load(name, "task").TASK.export_options
-    for name in slices.SLICES
-}
 OF_SLICES = {name: options.names(part) for name, part in _PARTS.items()}
 SliceOptions = dataclasses.make_dataclass(
     "SliceOptions",

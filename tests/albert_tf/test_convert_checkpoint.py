@@ -12,7 +12,6 @@ import tensorflow as tf
 
 from albert_tf import convert_checkpoint
 from albert_tf.common import errors
-from albert_tf.finetuning import tables
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     restoring,
@@ -22,6 +21,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
+from albert_tf.tasks.table import data
 from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_folder
 from tests import brightmart_files, hugging_face_files, tf1_checkpoints
@@ -154,7 +154,7 @@ def finetuned(saved, tmp_path):
         folder = pathlib.Path(prefix).parent
         vocabulary = vocabulary_of(tmp_path, 400)
         run_folder.copy_vocabulary(vocabulary, str(folder))
-        table = {"task_name": tables.NAME, "max_seq_length": 16}
+        table = {"task_name": data.NAME, "max_seq_length": 16}
         table |= {"text_columns": "text", "label_column": "label"}
         table |= {"vocab_file": vocabulary.vocab_file, **options}
         facts = table.pop("facts", {})

@@ -9,8 +9,8 @@ import pytest
 
 from albert_tf import ensemble
 from albert_tf.common import errors, outputs, scores
-from albert_tf.finetuning import saved_outputs, tables
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.finetuning import base, saved_outputs
+from albert_tf.tasks.glue import specs
 from tests.albert_tf.finetuning import small_runs
 
 pytestmark = pytest.mark.slow
@@ -95,7 +95,7 @@ def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
     odds = [np.loadtxt(folder / "test_results.tsv") for folder in folders]
     np.testing.assert_allclose(odds[2], (odds[0] + odds[1]) / 2, rtol=1e-9)
     lines = small_runs.open_lines(tmp_path / "both/RTE.tsv")
-    names = np.array(glue_tasks.TASKS["rte"].labels)
+    names = np.array(specs.TASKS["rte"].labels)
     labels = [line.split("\t")[1] for line in lines[1:]]
     assert labels == names[odds[2].argmax(1)].tolist()
     results = small_runs.open_text(tmp_path / "both", "eval_results.txt")
@@ -123,9 +123,9 @@ def test_unlike_runs_are_no_ensemble(
         ("dev", "label", True),
         ("dev", "columns", False),
         ("dev", "dev_share", False),
-        (tables.HELD_OUT, "label", True),
-        (tables.HELD_OUT, "columns", True),
-        (tables.HELD_OUT, "dev_share", True),
+        (base.HELD_OUT, "label", True),
+        (base.HELD_OUT, "columns", True),
+        (base.HELD_OUT, "dev_share", True),
     ],
 )
 def test_runs_on_other_columns(split, name, is_refused):

@@ -13,13 +13,14 @@ from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import source
-from albert_tf.serving.services import encoder_service, text_service
+from albert_tf.serving.services import encoder_service
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
 from albert_tf.tasks.race import model as multiple_choice
 from albert_tf.tasks.race import service as race_service
 from albert_tf.tasks.squad import model as squad_model
 from albert_tf.tasks.squad import service as answer_service
+from albert_tf.tasks.text import service
 from albert_tf.text import tokenization
 from tests import brightmart_files
 from tests.albert_tf.model import passes
@@ -136,12 +137,12 @@ BARE = {
     ),
     "classifier": (
         lambda e: classification.AlbertClassifier(e, 3),
-        text_service.ClassifierService,
+        service.ClassifierService,
         {"labels": "no,yes,maybe", "pairs": True},
     ),
     "regression": (
         lambda e: classification.AlbertClassifier(e, 1),
-        text_service.RegressionService,
+        service.RegressionService,
         {},
     ),
     "squad": (
@@ -359,13 +360,13 @@ def test_calibration_reads_texts_of_the_file(
 
 
 def test_what_users_call_is_scored(score, monkeypatch):
-    answer = text_service.ClassifierService.answer
+    answer = service.ClassifierService.answer
 
     def confuse(self, *texts):
         found = answer(self, *texts)
         return {**found, "probabilities": found["probabilities"][:, ::-1]}
 
-    monkeypatch.setattr(text_service.ClassifierService, "answer", confuse)
+    monkeypatch.setattr(service.ClassifierService, "answer", confuse)
     ours, theirs = score("RTE")
     assert ours["accuracy"] == pytest.approx(1 - theirs["accuracy"])
 

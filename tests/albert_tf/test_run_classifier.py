@@ -13,9 +13,10 @@ from albert_tf.finetuning import (
     known,
     registry,
     saved_outputs,
-    tables,
 )
-from albert_tf.finetuning.glue import glue, glue_tasks
+from albert_tf.tasks.glue import specs
+from albert_tf.tasks.glue import task as glue
+from albert_tf.tasks.table import data
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed
@@ -39,7 +40,7 @@ def test_both_dev_sets_of_mnli_are_scored(mnli):
 
 
 def test_all_test_sets_of_mnli_are_predicted(mnli):
-    labels = glue_tasks.TASKS["mnli"].labels
+    labels = specs.TASKS["mnli"].labels
     for name, split, rows in (
         ("MNLI-m", "test_matched", 3),
         ("MNLI-mm", "test_mismatched", 2),
@@ -71,7 +72,7 @@ def test_ax_is_predicted_by_a_finetuned_mnli_model(world, mnli, tmp_path):
 def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
     world, tmp_path, monkeypatch
 ):
-    turned = glue_tasks.TASKS["rte"].labels[::-1]
+    turned = specs.TASKS["rte"].labels[::-1]
     facts = {"labels": turned}
     monkeypatch.setattr(known.Known, "of_head", lambda self: facts)
     settings = small_runs.classifier(
@@ -86,7 +87,7 @@ def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
         sources = base.Task.sources
 
     monkeypatch.setitem(registry.TASKS, "own", Own)
-    monkeypatch.setitem(glue_tasks.TASKS, "own", glue_tasks.TASKS["rte"])
+    monkeypatch.setitem(specs.TASKS, "own", specs.TASKS["rte"])
     settings = small_runs.classifier(world, tmp_path / "run", "own")
     with pytest.raises(errors.UserError, match="Own has no method sources"):
         run_classifier.run(settings)
@@ -107,7 +108,7 @@ def own_table(world, folder, **values):
         finetuning=small_runs.shared(world, folder, max_seq_length=24),
         train_file=str(folder.parent / "train.csv"),
         test_file=str(folder.parent / "test.csv"),
-        table=tables.TableOptions(
+        table=data.TableOptions(
             text_columns="title,body",
             label_column="mood",
             id_column="nr",
@@ -149,12 +150,12 @@ def test_a_table_is_learnt(table_run):
 def test_runs_that_hold_out_other_rows_are_no_ensemble(table_run, tmp_path):
     for name in "ab":
         shutil.copytree(table_run, tmp_path / name)
-    saved = saved_outputs.load(str(table_run), tables.HELD_OUT)
+    saved = saved_outputs.load(str(table_run), base.HELD_OUT)
     options = {**saved.facts["options"], "dev_share": [0.1, 1]}
     other = {**saved.facts, "options": options}
     saved_outputs.save(
         str(tmp_path / "b"),
-        tables.HELD_OUT,
+        base.HELD_OUT,
         dataclasses.replace(saved, facts=other),
     )
     with pytest.raises(errors.UserError, match="dev_share was .* now .0.1, 1."):
@@ -207,7 +208,7 @@ def test_a_start_that_was_broken_off_decides_no_share(
             run_classifier.run(settings)
         (folder / "checkpoint").touch()
     shares = [task.facts.dev_share for task in found]
-    assert shares == [tables.DEV_SHARE, 0.5]
+    assert shares == [data.DEV_SHARE, 0.5]
 
 
 def test_another_training_file_holds_out_no_learnt_rows(world, table_run):

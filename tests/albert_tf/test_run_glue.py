@@ -8,7 +8,7 @@ import pytest
 
 from albert_tf import run_glue
 from albert_tf.common import errors, options, scores
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.tasks.glue import specs
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import python
 
@@ -60,7 +60,7 @@ def test_small_tasks_may_start_from_mnli(world, mnli, tmp_path):
     settings = suite(world, tmp_path, from_mnli=True, init_checkpoint="v2")
     names = run_glue.choose_tasks(settings)
     assert names[0] == "mnli"
-    assert sorted(names) == sorted(glue_tasks.TASKS.keys() - {"ax"})
+    assert sorted(names) == sorted(specs.TASKS.keys() - {"ax"})
     best = scores.read(str(tmp_path / "mnli")).best.folder
     assert best.startswith(str(tmp_path))
     flags = {name: run_glue.flags_of(settings, name) for name in names}

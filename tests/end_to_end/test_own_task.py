@@ -10,8 +10,8 @@ import tensorflow as tf
 
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import registry
-from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.glue import specs
 from tests import row_files
 from tests.end_to_end.pages import call, commands, read
 
@@ -71,7 +71,7 @@ def test_a_task_is_short():
 def forget_module():
     """Remove what the user's module added, as in a new process."""
     sys.modules.pop("my_task", None)
-    glue_tasks.TASKS.pop("reviews", None)
+    specs.TASKS.pop("reviews", None)
     registry.TASKS.pop("reviews", None)
 
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from albert_tf.common import files, rows, scores
 from albert_tf.data import arrangements, examples, record_check, tfrecord
 from albert_tf.finetuning import base, features, saved_outputs
-from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
@@ -23,6 +22,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.client import ask
 from albert_tf.tasks.embedding import retrieval
 from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.glue import specs
 from albert_tf.tasks.race import task as race
 from albert_tf.tasks.squad import data as squad_data
 from albert_tf.tasks.tagging import data as tagging_data
@@ -31,7 +31,7 @@ from albert_tf.training import run_card, run_folder
 from data_prep import inspect_records, make_demo_data, split_sentences
 from data_prep.vocabulary import text
 from data_prep.writer import corpus, decoding, units
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 from tests.conftest import FIXTURES
 from tests.hostile import commands
 
@@ -166,7 +166,7 @@ def hugging_face_folder(folder: str) -> None:
 
 
 def glue_split(name: str, split: str) -> Reader:
-    file = glue_tasks.TASKS[name].splits[split].file
+    file = specs.TASKS[name].splits[split].file
     return Reader(lambda path: task(name).read(path, split), f"glue/{file}")
 
 

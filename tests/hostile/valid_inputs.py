@@ -12,7 +12,7 @@ import pyarrow
 from backports import zstd
 
 from albert_tf.common import options
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.tasks.glue import specs
 from albert_tf.text import normalization, wordpiece
 from data_prep import make_demo_data
 from data_prep.demo import story_world
@@ -102,13 +102,13 @@ ROWS: dict[str, str | bytes] = {
 def _tasks() -> dict[str, str | bytes]:
     found: dict[str, str | bytes] = {
         f"glue/{split.file}": tsv(layout, split, 6)
-        for layout in glue_tasks.TASKS.values()
+        for layout in specs.TASKS.values()
         for split in layout.splits.values()
     }
     return {**found, "squad.json": json.dumps(own_tasks.squad("dev", 1))}
 
 
-def tsv(layout: glue_tasks.TaskSpec, split: glue_tasks.Split, rows: int) -> str:
+def tsv(layout: specs.TaskSpec, split: specs.Split, rows: int) -> str:
     lines = []
     for number in range(rows):
         fields = [str(number)] * split.count

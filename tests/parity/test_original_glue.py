@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 
 FOLDERS = {task: task.upper() for task in ("mnli", "mrpc", "qnli", "qqp")}
 FOLDERS |= {"cola": "CoLA", "rte": "RTE", "sst-2": "SST-2", "sts-b": "STS-B"}

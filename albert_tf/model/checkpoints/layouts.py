@@ -179,7 +179,6 @@ def _family(
     heads: dict[str, Rows] = {
         "ForPreTraining": (*masked_words, sentence_order),
         "ForMaskedLM": masked_words,
-        "ForSequenceClassification": (("", "output", "classifier"),),
         "Model": (),
     }
     return Family(
@@ -261,7 +260,7 @@ def family(model_type: str) -> Family:
 def labelled() -> set[str]:
     """Return the variables with a value for each label of a model."""
     heads = (head for head in _heads_of_slices() if head.transformers)
-    return {"output_bias", *(h.width_of for h in heads if h.width_of)}
+    return {head.width_of for head in heads if head.width_of}
 
 
 def _heads_of_slices() -> Iterator[Any]:

@@ -8,7 +8,6 @@ from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader, layouts
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
-    classification,
     decoder,
     head,
     model_with_head,
@@ -36,7 +35,6 @@ def make_model(
     """
     encoder = AlbertModel(config)
     heads = _heads(checkpoint)
-    labels = checkpoint.shapes.get("output_weights", [0])[0]
 
     def maker(one: head.Head) -> Callable[[AlbertModel], keras.Model]:
         width = checkpoint.shapes.get(one.width_of, [0])[0]
@@ -49,9 +47,6 @@ def make_model(
         ),
         frozenset({"cls/predictions"}): (
             lambda e: pretraining.AlbertPretrainer(e, sentence_order=False)
-        ),
-        frozenset({"classifier"}): (
-            lambda e: classification.AlbertClassifier(e, labels)
         ),
         **{frozenset({one.scope}): maker(one) for one in head.of_slices()},
     }

@@ -1,5 +1,6 @@
 """Objectives of classifiers, of tokens too, regressions, multiple choice."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import tensorflow as tf
@@ -46,7 +47,8 @@ def _classification(
     )
 
 
-def weighted(class_weights: Sequence[float] | None) -> objectives.Objective:
+@functools.cache
+def weighted(class_weights: tuple[float, ...] | None) -> objectives.Objective:
     """Return the objective of classifiers whose classes count differently."""
     return _classification(
         lambda batch: batch["label_ids"],
@@ -105,7 +107,8 @@ TOKENS = _classification(
 )
 
 
-def regression(deviation: float = 1.0) -> objectives.Objective:
+@functools.cache
+def regression(deviation: float) -> objectives.Objective:
     """Return the objective of numbers; `label_ids` are float32 [B].
 
     Errors are divided by the deviation before they are squared.
@@ -120,4 +123,4 @@ def regression(deviation: float = 1.0) -> objectives.Objective:
 
 
 # The numbers are on their own scale.
-REGRESSION = regression()
+REGRESSION = regression(1.0)

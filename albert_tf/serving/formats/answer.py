@@ -142,50 +142,22 @@ class Model:
 
 
 class Texts:
-    """Gives a text, or a pair of texts, a label, a number or a vector."""
+    """Gives a text, or a pair of texts, what the network says about it."""
 
     def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:
-        self._about, self._options = about, about["options"]
-        self._encode = tokenizer.encode
+        self._longest, self._encode = about["max_seq_length"], tokenizer.encode
 
     def lay_out(self, *texts: str) -> tuple[list[Pieces], bool]:
-        """Return the pieces, of each window of a long text; if some are cut."""
+        """Return the pieces of the texts, and whether some are cut."""
         pieces = [self._encode(text) for text in texts]
-        limit = self._about["max_seq_length"] - 2 - any(pieces[1:])
-        if "windows" not in self._options:
-            return [pieces], sum(map(len, pieces)) > limit
-        (first,) = pieces
-        step = min(limit, self._options["window_stride"])
-        starts = range(0, max(1, len(first) - limit + step), step)
-        return [[first[i : i + limit]] for i in starts], False
+        limit = self._longest - 2 - any(pieces[1:])
+        return [pieces], sum(map(len, pieces)) > limit
 
     def conclude(
-        self, truncated: bool, several: Sequence[Arrays]
+        self, truncated: bool, outputs: Sequence[Arrays]
     ) -> dict[str, Any]:
-        """Return what is answered, from the outputs for each window."""
-        found, service = several[0], self._about["service"]
-        if windows := self._options.get("windows"):
-            logits = np.stack([each["logits"] for each in several])
-            logits = logits.max(0) if windows == "max" else logits.mean(0)
-            found = {"logits": logits}
-            if service != "RegressionService":
-                import probabilities
-
-                is_one = service == "ClassifierService"
-                name = "softmax" if is_one else "sigmoid"
-                found = {"probabilities": getattr(probabilities, name)(logits)}
-        if service == "RegressionService":
-            return {"score": found["logits"][0], "truncated": truncated}
-        answer: dict[str, Any] = {**found, "truncated": truncated}
-        if "probabilities" not in found:
-            return answer
-        chances, labels = found["probabilities"], self._about["labels"]
-        answer["labels"] = labels
-        if service == "ClassifierService":
-            return {**answer, "label": labels[chances.argmax()]}
-        limits = self._options["thresholds"]
-        is_given = chances > np.array([limits[n] for n in labels], np.float32)
-        return {**answer, "predicted": [*itertools.compress(labels, is_given)]}
+        """Return what is answered."""
+        return {**outputs[0], "truncated": truncated}
 
 
 class WordPiece:

@@ -19,7 +19,6 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import files, packages, strict_json
-from albert_tf.finetuning import probabilities
 from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.formats import answer
 from albert_tf.serving.services import service
@@ -131,8 +130,6 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
     modules = [answer, wordpiece_rules if is_wordpiece else cleaning]
     if what.reads_offsets and not is_wordpiece:
         modules.append(offsets)
-    if "windows" in what.text_options:
-        modules.append(probabilities)
     if what.portable:
         modules.append(what.portable)
     contents = {}

@@ -24,7 +24,6 @@ SENTENCES = "SentenceTransformer"
 _OF_CLASSES = {
     "ForPreTraining": "fill-mask",
     "ForMaskedLM": "fill-mask",
-    "ForSequenceClassification": "text-classification",
     "ForMultipleChoice": "multiple-choice",
     "Model": "feature-extraction",
 }

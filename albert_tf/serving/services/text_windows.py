@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from albert_tf.finetuning import windows
 from albert_tf.serving.services import service
 from albert_tf.serving.services.service import Tensors
 
@@ -154,12 +153,3 @@ def ask_in_parts(
         parallel_iterations=1,
     )
     return {name: array.concat() for name, array in arrays.items()}
-
-
-def pool(
-    logits: tf.Tensor, text: tf.Tensor, count: tf.Tensor, how: str
-) -> tf.Tensor:
-    """Do what `windows.pool` does, given the text of each window, int32."""
-    if how == windows.MAX:
-        return tf.math.unsorted_segment_max(logits, text, count)
-    return tf.math.unsorted_segment_mean(logits, text, count)

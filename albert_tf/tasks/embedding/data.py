@@ -3,7 +3,7 @@
 import math
 
 from albert_tf.common import errors, rows
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning.packing import TextExample
 
 SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
 KINDS = (SCORED, PAIRS, TRIPLETS)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import errors, rows
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning.packing import TextExample
 
 RECALLS = (1, 10)
 # Queries that are compared together, and answers of each.

@@ -14,9 +14,8 @@ from absl import logging
 from albert_tf.common import errors, ranges, rows
 from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, packing
-from albert_tf.finetuning.glue import glue_metrics
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning import base, metrics, packing
+from albert_tf.finetuning.packing import TextExample
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.tasks.embedding import data, retrieval
 from albert_tf.text import tokenization
@@ -240,7 +239,7 @@ class EmbeddingTask(packing.PackedTask):
         if self._dev_examples == data.SCORED:
             expected = np.array([example.label for example in examples])
             names = "spearmanr", "pearson"
-            return glue_metrics.score(names, cosines[:, 0], expected)
+            return metrics.score(names, cosines[:, 0], expected)
         places = ranks(vectors, [example.texts for example in examples])
         scores = retrieval.of_ranks(list(places[:, None]))
         if self._dev_examples == data.TRIPLETS:

@@ -6,8 +6,8 @@ import types
 
 from albert_tf import ensemble, run_classifier, run_race, run_squad
 from albert_tf.finetuning import finetuning_options
-from albert_tf.finetuning.glue import glue_tasks
 from albert_tf.model.heads import classification
+from albert_tf.tasks.glue import specs
 from albert_tf.tasks.race import task as race
 from albert_tf.tasks.squad import features as squad_features
 from albert_tf.tasks.squad import task as squad
@@ -25,7 +25,7 @@ def make_world(folder, vocabulary):
     config = tiny_config()
     (folder / "config.json").write_text(config.to_json())
     own_tasks.write_rte(folder / "glue/RTE", train=40, dev=12, test=10)
-    for name, split in glue_tasks.TASKS["mnli"].splits.items():
+    for name, split in specs.TASKS["mnli"].splits.items():
         if name != "ax":
             pairs = PAIRS[:2] if "mismatched" in name else PAIRS
             write(folder / "glue" / split.file, mnli_rows(split.columns, pairs))
@@ -36,7 +36,7 @@ def make_world(folder, vocabulary):
         "\t".join(["x"] * 7 + [*pair, str(n)]) for n, pair in enumerate(PAIRS)
     ]
     for split in ("train", "dev"):
-        columns = glue_tasks.TASKS["sts-b"].splits[split].columns
+        columns = specs.TASKS["sts-b"].splits[split].columns
         lines = ["\t".join(columns), *rows, ""]
         write(folder / f"glue/STS-B/{split}.tsv", "\n".join(lines))
     own_tasks.write_race(folder / "race", middle=3, high=2)
@@ -64,7 +64,7 @@ def mnli_rows(columns, pairs):
         fields = [str(index)] + ["x"] * (len(columns) - 1)
         fields[8:10] = pair
         if len(columns) > 10:
-            fields[-1] = glue_tasks.TASKS["mnli"].labels[index]
+            fields[-1] = specs.TASKS["mnli"].labels[index]
         lines.append("\t".join(fields))
     return "\n".join(lines) + "\n"
 

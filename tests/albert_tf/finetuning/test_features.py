@@ -11,11 +11,10 @@ import pytest
 
 from albert_tf.common import errors, files, parallel
 from albert_tf.data import inputs
-from albert_tf.finetuning import features
-from albert_tf.finetuning.glue import glue_data
+from albert_tf.finetuning import features, packing
 from albert_tf.text import tokenization
 from data_prep import train_sentencepiece
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 
 ROWS = (("It rains.", "It is wet.", "entailment"), ("We stay.", "We go.", None))
 
@@ -135,7 +134,7 @@ WORDS = "it rains we stay at home and read old books by the fire".split()
 
 def many(count):
     return [
-        glue_data.TextExample(
+        packing.TextExample(
             str(n), (" ".join(WORDS[n % 9 :]), WORDS[n % 13]), n % 2
         )
         for n in range(count)

@@ -6,9 +6,10 @@ import types
 import pytest
 
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import known, tables
-from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning import known
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
+from albert_tf.tasks.glue import task as glue
+from albert_tf.tasks.table import labels
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import changed, tiny_config
 
@@ -35,7 +36,7 @@ def settings(world, tmp_path):
     return small_runs.shared(world, tmp_path / "run")
 
 
-def labels_of(settings, path=None, found=(), given=(), kind=tables.TableTask):
+def labels_of(settings, path=None, found=(), given=(), kind=labels.LabelTask):
     files = {"train": path} if path else {}
     source = known.Known(kind, settings, files)
     return source.labels("labels", given, lambda _: found)
@@ -68,8 +69,8 @@ def test_a_head_with_the_labels_in_another_order(settings, tmp_path):
     labels_of(settings, given="ba")
     old = start(tmp_path / "old", {"labels": ["a", "b"]})
     settings = changed(settings, init_checkpoint=old)
-    for labels in ("ab", "ac"):
-        labels_of(settings, given=labels)
+    for names in ("ab", "ac"):
+        labels_of(settings, given=names)
     with pytest.raises(errors.UserError, match="labels a, b, .* order b, a. "):
         labels_of(settings, given="ba")
     labels_of(changed(settings, new_head=True), given="ba")
@@ -89,7 +90,7 @@ def test_a_start_without_checkpoints_is_no_run_that_goes_on(tmp_path):
     assert known.started(str(tmp_path)) == str(tmp_path / "run_1")
 
 
-def facts_of_head(settings, model, kind=tables.TableTask):
+def facts_of_head(settings, model, kind=labels.LabelTask):
     settings = changed(settings, init_checkpoint=str(model))
     return known.Known(kind, settings, {}).of_head()
 

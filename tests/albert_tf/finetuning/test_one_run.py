@@ -9,10 +9,10 @@ import tensorflow as tf
 from albert_tf import run_classifier
 from albert_tf.common import errors, preemption, scores
 from albert_tf.finetuning import one_run, predictions, saved_outputs
-from albert_tf.finetuning.glue import glue
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, from_checkpoint
+from albert_tf.tasks.glue import task as glue
 from albert_tf.training import distribution, run_checkpoints
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning import base, packing
-from albert_tf.finetuning.glue import glue_data
 from albert_tf.tasks.embedding import task as embedding
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 
 
 def pack(first, second, length):
@@ -57,9 +56,7 @@ class Letters(small_tasks.Markers):
 
 
 def examples_of(*texts):
-    return [
-        glue_data.TextExample(n, pair, n / 2) for n, pair in enumerate(texts)
-    ]
+    return [packing.TextExample(n, pair, n / 2) for n, pair in enumerate(texts)]
 
 
 def test_a_record_may_have_several_sequences(monkeypatch):

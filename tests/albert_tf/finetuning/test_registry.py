@@ -6,7 +6,8 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import registry
-from albert_tf.finetuning.glue import glue, glue_tasks
+from albert_tf.tasks.glue import specs
+from albert_tf.tasks.glue import task as glue
 from albert_tf.tasks.race import task as race
 from albert_tf.tasks.squad import task as squad
 
@@ -30,8 +31,8 @@ def test_a_task_is_made_by_its_name_in_any_case(name, kind):
 
 @pytest.mark.parametrize("name", ["Reviews", "REVIEWS"])
 def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
-    spec = glue_tasks.TaskSpec(("bad", "good"), {})
-    monkeypatch.setitem(glue_tasks.TASKS, "Reviews", spec)
+    spec = specs.TaskSpec(("bad", "good"), {})
+    monkeypatch.setitem(specs.TASKS, "Reviews", spec)
     values = {**VALUES, "task_name": name}
     assert registry.make(values, None).labels == ("bad", "good")
 
@@ -40,7 +41,7 @@ def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
 
     monkeypatch.setitem(registry.TASKS, "Reviews", Reviews)
     assert type(registry.make(values, None)) is Reviews
-    for wrong in ("a task", glue_tasks.TaskSpec):
+    for wrong in ("a task", specs.TaskSpec):
         monkeypatch.setitem(registry.TASKS, "Reviews", wrong)
         with pytest.raises(errors.UserError, match="not a subclass of base.T"):
             registry.make(values, None)
@@ -49,9 +50,9 @@ def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "kind"),
     [
-        ({"labels": "a,b"}, "TableTask"),
+        ({"labels": "a,b"}, "LabelTask"),
         ({"labels": "a,b", "multi_label": True}, "MultiLabelTask"),
-        ({"labels": None, "regression": True}, "RegressionTask"),
+        ({"labels": None, "regression": True}, "NumberTask"),
         ({"query_column": "q"}, "RankingTask"),
     ],
 )
@@ -87,8 +88,8 @@ def test_a_module_that_is_missing_or_wrong_is_named(tmp_path, monkeypatch):
     with pytest.raises(errors.UserError, match="`task_module=no_such_module"):
         registry.load_module("no_such_module")
     (tmp_path / "wrong_labels.py").write_text(
-        "from albert_tf.finetuning.glue import glue_tasks\n"
-        "glue_tasks.TaskSpec(labels='goodbad', splits={})\n"
+        "from albert_tf.tasks.glue import specs\n"
+        "specs.TaskSpec(labels='goodbad', splits={})\n"
     )
     monkeypatch.syspath_prepend(tmp_path)
     message = "`task_module=wrong_labels`: labels='goodbad' must be a tuple"

@@ -17,15 +17,16 @@ from albert_tf.finetuning import (
     finetuning_options,
     lesson,
     run_data,
-    tables,
     teacher,
 )
-from albert_tf.finetuning.glue import glue
+from albert_tf.tasks.glue import task as glue
+from albert_tf.tasks.table import labels
+from albert_tf.tasks.table.data import TableOptions
 from albert_tf.text import tokenization
 from data_prep import create_finetuning_data
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 from tests.conftest import changed
 
 
@@ -261,10 +262,8 @@ def test_outputs_of_a_teacher_are_those_for_the_texts_of_the_student(
             finetuning_options.TeacherOptions(teacher=str(named))
         )
         given = {"text_columns": "a", "dev_share": 0.2, **values}
-        table = tables.TableOptions(
-            label_column="mood", labels="ok,sad", **given
-        )
-        task = tables.TableTask(tokenizer, 24, table)
+        table = TableOptions(label_column="mood", labels="ok,sad", **given)
+        task = labels.LabelTask(tokenizer, 24, table)
         strategy = tf.distribute.get_strategy()
         data = run_data.RunData(
             settings, task, {base.TRAIN: path}, strategy, taught

@@ -3,18 +3,19 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning import base, ranking, tables
-from albert_tf.finetuning.glue import glue
+from albert_tf.finetuning import base
 from albert_tf.model.heads import classification
 from albert_tf.model.losses import embedding_objectives, label_objectives
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.glue import task as glue
 from albert_tf.tasks.race import model as multiple_choice
 from albert_tf.tasks.race import task as race
 from albert_tf.tasks.squad import model as squad_model
 from albert_tf.tasks.squad import task as squad
+from albert_tf.tasks.table import data, numbers
 from albert_tf.tasks.tagging import task as tagging
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 
 
 class DerivedTask(glue.GlueTask):
@@ -69,8 +70,8 @@ def test_heads_are_as_the_options_say(small_config):
     model = task.make_model(encoder)
     assert model.output_bias.shape == [3]
     assert task.objective() is label_objectives.TOKENS
-    options = tables.TableOptions(text_columns="t", query_column="q")
-    task = ranking.RankingTask(tokenizer, 16, options)
+    options = data.TableOptions(text_columns="t", query_column="q")
+    task = numbers.RankingTask(tokenizer, 16, options)
     assert task.objective() is label_objectives.CLASSIFICATION
 
 

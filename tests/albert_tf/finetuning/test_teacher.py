@@ -8,13 +8,12 @@ import pytest
 
 from albert_tf import export
 from albert_tf.common import errors
-from albert_tf.finetuning import finetuning_options, registry, teacher
-from albert_tf.finetuning.glue import glue_data
+from albert_tf.finetuning import finetuning_options, packing, registry, teacher
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import task as race
 from tests.albert_tf.finetuning import small_runs
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 from tests.conftest import tiny_config
 from tests.export_options import make_options
 
@@ -62,8 +61,7 @@ def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
     one, other = (teacher.open_teacher(t, task) for t in (run, folder))
     texts = ("It rains.", "The ferry waits."), ("We stay.", ""), ("A", "boat")
     examples = [
-        glue_data.TextExample(number, two, 0)
-        for number, two in enumerate(texts)
+        packing.TextExample(number, two, 0) for number, two in enumerate(texts)
     ]
     logits, found = (t.outputs(examples)["logits"] for t in (one, other))
     differences = found - logits
@@ -82,7 +80,7 @@ def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
     run = str(two_runs / "run_1")
     half = teacher.open_teacher(run, task, "bfloat16")
     full = teacher.open_teacher(run, task)
-    examples = [glue_data.TextExample(0, ("It rains.", "The ferry waits."), 0)]
+    examples = [packing.TextExample(0, ("It rains.", "The ferry waits."), 0)]
     found, expected = (t.outputs(examples)["logits"] for t in (half, full))
     assert (found != expected).any()
     np.testing.assert_allclose(found, expected, atol=0.02, rtol=0)

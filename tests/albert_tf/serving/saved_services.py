@@ -16,6 +16,7 @@ from albert_tf.tasks.race import task as race
 from albert_tf.tasks.squad import features as squad_features
 from albert_tf.tasks.squad import task as squad
 from albert_tf.tasks.tagging import task as tagging
+from albert_tf.tasks.text import service as text_service
 from tests.conftest import LAYER_ATOL
 
 MAX_SEQ_LENGTH = 16
@@ -72,10 +73,14 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
         service = encoder_service.PretrainedService(model, *given[1:])
     elif kind == "classifier":
         model = classification.AlbertClassifier(given[0], len(LABELS))
-        service = make.of_texts(model, *given[1:], labels=LABELS, pairs=True)
+        service = text_service.of_texts(
+            model, *given[1:], labels=LABELS, pairs=True
+        )
     elif kind == "regression":
         model = classification.AlbertClassifier(given[0], 1)
-        service = make.of_texts(model, *given[1:], labels=(), pairs=False)
+        service = text_service.of_texts(
+            model, *given[1:], labels=(), pairs=False
+        )
     elif kind == "race":
         task = race.RaceTask(tokenizer, length, RACE)
         service = make.of_task(task, given[0])

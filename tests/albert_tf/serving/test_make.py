@@ -3,21 +3,22 @@
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import multi_label, regression, tables, windows
-from albert_tf.finetuning.glue import glue
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
-from tests.albert_tf.finetuning.glue import small_tasks
+from albert_tf.tasks.glue import task as glue
+from albert_tf.tasks.table import data, labels, numbers
+from albert_tf.tasks.text import task as text
+from tests.albert_tf.tasks.glue import small_tasks
 
 TABLES = {
-    ("ClassifierService", "mean"): (tables.TableTask, {"labels": "a,b"}),
+    ("ClassifierService", "mean"): (labels.LabelTask, {"labels": "a,b"}),
     ("MultiLabelService", "max"): (
-        multi_label.MultiLabelTask,
+        labels.MultiLabelTask,
         {"labels": "a,b", "multi_label": True},
     ),
     ("RegressionService", "first"): (
-        regression.RegressionTask,
+        numbers.NumberTask,
         {"regression": True},
     ),
 }
@@ -28,11 +29,11 @@ def test_tables_are_served_as_they_were_learnt(
     tiny_tokenizer, small_config, name, how
 ):
     kind, given = TABLES[name, how]
-    long = windows.WindowOptions(how)
+    long = text.WindowOptions(how)
     columns, texts = "t", ("text",)
     if how == "first":
         columns, texts = "t,u", ("text", "text_pair")
-    options = tables.TableOptions(text_columns=columns, long=long, **given)
+    options = data.TableOptions(text_columns=columns, long=long, **given)
     task = kind(tiny_tokenizer, 16, options)
     expected = {}
     if how != "first":

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning import base
-from albert_tf.finetuning.glue import glue_data
+from albert_tf.finetuning import base, packing
 from albert_tf.serving import scoring
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import data as race_data
@@ -14,15 +13,15 @@ from albert_tf.tasks.squad import features as squad_features
 from albert_tf.tasks.squad import task as squad
 from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.tasks.tagging import task as tagging
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 
 NUMBER = 40  # More than a batch.
 PAIRS = [
-    glue_data.TextExample(str(n), (f"a {n}", f"b {n}"), n % 2)
+    packing.TextExample(str(n), (f"a {n}", f"b {n}"), n % 2)
     for n in range(NUMBER)
 ]
 NUMBERS = [
-    glue_data.TextExample(str(n), (f"a {n}", f"b {n}"), float(n))
+    packing.TextExample(str(n), (f"a {n}", f"b {n}"), float(n))
     for n in range(NUMBER)
 ]
 CHOICES = [
@@ -156,7 +155,7 @@ def test_vectors_are_asked_text_by_text(tiny_tokenizer):
     options = embedding.EmbeddingOptions("triplets")
     task = embedding.EmbeddingTask(tiny_tokenizer, 16, options)
     examples = [
-        glue_data.TextExample(n, (f"a {n}", f"b {n}", f"c {n}"))
+        packing.TextExample(n, (f"a {n}", f"b {n}", f"c {n}"))
         for n in range(NUMBER)
     ]
     vectors = {"a": [1.0, 0.0], "b": [0.6, 0.8], "c": [0.0, 1.0]}

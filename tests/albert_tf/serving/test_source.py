@@ -6,6 +6,7 @@ import types
 import pytest
 
 from albert_tf.common import errors, options
+from albert_tf.model.checkpoints import huggingface
 from albert_tf.serving import source, source_options
 from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
@@ -80,9 +81,9 @@ def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
         projection_size=7,
         shapes={"output_weights": [3, 16], "cls/seq_relationship/x": []},
     )
-    details = types.SimpleNamespace(labels=("a", "b", "c"), are_several=True)
+    details = types.SimpleNamespace(labels=("a", "b", "c"))
     modules = types.SimpleNamespace(text_pooling="max", max_seq_length=99)
-    reader, folder = source.checkpoint_reader, source.huggingface
+    reader, folder = source.checkpoint_reader, huggingface
     monkeypatch.setattr(reader, "read", lambda path: checkpoint)
     monkeypatch.setattr(reader, "modules_beside", lambda path: modules)
     monkeypatch.setattr(folder, "is_folder", lambda path: True)
@@ -91,13 +92,10 @@ def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
     found = source.find(options_of(task=task, **given))
     assert (found.checkpoint, found.option) == ("f/m", "init_checkpoint")
     assert found.vocabulary.path == tiny_vocab
-    has_labels = task == "classifier"
     expected = {
         "task": task,
         "max_seq_length": length,
         "num_labels": 3,
-        "known_labels": ["a", "b", "c"] if has_labels else [],
-        "are_several": has_labels,
         "has_sentence_order": False,
     }
     assert found.values.items() >= expected.items()
@@ -228,29 +226,6 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
         message = f"{given.path}` has another vocabulary .* the model in r "
         with pytest.raises(errors.UserError, match=message):
             source.choose_vocabulary(given, known, "r")
-
-
-@pytest.mark.parametrize(
-    ("count", "labels", "expected"),
-    [
-        (3, None, ["0", "1", "2"]),
-        (2, None, ["no, never", "yes"]),
-        (2, "no, yes", ["no", "yes"]),
-        (2, "a,a", "`labels=a,a` has a name twice"),
-        (2, "a,", "or an empty one"),
-        (3, "a,b", "3 classes and 2 names"),
-        (1, None, "needs two classes at least"),
-    ],
-)
-def test_names_of_classes(count, labels, expected):
-    values = {"num_labels": count} | ({"labels": labels} if labels else {})
-    if count == 2:  # Those of a folder for transformers.
-        values["known_labels"] = ["no, never", "yes"]
-    if isinstance(expected, list):
-        assert source._labels(values) == expected
-        return
-    with pytest.raises(errors.UserError, match=expected):
-        source._labels(values)
 
 
 @pytest.mark.parametrize(

@@ -5,5 +5,7 @@ from tests.albert_tf.model.conftest import (  # noqa: F401
 from tests.albert_tf.serving.conftest import (  # noqa: F401
     config,
     of_choices,
+    of_numbers,
+    of_pairs,
     tokenizer,
 )

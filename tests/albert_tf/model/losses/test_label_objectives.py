@@ -18,7 +18,7 @@ def model_of(logits):
     return lambda batch, training, dropout_seed: {"logits": logits}
 
 
-@pytest.mark.parametrize("weights", [None, [7.0, 0.5, 3.0]])
+@pytest.mark.parametrize("weights", [None, (7.0, 0.5, 3.0)])
 def test_classes_have_cross_entropy_and_accuracy(weights):
     """Weights of classes are in the loss alone."""
     logs = LOGITS - np.log(np.exp(LOGITS).sum(1, keepdims=True))

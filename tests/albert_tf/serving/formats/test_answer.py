@@ -14,7 +14,7 @@ from typing import ClassVar
 import pytest
 
 from albert_tf.common import rows
-from albert_tf.finetuning import packing, windows
+from albert_tf.finetuning import packing
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
@@ -26,8 +26,11 @@ from albert_tf.serving.formats import (
     onnx_model,
     saved_model,
 )
-from albert_tf.serving.services import encoder_service, text_service
+from albert_tf.serving.services import encoder_service
 from albert_tf.tasks.embedding import task as embedding
+from albert_tf.tasks.text import portable
+from albert_tf.tasks.text import service as text_service
+from albert_tf.tasks.text.task import WindowOptions
 from albert_tf.text import (
     tokenization,
     tokenizer_check,
@@ -77,7 +80,7 @@ WINDOWS = {
         functools.partial(
             text_service.ClassifierService, labels=saved_services.LABELS
         ),
-        windows.WindowOptions("max"),
+        WindowOptions("max"),
     ),
     "mean of windows": (
         functools.partial(
@@ -85,11 +88,11 @@ WINDOWS = {
             labels=saved_services.LABELS,
             thresholds=(0.3, 0.34, 0.4),
         ),
-        windows.WindowOptions("mean", 30),
+        WindowOptions("mean", 30),
     ),
     "number of windows": (
         text_service.RegressionService,
-        windows.WindowOptions("mean", 9),
+        WindowOptions("mean", 9),
     ),
 }
 # Format, service, and the vocabulary with its options.
@@ -171,7 +174,7 @@ def make_service(kind, tokenizer):
         if kind == "labels":
             about["thresholds"] = [0.5] * len(labels)
         model = classification.AlbertClassifier(given[0], len(labels) or 1)
-        service = make.of_texts(model, *given[1:], **about)
+        service = text_service.of_texts(model, *given[1:], **about)
     saved_services.spread(service.model)
     return service
 
@@ -278,13 +281,14 @@ def test_texts_are_packed_and_cut_as_in_training(own_words, length):
         assert found.front == count - wanted["segment_ids"].sum()
         about = {"max_seq_length": length, "options": {}}
         same = types.SimpleNamespace(encode=lambda ids: ids)
-        told = answer.Texts(about, same).lay_out(*row)
-        assert told == ([row], sum(sizes) > count - (2 + bool(sizes[1])))
+        for kind in (answer.Texts, portable.Task):
+            told = kind(about, same).lay_out(*row)
+            assert told == ([row], sum(sizes) > count - (2 + bool(sizes[1])))
 
 
 def test_windows_of_a_text_reach_its_end():
     about = {"max_seq_length": 8, "options": {"windows": 0, "window_stride": 4}}
-    texts = answer.Texts(about, types.SimpleNamespace(encode=range))
+    texts = portable.Task(about, types.SimpleNamespace(encode=range))
     for size, starts in ((0, [0]), (6, [0]), (7, [0, 4]), (11, [0, 4, 8])):
         rows = [[range(size)[i : i + 6]] for i in starts]
         assert texts.lay_out(size) == (rows, False)

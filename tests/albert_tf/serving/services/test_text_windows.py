@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import overlaps, windows
+from albert_tf.finetuning import overlaps
 from albert_tf.serving.services import text_windows
+from albert_tf.tasks.text import portable, service
 from albert_tf.text import packing_ops
 
 COUNTS = [3, 1, 2, 7]
@@ -15,10 +16,10 @@ COUNTS = [3, 1, 2, 7]
 def test_outputs_are_pooled_as_in_numpy(how):
     logits = np.random.default_rng(2).normal(size=(sum(COUNTS), 3))
     text = tf.repeat(tf.range(len(COUNTS)), COUNTS)
-    found = text_windows.pool(
+    found = service.pool(
         tf.constant(logits, tf.float32), text, len(COUNTS), how
     )
-    expected = windows.pool(logits, COUNTS, how)
+    expected = portable.pool(logits, COUNTS, how)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
 

@@ -6,7 +6,6 @@ from scipy import stats
 
 from albert_tf.common import errors, rows
 from albert_tf.finetuning import base, packing
-from albert_tf.finetuning.glue import glue_data
 from albert_tf.tasks.embedding import retrieval
 from albert_tf.tasks.embedding import task as embedding
 
@@ -21,7 +20,7 @@ def make(tokenizer, length=8, **options):
 
 def group(*texts, score=None):
     place = rows.Place({"text": texts[0]})  # As without an id.
-    return glue_data.TextExample(place, texts, score)
+    return packing.TextExample(place, texts, score)
 
 
 def records(task, examples, split):

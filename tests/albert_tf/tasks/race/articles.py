@@ -3,7 +3,7 @@
 import json
 
 from albert_tf.tasks.race import task as race
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 
 ARTICLE = {
     "article": "It rains.",

@@ -11,7 +11,7 @@ from albert_tf.finetuning import base
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.race import data as race_data
 from albert_tf.tasks.race import task as race
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 from tests.albert_tf.tasks.race.articles import (
     FIVE,
     THREE,

@@ -11,30 +11,15 @@ from typing import Any
 from absl import logging
 
 from albert_tf.common import errors, files, rows
-from albert_tf.finetuning.glue import glue_tasks
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.glue import specs
 
 # Columns of labels, in lower case, in files that may be taken for unlabelled.
 _LABEL_COLUMNS = ("label", "quality")
 
 
-@dataclasses.dataclass(frozen=True)
-class TextExample:
-    """One text, or two or three that belong together, with a label.
-
-    Attributes:
-        texts: Of a pair both. Of a triplet a text, one that is closer and one
-            that is farther.
-        label: Index of the right label, or the right number; of tables with
-            several labels their indices; None where it is not known.
-    """
-
-    guid: Any  # See `rows.key_of`.
-    texts: tuple[str, ...]
-    label: Any = None
-
-
 def read(
-    spec: glue_tasks.TaskSpec, name: str, path: str, split: str
+    spec: specs.TaskSpec, name: str, path: str, split: str
 ) -> Iterator[TextExample]:
     columns = spec.splits.get(split)
     if columns is None:
@@ -72,9 +57,9 @@ def read(
 
 
 def _check_header(
-    spec: glue_tasks.TaskSpec,
+    spec: specs.TaskSpec,
     fields: list[str],
-    columns: glue_tasks.Split,
+    columns: specs.Split,
     where: str,
 ) -> None:
     """Refuse a first row that is no header, or that of other rows.
@@ -109,8 +94,8 @@ def _check_header(
 
 
 def _by_name(
-    columns: glue_tasks.Split, fields: list[str], where: str
-) -> glue_tasks.Split:
+    columns: specs.Split, fields: list[str], where: str
+) -> specs.Split:
     """Find the columns in a header, whose order may not be the official one."""
     names = [name.strip().lower() for name in fields]
     found: dict[str, Any] = {}
@@ -131,10 +116,10 @@ def _by_name(
 
 
 def _compare_headers(
-    spec: glue_tasks.TaskSpec,
+    spec: specs.TaskSpec,
     path: str,
     fields: list[str],
-    columns: glue_tasks.Split,
+    columns: specs.Split,
 ) -> None:
     """Refuse an own task's first row that names what no other file names."""
     folder = path.removesuffix(columns.file)
@@ -164,9 +149,9 @@ def _compare_headers(
 
 
 def _parse(
-    spec: glue_tasks.TaskSpec,
+    spec: specs.TaskSpec,
     fields: list[str],
-    columns: glue_tasks.Split,
+    columns: specs.Split,
     where: str,
     guid: str,
 ) -> TextExample:
@@ -195,9 +180,7 @@ def _parse(
     return TextExample(guid, (fields[columns.text_a], *second), label)
 
 
-def _check_count(
-    fields: list[str], columns: glue_tasks.Split, where: str
-) -> None:
+def _check_count(fields: list[str], columns: specs.Split, where: str) -> None:
     if len(fields) != columns.count:
         raise errors.UserError(
             f"{where}: {len(fields)} columns instead of {columns.count}. "

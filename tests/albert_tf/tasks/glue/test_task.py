@@ -5,8 +5,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import packing
-from albert_tf.finetuning.glue import glue_data
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 
 
 @pytest.mark.parametrize("folder", ["AX", "diagnostic"])
@@ -20,8 +19,8 @@ def test_diagnostic_set_is_found_in_either_folder(tmp_path, folder):
 def test_features_fill_the_layout(tiny_tokenizer):
     task = small_tasks.make("rte", tiny_tokenizer)
     examples = [
-        glue_data.TextExample("a", ("It rains.", "It is wet."), 1),
-        glue_data.TextExample("b", ("It rains.",)),
+        packing.TextExample("a", ("It rains.", "It is wet."), 1),
+        packing.TextExample("b", ("It rains.",)),
     ]
     task.remarks = {}
     (batch,) = task.featurize(examples, "train")
@@ -49,7 +48,7 @@ def test_features_do_not_depend_on_the_batch(tiny_tokenizer):
     task = small_tasks.make("cola", tiny_tokenizer, 16)
     texts = ["It rains.", "We stay here.", "The sea is calm."] * 200
     examples = [
-        glue_data.TextExample(str(i), (text,)) for i, text in enumerate(texts)
+        packing.TextExample(str(i), (text,)) for i, text in enumerate(texts)
     ]
     batches = list(task.featurize(examples, "train"))
     assert len(batches) > 1
@@ -61,8 +60,8 @@ def test_features_do_not_depend_on_the_batch(tiny_tokenizer):
 def test_numbers_are_labels_of_a_regression(tiny_tokenizer):
     task = small_tasks.make("sts-b", tiny_tokenizer, 16)
     examples = [
-        glue_data.TextExample("a", ("A.", "B."), 2.4),
-        glue_data.TextExample("b", ("A.", "")),
+        packing.TextExample("a", ("A.", "B."), 2.4),
+        packing.TextExample("b", ("A.", "")),
     ]
     (batch,) = task.featurize(examples, "train")
     assert batch["label_ids"].dtype == np.float32
@@ -84,7 +83,7 @@ def test_settings_say_labels_and_columns():
 
 
 def test_right_and_predicted_labels_are_counted():
-    examples = [glue_data.TextExample("a", ("x",), n) for n in (0, 0, 1)]
+    examples = [packing.TextExample("a", ("x",), n) for n in (0, 0, 1)]
     outputs = {"logits": np.eye(2)[[0, 1, 1]]}
     found = small_tasks.make("rte").confusion(outputs, examples)
     assert found.labels == ("entailment", "not_entailment")
@@ -113,7 +112,7 @@ def test_perfect_outputs_have_the_best_scores(name):
     task = small_tasks.make(name)
     count = len(task.labels) or 3
     examples = [
-        glue_data.TextExample("a", ("x",), label) for label in range(count)
+        packing.TextExample("a", ("x",), label) for label in range(count)
     ]
     logits = 100 * np.eye(count)
     if task.is_regression:
@@ -126,8 +125,8 @@ def test_perfect_outputs_have_the_best_scores(name):
 
 
 TEST_ROWS = [
-    glue_data.TextExample("41", ("It rains.", "It is wet.")),
-    glue_data.TextExample("52", ("We stay.", "We go.")),
+    packing.TextExample("41", ("It rains.", "It is wet.")),
+    packing.TextExample("52", ("We stay.", "We go.")),
 ]
 
 

@@ -7,12 +7,13 @@ from scipy import stats
 from sklearn import metrics
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, regression, tables
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning import base
+from albert_tf.finetuning.packing import TextExample
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.table import data, numbers
 from tests import row_files
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 from tests.conftest import LAYER_ATOL, tiny_config
 
 
@@ -23,11 +24,11 @@ def options(**values):
         "regression": True,
         **values,
     }
-    return tables.TableOptions(**given)
+    return data.TableOptions(**given)
 
 
 def task_of(**values):
-    return regression.RegressionTask(Markers(), 16, options(**values))
+    return numbers.NumberTask(Markers(), 16, options(**values))
 
 
 def write(folder, *prices):
@@ -62,7 +63,7 @@ def test_mean_and_deviation_are_those_of_what_is_learnt(tmp_path):
     path = write(tmp_path, *(n**2 for n in range(50)))
     task = task_of(dev_share=0.2)
     learnt = [e.label for e in task.read(path, base.TRAIN)]
-    kept = [e.label for e in task.read(path, tables.HELD_OUT)]
+    kept = [e.label for e in task.read(path, base.HELD_OUT)]
     assert [len(learnt), len(kept)] == [40, 10]
     assert sorted(learnt + kept) == [n**2 for n in range(50)]
     found = task.find_facts(task.options, base.KnownFile(path))
@@ -73,19 +74,19 @@ def test_mean_and_deviation_are_those_of_what_is_learnt(tmp_path):
 def test_a_file_is_parsed_once(tmp_path, monkeypatch):
     path = write(tmp_path, 1, 2, 3, 4)
     task = task_of(dev_share=0.25)
-    read, calls = tables.rows.read_own, []
+    read, calls = data.rows.read_own, []
 
     def counted(*args, **kwargs):
         calls.append(args)
         return read(*args, **kwargs)
 
-    monkeypatch.setattr(tables.rows, "read_own", counted)
+    monkeypatch.setattr(data.rows, "read_own", counted)
     facts = task.find_facts(task.options, base.KnownFile(path))
-    again = regression.RegressionTask(Markers(), 16, task.options, facts)
+    again = numbers.NumberTask(Markers(), 16, task.options, facts)
     again.read(path, base.TRAIN)
-    again.read(path, tables.HELD_OUT)
+    again.read(path, base.HELD_OUT)
     assert len(calls) == 1
-    assert not tables._parsed.cache_info().currsize  # It would stay in memory.
+    assert not data.parse.cache_info().currsize  # It would stay in memory.
     write(tmp_path, 1, 2, 3, 5)
     assert again.read(path, base.DEV)[-1].label == 5
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors
-from albert_tf.finetuning.glue import glue_metrics
+from albert_tf.finetuning import metrics as glue_metrics
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +87,7 @@ class TaskSpec:
         splits: By name. Those whose names begin with `dev` are evaluated,
             those without labels are predicted; all but the first of either may
             be missing.
-        metrics: See `glue_metrics.score`; the first chooses the checkpoint
+        metrics: See `metrics.score`; the first chooses the checkpoint
             with its largest value, so it is none of an error.
         official: How many of the metrics are GLUE's own.
         bounds: The smallest and the largest number, without `labels`.

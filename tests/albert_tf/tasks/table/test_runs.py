@@ -8,11 +8,12 @@ import pytest
 
 from albert_tf import convert_checkpoint, run_classifier
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import tables, teacher
+from albert_tf.finetuning import teacher
+from albert_tf.tasks.table import data, labels
 from albert_tf.text import tokenization
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 from tests.conftest import changed
 
 pytestmark = pytest.mark.slow
@@ -40,7 +41,7 @@ def settings(world, folder, rows, columns, **values):
         finetuning=small_runs.shared(world, folder, max_seq_length=24),
         train_file=path,
         test_file=path,
-        table=tables.TableOptions(id_column="id", **columns),
+        table=data.TableOptions(id_column="id", **columns),
     )
     steps = {
         "train_step": 150,
@@ -125,8 +126,8 @@ def test_several_labels_are_exported(multi_label, tmp_path):
         assert ours["prediction"] == theirs["predicted"]
         odds = list(ours["probabilities"].values())
         np.testing.assert_allclose(theirs["probabilities"], odds, atol=1e-6)
-    one_label = tables.TableTask(
-        Markers(), 16, tables.TableOptions(text_columns="text", labels="a,b")
+    one_label = labels.LabelTask(
+        Markers(), 16, data.TableOptions(text_columns="text", labels="a,b")
     )
     with pytest.raises(errors.UserError, match="several labels, the task one"):
         teacher.open_teacher(str(tmp_path / "served"), one_label)
@@ -374,8 +375,8 @@ def test_other_formats_with_windows(world, of_windows, tmp_path):
     assert report["scores"] == pytest.approx(
         report["scores_in_float32"], abs=1e-4
     )
-    single = tables.TableTask(
-        Markers(), 24, tables.TableOptions(text_columns="text", labels="a,b")
+    single = labels.LabelTask(
+        Markers(), 24, data.TableOptions(text_columns="text", labels="a,b")
     )
     with pytest.raises(errors.UserError, match="several outputs for a text"):
         teacher.open_teacher(str(of_windows), single)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning import held_out, tables
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.table import data, held_out
 
 EXAMPLES = [
     TextExample(n, (f"text {n // 2}",), n // 2 % 20 // 15) for n in range(80)
@@ -12,7 +12,7 @@ EXAMPLES = [
 
 
 def choose(share, seed):
-    numbers = [tables.numbers_of(example) for example in EXAMPLES]
+    numbers = [data.numbers_of(example) for example in EXAMPLES]
     keys = [example.texts for example in EXAMPLES]
     return np.array(held_out.choose(keys, numbers, share, seed))
 

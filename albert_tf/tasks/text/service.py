@@ -1,14 +1,18 @@
 """Signatures of finetuned classifiers and regressions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
-from albert_tf.finetuning import windows
+from albert_tf.common import errors
+from albert_tf.model.checkpoints import huggingface
 from albert_tf.model.heads import classification
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.services import service, text_windows
 from albert_tf.serving.services.service import Tensors
+from albert_tf.tasks.text import portable
+from albert_tf.tasks.text.task import WindowOptions
 from albert_tf.text import tokenization
 
 
@@ -16,6 +20,7 @@ class TextService(service.Service):
     """A finetuned model of one text or of pairs of texts."""
 
     model: classification.AlbertClassifier
+    portable = portable
     # From logits to probabilities.
     chances: Callable[[tf.Tensor], tf.Tensor] = staticmethod(tf.nn.softmax)
 
@@ -27,7 +32,7 @@ class TextService(service.Service):
         *,
         pairs: bool,
         labels: Sequence[str] = (),
-        long: windows.WindowOptions | None = None,
+        long: WindowOptions | None = None,
     ):
         """Keep what the signatures need.
 
@@ -38,7 +43,7 @@ class TextService(service.Service):
         super().__init__(model, tokenizer, max_seq_length)
         self.texts = ("text", "text_pair") if pairs else ("text",)
         self.labels = tuple(labels)
-        self._long = long or windows.WindowOptions()
+        self._long = long or WindowOptions()
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -76,9 +81,7 @@ class TextService(service.Service):
         spec = tf.TensorSpec([None, self.model.num_labels])
         pieces = self.tokenizer.tokenize(text)
         found, logits = text_windows.ask(self, pieces, stride, spec)
-        logits = text_windows.pool(
-            logits, found.question, tf.size(text), self._long.windows
-        )
+        logits = pool(logits, found.question, tf.size(text), self._long.windows)
         return self._with_logits(
             {"logits": logits, "truncated": tf.zeros_like(text, tf.bool)}
         )
@@ -171,3 +174,84 @@ class RegressionService(TextService):
             "score": outputs["logits"][:, 0],
             "truncated": outputs["truncated"],
         }
+
+
+def pool(
+    logits: tf.Tensor, text: tf.Tensor, count: tf.Tensor, how: str
+) -> tf.Tensor:
+    """Do what `portable.pool` does, given the text of each window, int32."""
+    if how == portable.MAX:
+        return tf.math.unsorted_segment_max(logits, text, count)
+    return tf.math.unsorted_segment_mean(logits, text, count)
+
+
+def of_texts(
+    model: classification.AlbertClassifier,
+    tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
+    **about: Any,
+) -> service.Service:
+    """Serve a classifier; without labels a regression.
+
+    Args:
+        about: See `TextService`. With `thresholds` of probabilities a text may
+            have several labels.
+    """
+    kind: Callable[..., TextService] = RegressionService
+    if "thresholds" in about:
+        kind = MultiLabelService
+    elif about["labels"]:
+        kind = ClassifierService
+    return kind(model, tokenizer, max_seq_length, **about)
+
+
+def of_checkpoint(
+    encoder: AlbertModel,
+    tokenizer: tokenization.AnyTokenizer,
+    path: str,
+    values: Mapping[str, Any],
+) -> service.Service:
+    """Serve the head of a checkpoint that is no run.
+
+    Args:
+        values: The options `task`, classifier or regression, `num_labels`,
+            `labels`, `pairs` and `max_seq_length`.
+    """
+    about: dict[str, Any] = {"labels": [], "pairs": values.get("pairs", False)}
+    if values["task"] == "classifier":
+        details = None
+        if huggingface.is_folder(path):
+            details = huggingface.read_details(path)
+        names = list(details.labels) if details else []
+        labels = about["labels"] = _labels(values, names)
+        if details and details.are_several:
+            about["thresholds"] = [portable.EVEN] * len(labels)
+    model = classification.AlbertClassifier(encoder, len(about["labels"]) or 1)
+    return of_texts(model, tokenizer, values["max_seq_length"], **about)
+
+
+def _labels(values: Mapping[str, Any], names: Sequence[str]) -> Sequence[str]:
+    """Return the labels that are given, else `names`, else numbers."""
+    count = values["num_labels"]
+    names = names or list(map(str, range(count)))
+    if "labels" in values:
+        names = [name.strip() for name in values["labels"].split(",")]
+    if len(set(names)) < len(names) or not all(names):
+        raise errors.UserError(
+            f"`labels={values['labels']}` has a name twice, or an empty one. "
+            "Give every class a name of its own."
+        )
+    if len(names) != count or count < 2:
+        raise errors.UserError(
+            "`task=classifier` needs two classes at least, and a name for "
+            f"each: there are {count} classes and {len(names)} names. See "
+            "`num_labels` and `labels`; for one output use `task=regression`."
+        )
+    return names
+
+
+SERVICES = {
+    classification.AlbertClassifier: lambda task, made: of_texts(
+        made, task.tokenizer, task.max_seq_length, **task.about
+    )
+}

@@ -5,11 +5,12 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, ranking, tables
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning import base
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.table import data, numbers
 from albert_tf.text import tokenization
 from tests import row_files
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 
 
 def options(**values):
@@ -19,11 +20,11 @@ def options(**values):
         "label_column": "relevance",
         **values,
     }
-    return tables.TableOptions(**given)
+    return data.TableOptions(**given)
 
 
 def task_of(tokenizer=None, **values):
-    return ranking.RankingTask(tokenizer or Markers(), 16, options(**values))
+    return numbers.RankingTask(tokenizer or Markers(), 16, options(**values))
 
 
 def write(folder, *groups):
@@ -39,7 +40,7 @@ def write(folder, *groups):
 def test_a_query_is_in_one_part_only(tmp_path):
     path = write(tmp_path, *[[0, 1, 2]] * 20)
     task = task_of(dev_share=0.25, ranking_loss="pointwise")
-    learnt, kept = (task.read(path, s) for s in (base.TRAIN, tables.HELD_OUT))
+    learnt, kept = (task.read(path, s) for s in (base.TRAIN, base.HELD_OUT))
     queries = [{e.texts[0] for e in part} for part in (learnt, kept)]
     assert [len(q) for q in queries] == [15, 5]
     assert not queries[0] & queries[1]
@@ -142,7 +143,7 @@ def test_reciprocal_rank():
         ([4, 1, 1, 2], 1 / 2),
         ([1, 1, 1, 1], 1 / 3),  # A model that knows nothing gains nothing.
     ):
-        found = ranking.reciprocal_rank(relevance, np.array(scores))
+        found = numbers.reciprocal_rank(relevance, np.array(scores))
         assert found == pytest.approx(expected)
 
 

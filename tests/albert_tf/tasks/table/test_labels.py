@@ -8,13 +8,12 @@ from sklearn.utils import class_weight
 from albert_tf.common import errors
 from albert_tf.finetuning import (
     base,
-    multi_label,
     probabilities,
-    tables,
 )
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.table import data, labels
 from tests import row_files
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 
 LABELS = "joy,fear,rain"
 
@@ -26,12 +25,12 @@ def options(**values):
         "multi_label": True,
         **values,
     }
-    return tables.TableOptions(**given)
+    return data.TableOptions(**given)
 
 
 def task_of(**values):
     given = options(**{"labels": LABELS, **values})
-    return multi_label.MultiLabelTask(Markers(), 16, given)
+    return labels.MultiLabelTask(Markers(), 16, given)
 
 
 def write(folder, *cells, name="t.jsonl"):
@@ -56,7 +55,7 @@ def labels_of(task, path):
 )
 def test_cells_hold_labels_or_lists(tmp_path, name, cells, changes):
     path = write(tmp_path, *cells, name=name)
-    found = tables.find_labels(path, options(**changes))
+    found = data.find_labels(path, options(**changes))
     assert found == ("fear", "joy", "rain")
     assert labels_of(task_of(**changes), path) == [(0, 2), (), (1,)]
 
@@ -72,11 +71,11 @@ def test_bad_cells_are_named_with_their_line(tmp_path):
 
 
 def test_a_wrong_separator_and_single_examples_are_told(tmp_path, caplog):
-    tables.find_labels(write(tmp_path, "joy;rain", "joy"), options())
+    data.find_labels(write(tmp_path, "joy;rain", "joy"), options())
     assert "no text has two labels. Is `label_separator=,` right" in caplog.text
     assert "2 labels have one example each" in caplog.text
     caplog.clear()
-    tables.find_labels(write(tmp_path, "joy,joy", "rain,rain"), options())
+    data.find_labels(write(tmp_path, "joy,joy", "rain,rain"), options())
     assert "2 labels have one example each" in caplog.text
 
 
@@ -172,18 +171,18 @@ def test_no_threshold_is_better():
     odds = probabilities.sigmoid(outputs["logits"])
     for number in range(3):
         column, wanted = odds[:, number], right[:, number]
-        found = multi_label.best_threshold(column, wanted)
+        found = labels.best_threshold(column, wanted)
         others = [f1_of(column, wanted, t) for t in [0, *column]]
         assert f1_of(column, wanted, found) == pytest.approx(max(others))
     chances, yes = np.array([0.1, 0.4, 0.9]), np.array([0, 1, 1], bool)
-    assert multi_label.best_threshold(chances, yes) == pytest.approx(0.25)
+    assert labels.best_threshold(chances, yes) == pytest.approx(0.25)
     # Of several the highest.
     chances, two = np.array([0.6, 0.7, 0.8, 0.9]), np.array([1, 0, 0, 1], bool)
-    assert multi_label.best_threshold(chances, two) == pytest.approx(0.85)
-    assert multi_label.best_threshold(chances, two & False) == 0.5
-    close = multi_label.best_threshold(np.array([0.99999, 1]), two[2:])
+    assert labels.best_threshold(chances, two) == pytest.approx(0.85)
+    assert labels.best_threshold(chances, two & False) == 0.5
+    close = labels.best_threshold(np.array([0.99999, 1]), two[2:])
     assert close == 1 - 1e-4
-    equal = multi_label.best_threshold(np.full(3, 0.6), yes)
+    equal = labels.best_threshold(np.full(3, 0.6), yes)
     assert f1_of(np.full(3, 0.6), yes, equal) == pytest.approx(0.8)
 
 

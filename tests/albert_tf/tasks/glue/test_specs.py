@@ -3,8 +3,8 @@
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning.glue import glue_tasks
-from tests.albert_tf.finetuning.glue import small_tasks
+from albert_tf.tasks.glue import specs
+from tests.albert_tf.tasks.glue import small_tasks
 
 LABELS = {
     "ax": ("contradiction", "entailment", "neutral"),
@@ -22,12 +22,12 @@ LABELS = {
 
 def test_labels_are_in_the_order_of_the_original():
     assert {
-        name: small_tasks.make(name).labels for name in glue_tasks.TASKS
+        name: small_tasks.make(name).labels for name in specs.TASKS
     } == LABELS
 
 
 def test_all_tasks_but_two_have_pairs():
-    tasks = glue_tasks.TASKS
+    tasks = specs.TASKS
     single = {name for name in tasks if not small_tasks.make(name).has_pairs}
     assert single == {"cola", "sst-2"}
 
@@ -42,9 +42,9 @@ def test_mnli_has_two_dev_sets_and_three_test_sets():
     ) == ((), ("ax",))
 
 
-ONE = glue_tasks.Split("a.tsv", 3, 0, None, 2)
-TWO = glue_tasks.Split("a.tsv", 3, 0, 1, 2)
-UNLABELLED = glue_tasks.Split("a.tsv", 3, 0, 1, None)
+ONE = specs.Split("a.tsv", 3, 0, None, 2)
+TWO = specs.Split("a.tsv", 3, 0, 1, 2)
+UNLABELLED = specs.Split("a.tsv", 3, 0, 1, None)
 
 
 @pytest.mark.parametrize(
@@ -82,17 +82,17 @@ UNLABELLED = glue_tasks.Split("a.tsv", 3, 0, 1, None)
 def test_a_task_is_checked_when_it_is_written(values, message):
     values = {"labels": ("a", "b"), "splits": {"train": TWO}, **values}
     with pytest.raises(errors.UserError, match=message):
-        glue_tasks.TaskSpec(**values)
+        specs.TaskSpec(**values)
 
 
 def test_texts_and_label_have_columns_of_their_own():
     for columns in ((0, 0, 2), (0, 1, 0), (2, None, 2)):
         with pytest.raises(errors.UserError, match="names a column twice"):
-            glue_tasks.Split("a.tsv", 3, *columns)
+            specs.Split("a.tsv", 3, *columns)
     with pytest.raises(errors.UserError, match="count='3' must be a number"):
-        glue_tasks.Split("a.tsv", "3", 0, 1, 2)
+        specs.Split("a.tsv", "3", 0, 1, 2)
     with pytest.raises(errors.UserError, match="are not 3, as count=3 says"):
-        glue_tasks.Split("a.tsv", 3, 0, 1, 2, columns=("a", "b"))
+        specs.Split("a.tsv", 3, 0, 1, 2, columns=("a", "b"))
 
 
 @pytest.mark.parametrize("name", ["text_a", "text_b", "label", "id_column"])
@@ -100,4 +100,4 @@ def test_texts_and_label_have_columns_of_their_own():
 def test_columns_that_are_none_are_refused(name, column):
     columns = {"text_a": 0, "text_b": 1, "label": 2, name: column}
     with pytest.raises(errors.UserError, match=f"{name}={column} is no col"):
-        glue_tasks.Split("a.tsv", 3, **columns)
+        specs.Split("a.tsv", 3, **columns)

@@ -3,7 +3,7 @@
 import dataclasses
 
 from albert_tf.finetuning import base
-from albert_tf.finetuning.glue import glue
+from albert_tf.tasks.glue import task as glue
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,8 +1,4 @@
-"""Tables that rank texts for queries: one row is a query, a text, a relevance.
-
-An example is a pair of texts, the query first. Its score is a number that is
-only compared with those of other texts.
-"""
+"""Tables with a number for each text, or with texts ranked for queries."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -12,8 +8,9 @@ from absl import logging
 
 from albert_tf.common import errors, imports
 from albert_tf.data import layouts
-from albert_tf.finetuning import base, regression, tables
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning import base
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.table import data, kind
 
 metrics = imports.later("sklearn.metrics")
 
@@ -25,27 +22,63 @@ _PLACES = 10
 TextPair = tuple[TextExample, TextExample]
 
 
-class RankingTask(regression.RegressionTask):
-    """The relevance of a text for a query."""
+class NumberTask(kind.Kind):
+    """A number for each row.
+
+    The head's output is in units of the deviation from the mean; the model
+    multiplies and adds them, so that all outputs are in the column's units.
+    """
+
+    metrics: Sequence[str] = ("pearson", "spearmanr", "mae", "rmse")
+
+    @property
+    def scale(self) -> tuple[float, float]:  # type: ignore[override]
+        return self.facts.label_mean or 0.0, self.facts.label_deviation or 1.0
+
+    def labels_of(self, table: Sequence[data.Row]) -> Sequence[float]:
+        return [row.labels[0] for row in table]
+
+    def check_training(
+        self, examples: Sequence[TextExample], path: str
+    ) -> None:
+        # As records have them.
+        numbers = np.array([e.label for e in examples], np.float32)
+        if np.ptp(numbers) == 0:
+            raise errors.UserError(
+                f"{path}: all {len(numbers)} examples to learn have the number "
+                f"{numbers[0]:g} in the column {self.options.label_column!r}. "
+                "There is nothing to learn; name another column."
+            )
+
+
+class RankingTask(NumberTask):
+    """The relevance of a text for a query.
+
+    An example is a pair of texts, the query first. Its score is a number that
+    is only compared with those of other texts.
+    """
 
     metrics: Sequence[str] = ("ndcg", "mrr")
 
-    def __init__(self, *args: Any):
-        super().__init__(*args)
-        self.is_pairwise = self.options.ranking_loss != tables.POINTWISE
-        self.sequences_at_once = 2 if self.is_pairwise else 1
+    @property
+    def is_pairwise(self) -> bool:  # type: ignore[override]
+        return self.options.ranking_loss != data.POINTWISE
+
+    @property
+    def sequences_at_once(self) -> int:  # type: ignore[override]
+        return 2 if self.is_pairwise else 1
 
     @property
     def settings(self) -> dict[str, Any]:
-        one = self.options
-        pairs = [one.ranking_loss, one.pairs_per_text]
+        options = self.options
+        pairs = [options.ranking_loss, options.pairs_per_text]
         return {**super().settings, "pairs": pairs}
 
     def read(self, path: str, split: str) -> list[Any]:
         """Read a file strictly; pairwise, TRAIN has pairs of texts."""
         examples = super().read(path, split)
         are_paired = split == base.TRAIN and self.is_pairwise
-        if are_paired or split in (base.DEV, tables.HELD_OUT):
+        if are_paired or split in (base.DEV, base.HELD_OUT):
             _report(examples, f"{path}, {split}")
         if not are_paired:
             return examples
@@ -62,6 +95,11 @@ class RankingTask(regression.RegressionTask):
         logging.info("%s: %d pairs of texts are learnt.", path, len(pairs))
         return pairs
 
+    def texts_of(self, learnt: base.Examples) -> Sequence[TextExample]:
+        if not self.is_pairwise:
+            return learnt
+        return [text for pair in learnt for text in pair]
+
     def layout(self, split: str) -> layouts.Layout:
         if split == base.TRAIN and self.is_pairwise:
             return layouts.choice_layout(self.max_seq_length, 2)
@@ -74,8 +112,7 @@ class RankingTask(regression.RegressionTask):
         if split != base.TRAIN or not self.is_pairwise:
             yield from super().featurize(examples, split)
             return
-        texts = [text for pair in examples for text in pair]
-        for values in super().featurize(texts, split):
+        for values in super().featurize(self.texts_of(examples), split):
             right = np.zeros(len(values["input_ids"]), np.int64)
             yield {**values, "label_ids": right}
 
@@ -92,7 +129,7 @@ class RankingTask(regression.RegressionTask):
             raise ValueError("Predictions are NaN or infinite.")
         relevance = np.array([example.label for example in examples])
         places = self.options.ndcg_at or _PLACES
-        found = [
+        of_queries = [
             (
                 metrics.ndcg_score(
                     [relevance[rows]], [numbers[rows]], k=places
@@ -102,16 +139,16 @@ class RankingTask(regression.RegressionTask):
             for rows in _queries(examples)
             if np.ptp(relevance[rows]) > 0
         ]
-        means = np.mean(found, 0).tolist()
+        means = np.mean(of_queries, 0).tolist()
         return dict(zip(self.metrics, means, strict=True))
 
 
 def _queries(examples: Sequence[TextExample]) -> list[list[int]]:
     """Return the numbers of the examples of each query."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for number, example in enumerate(examples):
-        found.setdefault(example.texts[0], []).append(number)
-    return list(found.values())
+        numbers.setdefault(example.texts[0], []).append(number)
+    return list(numbers.values())
 
 
 def _report(examples: Sequence[TextExample], where: str) -> None:

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning.glue import glue_data, glue_tasks
+from albert_tf.finetuning import packing
+from albert_tf.tasks.glue import data, specs
 from tests import row_files
-from tests.albert_tf.finetuning.glue import small_tasks
+from tests.albert_tf.tasks.glue import small_tasks
 
 HEADER = "index\tsentence1\tsentence2\tlabel\n"
 ROW = "7\tIt rains.\tIt is wet.\tentailment\n"
@@ -16,14 +17,14 @@ def read(name, folder, content, split="dev"):
     """Write the file of a split and read it."""
     task = small_tasks.make(name)
     data_dir = small_tasks.write(
-        folder, content, glue_tasks.TASKS[name].splits[split].file
+        folder, content, specs.TASKS[name].splits[split].file
     )
     return task.read(task.sources(data_dir)[split], split)
 
 
 def header(name, split):
     """The official first row of a file."""
-    return "\t".join(glue_tasks.TASKS[name].splits[split].columns) + "\n"
+    return "\t".join(specs.TASKS[name].splits[split].columns) + "\n"
 
 
 @pytest.mark.parametrize(
@@ -79,7 +80,7 @@ def test_row_of_each_layout(tmp_path, name, split, content, example):
     found = read(name, tmp_path, content, split)
     guid, first, second, label = example
     texts = (first, second) if second else (first,)
-    assert found == [glue_data.TextExample(guid, texts, label)]
+    assert found == [packing.TextExample(guid, texts, label)]
 
 
 @pytest.mark.parametrize(
@@ -114,14 +115,14 @@ def test_columns_are_found_by_their_names(
     (found,) = read(name, tmp_path, content, split)
     texts = ("A",) if name == "sst-2" else ("A", "B")
     guid = "7" if example is None else f"{split}-2"
-    assert found == glue_data.TextExample(guid, texts, example)
+    assert found == packing.TextExample(guid, texts, example)
 
 
 def own_spec():
     """An own task of one text, without the names of its columns."""
-    train = glue_tasks.Split("r/train.tsv", 2, 0, None, 1)
-    test = glue_tasks.Split("r/test.tsv", 2, 1, None, None)
-    return glue_tasks.TaskSpec(("0", "1"), {"train": train, "test": test})
+    train = specs.Split("r/train.tsv", 2, 0, None, 1)
+    test = specs.Split("r/test.tsv", 2, 1, None, None)
+    return specs.TaskSpec(("0", "1"), {"train": train, "test": test})
 
 
 @pytest.mark.parametrize(
@@ -140,30 +141,30 @@ def test_files_of_an_own_task_name_the_same_columns(
     path = tmp_path / "r/test.tsv"
     path.write_text(test)
     with caplog.at_level("INFO", "absl"):
-        list(glue_data.read(own_spec(), "r", str(path), "test"))
+        list(data.read(own_spec(), "r", str(path), "test"))
     names = test.split("\n")[0].replace("\t", ", ")
     assert f"the first row is taken for the names of columns: {names}" in (
         caplog.text
     )
     (tmp_path / "r/train.tsv").write_text(train)
     if message is None:
-        (example,) = glue_data.read(own_spec(), "r", str(path), "test")
+        (example,) = data.read(own_spec(), "r", str(path), "test")
         assert (example.guid, example.texts) == ("r0", ("B.",))
         return
     with pytest.raises(errors.UserError, match=f"text_a, but have {message}"):
-        list(glue_data.read(own_spec(), "r", str(path), "test"))
+        list(data.read(own_spec(), "r", str(path), "test"))
 
 
 def test_an_own_task_has_numbers_between_its_bounds(tmp_path):
-    split = glue_tasks.Split("stars.tsv", 2, 0, None, 1, header=False)
-    spec = glue_tasks.TaskSpec((), {"dev": split}, ("pearson",), bounds=(1, 10))
+    split = specs.Split("stars.tsv", 2, 0, None, 1, header=False)
+    spec = specs.TaskSpec((), {"dev": split}, ("pearson",), bounds=(1, 10))
     path = tmp_path / "stars.tsv"
     path.write_text("Fine.\t10\n")
-    (example,) = glue_data.read(spec, "stars", str(path), "dev")
+    (example,) = data.read(spec, "stars", str(path), "dev")
     assert example.label == 10
     path.write_text("Fine.\t0\n")
     with pytest.raises(errors.UserError, match="'0' is not .* from 1 to 10"):
-        list(glue_data.read(spec, "stars", str(path), "dev"))
+        list(data.read(spec, "stars", str(path), "dev"))
 
 
 def test_sts_b_has_numbers_from_0_to_5(tmp_path):
@@ -260,7 +261,7 @@ def test_own_texts(tmp_path):
     path = tmp_path / "own.tsv"
     path.write_text("text_pair\tid\ttext\nIt is wet.\ta\tIt rains.\n")
     (read,) = small_tasks.make("rte").read_own(str(path))
-    assert read == glue_data.TextExample("a", ("It rains.", "It is wet."))
+    assert read == packing.TextExample("a", ("It rains.", "It is wet."))
 
 
 @pytest.mark.parametrize("name", ["cola", "sts-b"])

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.finetuning import overlaps, windows
+from albert_tf.common import errors
+from albert_tf.finetuning import overlaps
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.serving.services import text_service
+from albert_tf.tasks.text import portable, service
+from albert_tf.tasks.text import task as text
 from tests.albert_tf.serving import saved_services
 
 LONG = " ".join(saved_services.TEXTS * 4)
@@ -53,10 +55,10 @@ def test_answers_are_those_of_the_model(request, tokenizer, name):
 def test_labels_above_their_thresholds_of_all_windows(config, tokenizer, how):
     model = classification.AlbertClassifier(AlbertModel(config), 3)
     saved_services.spread(model, 0.3)
-    long = windows.WindowOptions(how, 5)
+    long = text.WindowOptions(how, 5)
 
     def served(*thresholds):
-        return text_service.MultiLabelService(
+        return service.MultiLabelService(
             model,
             tokenizer,
             saved_services.MAX_SEQ_LENGTH,
@@ -75,7 +77,7 @@ def test_labels_above_their_thresholds_of_all_windows(config, tokenizer, how):
             inputs = {"input_ids": tf.constant([[*row, tokenizer.sep_id]])}
             logits.append(model(inputs)["logits"][0])
     assert counts[:2] == [1, 1] and counts[3] > counts[2] > 1
-    pooled = windows.pool(np.array(logits), counts, how)
+    pooled = portable.pool(np.array(logits), counts, how)
     found = served(0.5, 0.5, 0.5).answer(tf.constant(TEXTS))
     chances = found["probabilities"].numpy()
     saved_services.assert_close(chances, tf.sigmoid(pooled))
@@ -84,15 +86,38 @@ def test_labels_above_their_thresholds_of_all_windows(config, tokenizer, how):
     best = chances[0].argmax()
     limits = [0.0] * 3
     limits[best] = float(chances[0, best])
-    service = served(*limits)
+    asked = served(*limits)
     labels = np.array(saved_services.LABELS)
-    found = service.answer(tf.constant(TEXTS))["predicted"].numpy()
+    found = asked.answer(tf.constant(TEXTS))["predicted"].numpy()
     for row, given in zip(found, chances > limits, strict=True):
         expected = [label.encode() for label in labels[given]]
         assert row.tolist() == expected + [b""] * (3 - len(expected))
-    assert service.text_options == {
+    assert asked.text_options == {
         "windows": how,
         "window_stride": 5,
         "thresholds": dict(zip(labels, limits, strict=True)),
     }
-    assert not service.can_adapt
+    assert not asked.can_adapt
+
+
+@pytest.mark.parametrize(
+    ("count", "labels", "expected"),
+    [
+        (3, None, ["0", "1", "2"]),
+        (2, None, ["no, never", "yes"]),
+        (2, "no, yes", ["no", "yes"]),
+        (2, "a,a", "`labels=a,a` has a name twice"),
+        (2, "a,", "or an empty one"),
+        (3, "a,b", "3 classes and 2 names"),
+        (1, None, "needs two classes at least"),
+    ],
+)
+def test_names_of_classes(count, labels, expected):
+    values = {"num_labels": count} | ({"labels": labels} if labels else {})
+    # Of a folder for transformers.
+    given = values, ["no, never", "yes"] if count == 2 else []
+    if isinstance(expected, list):
+        assert service._labels(*given) == expected
+        return
+    with pytest.raises(errors.UserError, match=expected):
+        service._labels(*given)

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from albert_tf.finetuning.glue import glue_metrics
+from albert_tf.finetuning import metrics
 
 
 def score(name, predicted, expected):
     arrays = np.array(predicted), np.array(expected)
-    return glue_metrics.score([name], *arrays)[name]
+    return metrics.score([name], *arrays)[name]
 
 
 @pytest.mark.parametrize(

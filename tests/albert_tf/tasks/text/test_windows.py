@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.finetuning import base, features, tables, windows
-from albert_tf.finetuning.glue.glue_data import TextExample
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from albert_tf.finetuning import base, features
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.table import data, labels
+from albert_tf.tasks.text import task as text
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 
 EMPTY, SHORT, FULL, LONG = (
     TextExample(n, ("x" * n,), n % 2) for n in (0, 3, 6, 11)
@@ -26,12 +28,12 @@ class Letters(Markers):
 
 def task_of(**values):
     given = {"text_columns": "text", "label_column": "mood", "labels": "a,b"}
-    options = tables.TableOptions(**given, long=windows.WindowOptions(**values))
-    return tables.TableTask(Letters(), 8, options)
+    options = data.TableOptions(**given, long=text.WindowOptions(**values))
+    return labels.LabelTask(Letters(), 8, options)
 
 
 def test_every_piece_is_in_a_window():
-    found = windows.divide(task_of(windows="mean"), EXAMPLES)
+    found = task_of(windows="mean").windows(EXAMPLES)
     assert found == [
         [[]],
         [[10, 11, 12]],
@@ -39,9 +41,7 @@ def test_every_piece_is_in_a_window():
         [[*range(10, 16)], [*range(13, 19)], [*range(16, 21)]],
     ]
     apart = task_of(windows="mean", window_stride=6)
-    assert windows.divide(apart, [LONG]) == [
-        [[*range(10, 16)], [*range(16, 21)]]
-    ]
+    assert apart.windows([LONG]) == [[[*range(10, 16)], [*range(16, 21)]]]
 
 
 def test_records_of_windows_have_the_labels_of_their_texts():
@@ -93,11 +93,11 @@ def test_wrong_options_are_refused():
     with pytest.raises(
         errors.UserError, match="only used with `windows=mean or max`"
     ):
-        windows.WindowOptions(window_stride=3)
-    long = windows.WindowOptions(windows="mean")
+        text.WindowOptions(window_stride=3)
+    long = text.WindowOptions(windows="mean")
     for given, remedy in (
         ({"text_columns": "a,b"}, "name one text column, or leave it out"),
         ({"query_column": "a", "text_columns": "b"}, "of each, leave it out"),
     ):
         with pytest.raises(errors.UserError, match=remedy):
-            tables.TableOptions(**given, label_column="c", long=long)
+            data.TableOptions(**given, label_column="c", long=long)

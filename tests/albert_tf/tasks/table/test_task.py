@@ -9,10 +9,11 @@ from sklearn.utils import class_weight
 
 from albert_tf.common import errors, rows
 from albert_tf.common import options as options_of
-from albert_tf.finetuning import base, packing, probabilities, tables
-from albert_tf.finetuning.glue.glue_data import TextExample
+from albert_tf.finetuning import base, packing, probabilities
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.table import data, labels
 from tests import row_files
-from tests.albert_tf.finetuning.glue.small_tasks import Markers
+from tests.albert_tf.tasks.glue.small_tasks import Markers
 
 ROWS = [
     {"nr": "a", "title": 'He said "go"', "body": "x, y", "mood": "glad"},
@@ -23,11 +24,11 @@ ROWS = [
 
 def options(**values):
     given = {"text_columns": "title,body", "label_column": "mood", **values}
-    return tables.TableOptions(**given)
+    return data.TableOptions(**given)
 
 
 def task_of(**values):
-    return tables.TableTask(
+    return labels.LabelTask(
         Markers(), 16, options(**{"labels": "glad,sad", **values})
     )
 
@@ -41,7 +42,7 @@ def write(folder, kind, rows=ROWS):
 @pytest.mark.parametrize("kind", ["csv", "semicolon.csv", "jsonl", "parquet"])
 def test_all_kinds_of_files_have_the_same_rows(tmp_path, kind):
     path = write(tmp_path, kind)
-    assert tables.find_labels(path, options()) == ("glad", "sad")
+    assert data.find_labels(path, options()) == ("glad", "sad")
     examples = task_of().read(path, base.DEV)
     assert [(*e.texts, e.label) for e in examples] == [
         ('He said "go"', "x, y", 0),
@@ -68,7 +69,7 @@ def test_logs_of_searches_are_tables(tmp_path):
 
 def test_columns_may_be_given_one_by_one():
     words = ["--text_columns=title", "--text_columns=body", "--labels=a,b"]
-    found = options_of.parse(tables.TableOptions, words)
+    found = options_of.parse(data.TableOptions, words)
     assert found.inputs == ("title", "body")
 
 
@@ -178,7 +179,7 @@ def test_a_file_without_header_is_read_with_noheader(tmp_path):
 def test_texts_of_nothing_are_told(tiny_tokenizer, caplog):
     texts = [("7", "", ""), ("8", "", "a"), ("9", "a", "")]
     examples = [TextExample(id_, pair, 0) for id_, *pair in texts]
-    task = tables.TableTask(tiny_tokenizer, 16, options(labels="a,b"))
+    task = labels.LabelTask(tiny_tokenizer, 16, options(labels="a,b"))
     list(task.featurize(examples, base.TRAIN))
     assert f"1 {packing.EMPTY} (7)" in caplog.text
 
@@ -187,7 +188,7 @@ def test_columns_by_number(tmp_path):
     path = tmp_path / "t.tsv"
     path.write_text('1\t"good"\n0\tbad\n1\tnice\n')
     given = {"text_columns": "2", "label_column": "1", "header": False}
-    assert tables.find_labels(str(path), options(**given)) == ("0", "1")
+    assert data.find_labels(str(path), options(**given)) == ("0", "1")
     found = task_of(labels="0,1", **given).read(str(path), base.TRAIN)
     assert [(*e.texts, e.label) for e in found] == [
         ('"good"', 1),
@@ -208,10 +209,10 @@ def test_columns_by_number(tmp_path):
 def test_labels_are_text_and_numbers_are_sorted_by_size(tmp_path):
     rows = [{"title": "a", "body": "b", "mood": n} for n in (10, 9.0, 2)]
     path = write(tmp_path, "jsonl", rows)
-    assert tables.find_labels(path, options()) == ("2", "9", "10")
+    assert data.find_labels(path, options()) == ("2", "9", "10")
     rows = [{"title": "a", "body": "b", "mood": n} for n in (True, False)]
     path = write(tmp_path, "parquet", rows)
-    assert tables.find_labels(path, options()) == ("False", "True")
+    assert data.find_labels(path, options()) == ("False", "True")
 
 
 @pytest.mark.parametrize(
@@ -225,7 +226,7 @@ def test_labels_are_text_and_numbers_are_sorted_by_size(tmp_path):
 )
 def test_labels_that_look_wrong_are_told(tmp_path, caplog, moods, told):
     rows = [{"title": "a", "body": "b", "mood": mood} for mood in moods]
-    tables.find_labels(write(tmp_path, "jsonl", rows), options())
+    data.find_labels(write(tmp_path, "jsonl", rows), options())
     assert len(caplog.messages) == len(told)
     for message, expected in zip(caplog.messages, told, strict=True):
         assert re.search(expected, message)
@@ -234,11 +235,11 @@ def test_labels_that_look_wrong_are_told(tmp_path, caplog, moods, told):
 def test_files_of_one_label_or_without_texts_are_refused(tmp_path):
     rows = [{"title": "", "body": " ", "mood": "a"}] * 3
     with pytest.raises(errors.UserError, match="is empty in all 3 rows of"):
-        tables.find_labels(write(tmp_path, "jsonl", rows), options())
+        data.find_labels(write(tmp_path, "jsonl", rows), options())
     rows[0] = {"title": "x", "body": "", "mood": "a"}
     message = "has 3 examples and these labels in the column 'mood': a. Two"
     with pytest.raises(errors.UserError, match=message):
-        tables.find_labels(write(tmp_path, "jsonl", rows), options())
+        data.find_labels(write(tmp_path, "jsonl", rows), options())
 
 
 def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
@@ -266,14 +267,14 @@ def test_both_parts_are_the_file(tmp_path):
     ]
     path = write(tmp_path, "jsonl", rows)
     task = task_of(dev_share=0.2)
-    learnt, kept = (task.read(path, s) for s in (base.TRAIN, tables.HELD_OUT))
+    learnt, kept = (task.read(path, s) for s in (base.TRAIN, base.HELD_OUT))
     assert len(kept) == 6
     assert {e.texts[0] for e in [*learnt, *kept]} == {
         row["title"] for row in rows
     }
     assert len(learnt) + len(kept) == 30
     assert len(task.read(path, base.DEV)) == 30
-    assert task.eval_splits == (base.DEV, tables.HELD_OUT)
+    assert task.eval_splits == (base.DEV, base.HELD_OUT)
 
 
 def test_files_without_rows_or_with_too_few_are_refused(tmp_path):
@@ -283,7 +284,7 @@ def test_files_without_rows_or_with_too_few_are_refused(tmp_path):
     path = write(tmp_path, "jsonl", [{"title": "t", "body": "", "mood": "sad"}])
     task = task_of(dev_share=0.2)
     with pytest.raises(errors.UserError, match="no examples for held_out; equ"):
-        [task.read(path, split) for split in (base.TRAIN, tables.HELD_OUT)]
+        [task.read(path, split) for split in (base.TRAIN, base.HELD_OUT)]
 
 
 def test_texts_of_both_files_are_told(tmp_path, caplog):

@@ -1,0 +1,1 @@
+"""The tasks of GLUE, and of the same kind of files."""

@@ -1,1 +1,0 @@
-"""Tasks that have no slice yet; this folder goes when they have."""

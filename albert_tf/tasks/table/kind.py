@@ -1,0 +1,201 @@
+"""What all kinds of tables have: columns, a part that is held out, facts."""
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import logging
+
+from albert_tf.common import errors, rows
+from albert_tf.finetuning import base
+from albert_tf.finetuning.packing import TextExample
+from albert_tf.tasks.table import data
+from albert_tf.tasks.table.data import TableOptions
+from albert_tf.tasks.text.task import TextTask
+from albert_tf.text import tokenization
+
+
+@dataclasses.dataclass(frozen=True)
+class TableFacts(base.Facts):
+    """What is predicted, and which part of the training file is held out."""
+
+    dev_share: float = 0.0
+    best_score: str = "accuracy"
+    # Of numbers; without them the head gives the numbers themselves.
+    label_mean: float | None = None
+    label_deviation: float | None = None
+
+
+class Kind(TextTask):
+    """A table of the user; what is predicted depends on the kind."""
+
+    name = data.NAME
+    options_class = TableOptions
+    facts_class = TableFacts
+    options: TableOptions
+    facts: TableFacts
+
+    def __init__(
+        self,
+        tokenizer: tokenization.AnyTokenizer,
+        max_seq_length: int,
+        options: TableOptions,
+        facts: TableFacts | None = None,
+    ):
+        super().__init__(tokenizer, max_seq_length, options, facts)
+        needed = {"text_columns": options.inputs}
+        if not options.is_number:
+            needed["labels"] = self.labels
+        for name, value in needed.items():
+            if not value:
+                raise _missing(name)
+        self.has_pairs = len(options.inputs) > 1
+        texts = "pairs" if self.has_pairs else "single texts"
+        self.kind = f"{options.kind} of {texts}"
+        self.long = options.long
+        self.sequences_vary = options.long.is_divided
+        self.key_metric = self.facts.best_score
+        if self.facts.dev_share:
+            self.parts = {base.HELD_OUT: base.TRAIN}
+        self.eval_splits = (base.DEV, *self.parts)
+
+    @classmethod
+    def find_facts(
+        cls, options: TableOptions, known: base.KnownFile
+    ) -> TableFacts:
+        if not options.inputs:
+            raise _missing("text_columns")
+        labels: Sequence[str] = ()
+        if not options.is_number:
+            find = functools.partial(data.find_labels, options=options)
+            labels = known.labels("labels", options.names, find)
+        share = options.dev_share
+        if share is None:
+            is_alone = base.TRAIN in known.files and base.DEV not in known.files
+            usual = data.DEV_SHARE if is_alone else 0.0
+            share = known.of_run().get("dev_share", usual)
+        scale = options.label_mean, options.label_deviation
+        if options.needs_scale and None in scale:
+            scale = _find_scale(options, share, known)
+        return TableFacts(tuple(labels), share, options.key_metric, *scale)
+
+    @property
+    def hub_refusal(self) -> str | None:  # type: ignore[override]
+        if not self.long.is_divided:
+            return None
+        return (
+            "was finetuned with `windows`. transformers would read only the "
+            "beginning of a long text, and answer otherwise."
+        )
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        options, stride = self.options, self.long.stride(self.max_seq_length)
+        return {
+            **super().settings,
+            "labels": list(self.labels),
+            "columns": [list(options.inputs), options.label_column],
+            "header": options.header,
+            "dev_share": [self.facts.dev_share, options.split_seed],
+            "kind": [options.kind, options.label_separator],
+            # The same for `mean` and `max`.
+            **({"window_stride": stride} if self.long.is_divided else {}),
+        }
+
+    @abc.abstractmethod
+    def labels_of(self, table: Sequence[data.Row]) -> Sequence[Any]:
+        """Return what examples have as their labels."""
+
+    @abc.abstractmethod
+    def check_training(
+        self, examples: Sequence[TextExample], path: str
+    ) -> None:
+        """Refuse training examples of which nothing can be learnt."""
+
+    def read(self, path: str, split: str) -> list[TextExample]:
+        """Read a file strictly; see `rows.read_own`.
+
+        Where `dev_share` is not 0, TRAIN is what is not HELD_OUT.
+        """
+        has_labels = split in (base.TRAIN, base.DEV, base.HELD_OUT)
+        table = data.read(path, self.options, needs_label=has_labels)
+        rows.require_some(table, path)
+        labels = self.labels_of(table) if has_labels else [None] * len(table)
+        examples = [
+            TextExample(row.guid, row.texts, label)
+            for row, label in zip(table, labels, strict=True)
+        ]
+        share = self.facts.dev_share
+        if not (share and split == base.TRAIN):  # HELD_OUT comes.
+            data.parse.cache_clear()
+        if split in (base.TRAIN, base.HELD_OUT):
+            examples = data.part_of(examples, self.options, share, split)
+        if not examples:
+            raise errors.UserError(
+                f"{path} has no examples for {split}; equal texts stay "
+                "together. Give a file that has more."
+            )
+        if split == base.TRAIN:
+            self.check_training(examples, path)
+            logging.info(
+                "%s: %d of %d examples are learnt.",
+                path,
+                len(examples),
+                len(table),
+            )
+        return examples
+
+    def read_own(self, path: str) -> list[TextExample | rows.BadLine]:
+        return data.read_own(path, self.options)
+
+    def warn_of_overlap(
+        self, learnt: base.Examples, examples: base.Examples, path: str
+    ) -> None:
+        keys, learnt_keys = (
+            {data.key_of(example, self.options) for example in some}
+            for some in (examples, self.texts_of(learnt))
+        )
+        if both := keys & learnt_keys:
+            logging.warning(
+                "%s: %d %s are in the training file, too. So the scores "
+                "are better than those of new ones will be.",
+                path,
+                len(both),
+                "queries" if self.options.query_column else "texts",
+            )
+
+    def texts_of(self, learnt: base.Examples) -> Sequence[TextExample]:
+        """Return the texts among training examples, one by one."""
+        return learnt
+
+
+def _missing(name: str) -> errors.UserError:
+    return errors.UserError(
+        f"The task {data.NAME} needs `{name}`, which is not given."
+    )
+
+
+def _find_scale(
+    options: TableOptions, share: float, known: base.KnownFile
+) -> tuple[float | None, float | None]:
+    """Return mean and deviation: a model's, or those of what is learnt."""
+    for facts in (known.of_run(), known.of_head()):
+        if facts.get("label_deviation"):
+            return facts["label_mean"], facts["label_deviation"]
+    path = known.train_file(
+        "The mean of the numbers is not known. Give `train_file`, or "
+        "`label_mean` and `label_deviation`."
+    )
+    if not path:
+        return None, None
+    table = data.read(path, options)
+    rows.require_some(table, path)
+    examples = [
+        TextExample(row.guid, row.texts, row.labels[0]) for row in table
+    ]
+    learnt = data.part_of(examples, options, share, base.TRAIN)
+    numbers = [example.label for example in learnt]
+    return float(np.mean(numbers)), float(np.std(numbers))

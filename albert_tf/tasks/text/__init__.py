@@ -1,0 +1,1 @@
+"""Texts or pairs of texts with a label or a number each."""
