@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model import seeds
-from albert_tf.model.execution import plain, training_ops
+from albert_tf.model.execution import plain, training_ops, xla
 from tests.albert_tf.model import passes
 
 RTOL = {"float32": 1e-5, "bfloat16": 2e-2, "float16": 2e-3}
@@ -120,3 +120,18 @@ def test_attention_computes_the_probabilities_again():
     assert passes.count_operations(step, "Softmax") == 2
     step = tf.function(lambda: run(plain, "attention", arguments))
     assert passes.count_operations(step, "Softmax") == 1
+
+
+def test_a_function_is_compiled_except_beside_a_tpu(monkeypatch):
+    eager = []
+
+    def double(x):
+        eager.append(tf.executing_eagerly())
+        return 2 * x
+
+    function = xla.xla_compiled(double)
+    assert function.__name__ == "double"
+    assert float(function(tf.constant(3.0))) == 6
+    monkeypatch.setattr(xla, "_has_tpu", lambda: True)
+    assert float(function(tf.constant(4.0))) == 8
+    assert eager == [False, True]
