@@ -36,7 +36,7 @@ def pool(outputs: np.ndarray, counts: Sequence[int], how: str) -> np.ndarray:
     return np.asarray(sums / sizes.astype(outputs.dtype)[:, None])
 
 
-class Task:
+class Decoder:
     """What answer.py asks: texts to pieces, and outputs to answers."""
 
     def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:

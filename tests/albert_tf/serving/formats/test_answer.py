@@ -281,14 +281,14 @@ def test_texts_are_packed_and_cut_as_in_training(own_words, length):
         assert found.front == count - wanted["segment_ids"].sum()
         about = {"max_seq_length": length, "options": {}}
         same = types.SimpleNamespace(encode=lambda ids: ids)
-        for kind in (answer.Texts, portable.Task):
+        for kind in (answer.Texts, portable.Decoder):
             told = kind(about, same).lay_out(*row)
             assert told == ([row], sum(sizes) > count - (2 + bool(sizes[1])))
 
 
 def test_windows_of_a_text_reach_its_end():
     about = {"max_seq_length": 8, "options": {"windows": 0, "window_stride": 4}}
-    texts = portable.Task(about, types.SimpleNamespace(encode=range))
+    texts = portable.Decoder(about, types.SimpleNamespace(encode=range))
     for size, starts in ((0, [0]), (6, [0]), (7, [0, 4]), (11, [0, 4, 8])):
         rows = [[range(size)[i : i + 6]] for i in starts]
         assert texts.lay_out(size) == (rows, False)

@@ -150,7 +150,10 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
         form.file_name,
         id_model.DESCRIPTION_NAME,
         "answer.py",
+        "answer_text.py",
         "cleaning.py",
+        "overlaps.py",
+        "probabilities.py",
         "spm.model",
         "spm.normalization.json",
     }
@@ -184,6 +187,10 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
         "format": form.name,
         "precision": "int8",
         "service": "ClassifierService",
+        "decoder": {
+            "module": "answer_text",
+            "outputs": ["probabilities", "layers"],
+        },
         "max_positions": 64,
         "max_seq_length": 64,
         "texts": ["text", "text_pair"],
@@ -212,8 +219,8 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
 @pytest.mark.parametrize(
     ("kind", "parts"),
     [
-        ("tagging", "answer_tags offsets overlaps tag_spans wordpiece_rules"),
-        ("squad 1.1", "answer_squad offsets overlaps squad_spans"),
+        ("tagging", "answer_tagging offsets overlaps wordpiece_rules"),
+        ("squad 1.1", "answer_squad offsets overlaps"),
         ("race", "answer_race"),
     ],
 )
