@@ -1,5 +1,6 @@
 """The command behind `make test`, on small files of tests."""
 
+import re
 import signal
 import subprocess
 
@@ -99,6 +100,11 @@ def test_a_signal_ends_all_processes(run, tmp_path):
     subprocess.run(
         ["flock", tmp_path / "lock", "true"], check=True, timeout=300
     )
+
+
+def test_the_makefile_names_tests_that_exist():
+    names = re.findall(r"\btests/[\w/.]+", (ROOT / "Makefile").read_text())
+    assert names and [n for n in names if not (ROOT / n).exists()] == []
 
 
 def test_long_files_exist_and_come_first_and_alone():
