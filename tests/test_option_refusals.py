@@ -150,6 +150,8 @@ source --init_checkpoint=c
 source --run_dir=r --task=race
     `task=race` is given with `run_dir`
 source --run_dir=r --pairs
+    `pairs=True` is only used with `init_checkpoint`
+source --init_checkpoint=c --task=squad --pairs
     `pairs=True` is only used with `task=classifier or regression`
 source --init_checkpoint=c --task=squad --labels=a,b
     `labels=a,b` is only used with `task=classifier`

@@ -217,7 +217,7 @@ def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
         for leaf in leaves(typing.cast(type, hint), default):
             metadata = dict(leaf.metadata)
             if need and leaf.name not in field.metadata["but"]:
-                metadata["needs"] = (*metadata["needs"], need)
+                metadata["needs"] = (need, *metadata["needs"])
             yield dataclasses.replace(leaf, metadata=metadata)
 
 

@@ -286,6 +286,9 @@ class Task(abc.ABC):
         return self._part("model", "objective").objective(self)
 
     def services(self) -> Mapping[type, Any]:
+        """Return the makers of services, by the class of the head."""
+        if not self.package:
+            return {}
         services: Mapping[type, Any] = self._part(
             "service", "services"
         ).SERVICES

@@ -80,13 +80,15 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
             settings.run_dir,
             run_.options["objective"],
         )
+    given = settings.given
     return Source(
         run_.config,
         vocabulary,
         settings.checkpoint or settings.run_dir,
         "checkpoint" if settings.checkpoint else "run_dir",
-        {**run_.options, "task": kind, **settings.given},
-        run_.facts,
+        {**run_.options, "task": kind, **given},
+        # An option may say something else than the run, as `text_pooling`.
+        {name: given.get(name, value) for name, value in run_.facts.items()},
     )
 
 

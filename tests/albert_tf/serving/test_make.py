@@ -60,7 +60,11 @@ class OtherTask(glue.GlueTask):
         return OtherHead(encoder, len(self.labels))
 
 
-def test_a_head_without_a_service_is_refused(tiny_tokenizer, small_config):
+@pytest.mark.parametrize("package", [OtherTask.package, ""])
+def test_a_head_without_a_service_is_refused(
+    tiny_tokenizer, small_config, monkeypatch, package
+):
+    monkeypatch.setattr(OtherTask, "package", package)
     task = small_tasks.make("rte", tiny_tokenizer, 16, OtherTask)
     encoder = AlbertModel(small_config)
     with pytest.raises(errors.UserError, match="rte with the head OtherHead"):

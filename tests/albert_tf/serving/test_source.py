@@ -124,6 +124,15 @@ def test_a_finetuned_run_takes_options_of_its_own_task(run):
     assert (found.values["doc_stride"], found.values["start_n_top"]) == (64, 3)
 
 
+def test_a_run_of_vectors_may_be_pooled_otherwise(run):
+    run.options |= {"task_name": "embedding", "text_pooling": None}
+    run.facts |= {"text_pooling": "mean", "projection_size": 4}
+    for given in ({}, {"text_pooling": "max"}):
+        facts = source.make_task(find(**given)).facts
+        assert facts.text_pooling == given.get("text_pooling", "mean")
+        assert facts.projection_size == 4
+
+
 @pytest.mark.parametrize(
     ("version", "given", "message"),
     [
