@@ -89,7 +89,7 @@ def find_pieces(
     starts: tf.RaggedTensor,
     ends: tf.RaggedTensor,
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Do what `tag_spans.find_pieces` of finetuning does.
+    """Do what `portable.find_pieces` of tagging does.
 
     Args:
         starts: int32 [batch, (pieces)], first byte of each piece in its text.

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.tasks.tagging import portable as tag_spans
+from albert_tf.tasks.tagging import portable
 from albert_tf.text import word_ops, words
 from tests.albert_tf.finetuning import tagged
 
@@ -32,7 +32,7 @@ def test_pieces_of_words_are_those_of_python(size):
     for text in texts:
         edges = np.array([*range(0, len(text), size), len(text)])
         known = list(zip(*words.ranges(text), strict=True))
-        own, goes_on = tag_spans.find_pieces(known, edges[:-1], edges[1:])
+        own, goes_on = portable.find_pieces(known, edges[:-1], edges[1:])
         before = sum(map(len, starts))
         own = np.where(own < 0, word_ops.NONE, own + before)
         expected += zip(own.tolist(), goes_on.tolist(), strict=True)

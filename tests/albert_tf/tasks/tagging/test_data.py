@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf.common import errors, rows
 from albert_tf.tasks.tagging import data as tagging_data
-from albert_tf.tasks.tagging import portable as tag_spans
+from albert_tf.tasks.tagging import portable
 
 COLUMNS = tagging_data.ColumnOptions(1, -1)
 # Two sentences of two words.
@@ -110,7 +110,7 @@ def test_parts_of_speech_are_tags_of_their_own(tmp_path):
     usual = tagging_data.ColumnOptions()
     examples = read(tmp_path / "x", "It _ PRON\nrains _ VERB\n", usual)
     assert tagging_data.labels_of(examples, "x") == ("PRON", "VERB")
-    assert tag_spans.entities(examples[0].tags) == [
+    assert portable.entities(examples[0].tags) == [
         ("PRON", 0, 1),
         ("VERB", 1, 2),
     ]
