@@ -54,6 +54,14 @@ class Facts:
     def from_dict(cls, values: Mapping[str, Any]) -> "Facts":
         names = [field.name for field in dataclasses.fields(cls)]
         present = {name: values[name] for name in names if name in values}
+        labels = present.get("labels", ())
+        if not isinstance(labels, list | tuple) or not all(
+            isinstance(label, str) for label in labels
+        ):
+            raise errors.UserError(
+                f"The labels of the run are {strict_json.shown(labels)}, not a "
+                "list of texts: its folder is damaged. Run the task again."
+            )
         return cls(
             **{
                 name: tuple(value) if isinstance(value, list) else value

@@ -62,6 +62,9 @@ def make(
     if known:
         found = kind.find_facts(own, known)
     elif facts:
+        # Options of their names have their ranges; the file may be damaged.
+        others = {name: v for name, v in facts.items() if name != "labels"}
+        own_options(kind.options_class, {**values, **others})
         found = kind.facts_class.from_dict(facts)
     return kind(tokenizer, values["max_seq_length"], own, found)
 

@@ -61,6 +61,23 @@ def test_tables_are_of_four_kinds(given, kind):
     assert type(registry.make(values, None)).__name__ == kind
 
 
+@pytest.mark.parametrize(
+    ("task_name", "facts", "message"),
+    [
+        ("tagging", {"labels": ["O", 3]}, "the run are .*, 3., not a list"),
+        ("tagging", {"labels": "O"}, "the run are .O., not a list of texts"),
+        ("embedding", {"text_pooling": "sum"}, "`text_pooling=sum` is not al"),
+        ("embedding", {"projection_size": 1.5}, "`projection_size=1.5` is n"),
+        ("table", {"dev_share": 7}, "`dev_share=7` is above 0.9"),
+        ("table", {"best_score": "mrr"}, "`best_score=mrr` is no score of"),
+    ],
+)
+def test_facts_that_no_run_has_are_refused(task_name, facts, message):
+    values = {**VALUES, "task_name": task_name, "text_columns": "t"}
+    with pytest.raises(errors.UserError, match=message):
+        registry.make(values, None, {"labels": ["a", "b"], **facts})
+
+
 def test_a_task_gets_its_own_options():
     made = registry.make({**VALUES, "task_name": "race"}, None)
     assert made.options.max_qa_length == 20
