@@ -139,7 +139,8 @@ def _card(
             "## Data, model, software and machine\n",
             _table(facts[-1]),
         ]
-    sections += ["## Options\n", _table(run.options)]
+    # With what the run has found where an option was left out.
+    sections += ["## Options\n", _table({**run.options, **run.facts})]
     sections += ["## Architecture\n", _table(dataclasses.asdict(run.config))]
     return "\n".join(sections)
 

@@ -18,13 +18,19 @@ from albert_tf.training import run_card, run_folder, run_log
 @dataclasses.dataclass(frozen=True)
 class Settings:
     rate: float = option(0.5, "A rate.")
+    labels: str | None = option(None, "Default: those of the file.")
 
 
 @pytest.fixture
 def folder(small_config, tmp_path):
     vocabulary = tokenization.VocabularyOptions()
     run_folder.Start(
-        str(tmp_path), "run_x", Settings(), small_config, vocabulary
+        str(tmp_path),
+        "run_x",
+        Settings(),
+        small_config,
+        vocabulary,
+        facts={"labels": ["no", "yes"]},
     ).claim()
     return str(tmp_path)
 
@@ -64,7 +70,8 @@ def test_card_of_a_run_without_numbers(folder, tmp_path):
     assert headings(text) == ["Options", "Architecture"]
     assert text.startswith(
         "# Run card: run_x\n\n![curves](learning_curves.png)\n\n## Options\n\n"
-        "| name | value |\n| --- | --- |\n| rate | 0.5 |\n"
+        "| name | value |\n| --- | --- |\n| labels | ['no', 'yes'] |\n"
+        "| rate | 0.5 |\n"
     )
 
 
