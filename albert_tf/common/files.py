@@ -379,12 +379,16 @@ def leftovers(path: str, *, remove: bool = False) -> list[str]:
     own_name = re.compile(
         rf"{re.escape(name)}(\.[0-9a-f]{{8}})?{re.escape(PARTIAL)}"
     )
-    left = []
-    for partial in filter(own_name.fullmatch, list_folder(folder or ".")):
+    left, names = [], list[str]()
+    with contextlib.suppress(PermissionError):  # It may be for writing only.
+        names = list_folder(folder or ".")
+    for partial in filter(own_name.fullmatch, names):
         partial = os.path.join(folder, partial)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
-            if not os.path.islink(partial):  # This program makes no links.
-                descriptor = os.open(partial, os.O_RDONLY | os.O_NONBLOCK)
+            # This program makes no links, and locks no folders.
+            if not (os.path.islink(partial) or os.path.isdir(partial)):
+                # NFS gives locks to those alone who may write.
+                descriptor = os.open(partial, os.O_RDWR | os.O_NONBLOCK)
                 stack.callback(os.close, descriptor)
                 if try_lock(descriptor):
                     continue

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
@@ -289,6 +290,32 @@ def test_without_locks_nothing_is_taken_for_left(tmp_path, monkeypatch):
     files.write_text(str(tmp_path / "file"), "new")
     assert sorted(os.listdir(tmp_path)) == ["file", partial]
     assert files.leftovers(str(tmp_path / "file")) == []
+
+
+def test_what_is_left_is_known_where_only_writers_may_lock(
+    tmp_path, monkeypatch
+):
+    lock = fcntl.flock
+
+    def flock(descriptor, how):  # As on NFS.
+        if not fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE:
+            raise OSError(errno.EBADF, "Bad file descriptor")
+        lock(descriptor, how)
+
+    monkeypatch.setattr(files.fcntl, "flock", flock)
+    touch(tmp_path, f"file{files.PARTIAL}", f"file.01234567{files.PARTIAL}")
+    assert len(files.leftovers(str(tmp_path / "file"))) == 2
+    files.write_text(str(tmp_path / "file"), "new")
+    assert os.listdir(tmp_path) == ["file"]
+
+
+def test_a_folder_that_nobody_may_list_can_be_written_to(tmp_path, monkeypatch):
+    def listdir(path):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+    monkeypatch.setattr(files.os, "listdir", listdir)
+    files.write_text(str(tmp_path / "file"), "new")
+    assert (tmp_path / "file").read_text() == "new"
 
 
 def test_a_full_disk_is_named_with_the_file_that_found_it(tmp_path):
