@@ -110,11 +110,11 @@ def run(settings: FinetuningDataOptions) -> None:
         )
     registry.load_module(settings.task_module)
     tokenizer = tokenization.load(settings.vocabulary)
-    path = settings.input_file if settings.is_training else None
-    task = registry.make(
-        options.to_dict(settings), tokenizer, known=base.KnownFile(path)
-    )
-    split = choose_split(settings, task)
+    values = options.to_dict(settings)
+    split = choose_split(settings, registry.make(values, tokenizer))
+    is_learnt = settings.is_training or split == base.TRAIN
+    known = base.KnownFile(settings.input_file if is_learnt else None)
+    task = registry.make(values, tokenizer, known=known)
     logging.info("Reading %s as %s.", settings.input_file, split)
     content = features.data_sha256(task, settings.input_file)
     examples = task.read(settings.input_file, split)

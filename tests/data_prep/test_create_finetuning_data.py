@@ -99,6 +99,27 @@ def test_a_facts_file_stands_beside_the_records(base):
     assert found == features.FeatureFile(str(path), 700)
 
 
+@pytest.mark.parametrize(
+    "name, changes",
+    [
+        ("mine.conll", {"is_training": True}),
+        ("mine.conll", {"split": "train"}),
+        ("train.conll", {}),
+    ],
+)
+def test_tags_are_those_of_the_training_file(base, tmp_path, name, changes):
+    (tmp_path / name).write_text("It O\nrains B-X\n\nWe O\nstay B-X\n")
+    changes = {"is_training": False, **changes}
+    path = write(
+        base, task_name="tagging", input_file=str(tmp_path / name), **changes
+    )
+    facts = json.loads(pathlib.Path(f"{path}.json").read_text())
+    assert facts["options"]["tags"] == ["O", "B-X", "I-X"]
+    (record, _) = read(path)
+    labels = record.features.feature["label_ids"].int64_list.value
+    assert {*labels} == {0, 1, 2}
+
+
 def test_what_cannot_be_read_twice_is_refused(base):
     """Its digest is taken first."""
     content = pathlib.Path(base.input_file).read_bytes()
