@@ -190,7 +190,7 @@ def test_groups_may_start_from_the_first(recorded_config, change, caplog):
     with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
         restoring.restore(encoder, RECORDED)
     options = model_options.InitOptions(RECORDED, init_from_group0=True)
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", "absl"):
         restored = restoring.initialize(encoder, options)
     copied = f"{len(restored.copied)} take the values of another layer."
     assert caplog.messages == [f"All weights start from {RECORDED}. {copied}"]
