@@ -85,6 +85,8 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     vocabulary = serving_source.choose_vocabulary(
         settings.vocabulary, beside, run_dir
     )
+    if settings.format not in convert_options.HUB_FORMATS:
+        registry.load_module(settings.task_module)
     values: dict[str, Any] = {}
     if run_folder.is_run(run_dir):
         run_ = run_folder.read(run_dir, "from")
@@ -95,7 +97,6 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
             source, facts["label_mean"], facts["label_deviation"]
         )
     if settings.format not in convert_options.HUB_FORMATS:
-        registry.load_module(settings.task_module)
         _warn_of_names(source, values)
     if settings.format != convert_options.SENTENCES:
         _warn_of_pooling(source, values)

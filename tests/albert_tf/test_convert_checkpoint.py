@@ -21,6 +21,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
+from albert_tf.tasks.glue import specs
 from albert_tf.tasks.table import data
 from albert_tf.text import normalization, tokenization, wordpiece
 from albert_tf.training import run_folder
@@ -208,6 +209,21 @@ def test_only_hugging_face_folders_need_the_task(
     np.testing.assert_equal(contents(there), contents(run))
     assert (names or "") in caplog.text
     assert ("names of the classes" in caplog.text) == bool(names)
+
+
+def test_names_of_an_earlier_run_of_a_task_of_the_user(
+    finetuned, tmp_path, caplog, monkeypatch
+):
+    """It has no facts; its module says what the labels are."""
+    run, _ = finetuned(2, task_name="lights", task_module="lights")
+    (tmp_path / "lights.py").write_text(
+        "from albert_tf.tasks.glue import specs\n"
+        "specs.TASKS['lights'] = specs.TaskSpec(('on', 'off'), {})\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(specs, "TASKS", dict(specs.TASKS))
+    convert(run, tmp_path / "there" / "x", "tf2", task_module="lights")
+    assert "checkpoint: on,off. Give" in caplog.text
 
 
 @pytest.mark.parametrize("name", [*FORMATS, "bfloat16"])
