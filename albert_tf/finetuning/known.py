@@ -154,9 +154,12 @@ class KnownCheckpoint(base.KnownFile):
 
 def facts_of(run: run_folder.Run) -> dict[str, Any]:
     """Return the facts of a run; those of earlier versions are options."""
-    if run.facts or "task_name" not in run.options:
+    if "task_name" not in run.options:
         return run.facts
     kind = registry.kind_of(run.options["task_name"])
+    if run.facts:
+        registry.read_facts(kind, run.options, run.facts)
+        return run.facts
     own: Any = registry.own_options(kind.options_class, run.options)
     return kind.find_facts(own, base.KnownFile(None)).to_dict()
 

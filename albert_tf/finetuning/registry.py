@@ -62,11 +62,18 @@ def make(
     if known:
         found = kind.find_facts(own, known)
     elif facts:
-        # Options of their names have their ranges; the file may be damaged.
-        others = {name: v for name, v in facts.items() if name != "labels"}
-        own_options(kind.options_class, {**values, **others})
-        found = kind.facts_class.from_dict(facts)
+        found = read_facts(kind, values, facts)
     return kind(tokenizer, values["max_seq_length"], own, found)
+
+
+def read_facts(
+    kind: type[base.Task], values: Options, facts: Mapping[str, Any]
+) -> base.Facts:
+    """Return the facts in a run's folder, whose file may be damaged."""
+    # Options of their names have their ranges.
+    others = {name: v for name, v in facts.items() if name != "labels"}
+    own_options(kind.options_class, {**values, **others})
+    return kind.facts_class.from_dict(facts)
 
 
 def load_module_for(values: Options, folder: str, given: str | None) -> None:

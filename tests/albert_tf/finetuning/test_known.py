@@ -109,11 +109,25 @@ def test_facts_of_the_best_of_several_runs(
         assert number == {**number, **SCALE, "labels": []}
         facts = {"labels": ["b,c", "a"], "label_mean": None}
     else:
-        start(tmp_path / "run_2", facts, **given)
+        start(tmp_path / "run_2", facts, regression=True, **given)
     best = scores.Run(str(tmp_path / "run_2"), 1, 2, {"accuracy": 0.5})
     scores.write(str(tmp_path), scores.Summary("table", "accuracy", (best,)))
     found = facts_of_head(settings, tmp_path)
     assert found == {**found, **facts}
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"dev_share": "x"}, "`dev_share='x'` is not a number"),
+        ({"label_mean": 1.5, "label_deviation": "x"}, "`label_deviation='x'`"),
+        ({"labels": [1]}, "not a list of texts: its folder is damaged"),
+    ],
+)
+def test_damaged_facts_of_another_run(settings, tmp_path, facts, message):
+    folder = start(tmp_path / "a", facts, text_columns="t", regression=True)
+    with pytest.raises(errors.UserError, match=message):
+        facts_of_head(settings, folder)
 
 
 @pytest.mark.parametrize("name", ["mnli", "MNLI", "others", "tagging"])
