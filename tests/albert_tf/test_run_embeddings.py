@@ -194,8 +194,8 @@ def test_pooling_and_width_are_those_of_the_folder(
     found = []
 
     def run(program, settings, sources):
-        del program, sources
-        made = finetune._make_task(settings).facts
+        del program
+        made = finetune._make_task(settings, sources).facts
         found.append((made.text_pooling, made.projection_size))
 
     monkeypatch.setattr(finetune, "run", run)
