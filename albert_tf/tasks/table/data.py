@@ -7,6 +7,7 @@ import dataclasses
 import functools
 import math
 import os
+import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -41,6 +42,12 @@ _LARGEST = 1e15  # Of numbers.
 DEV_SHARE = 0.1
 TEXTS = "text", "text_pair"
 _COMMA = ","
+# A list of labels in a cell of text: quoted ones, or numbers.
+_ITEM = re.compile(r"""'[^'\\]*'|"[^"\\]*"|-?\d+""")
+_LIST = re.compile(
+    rf"\[\s*+(?:(?:{_ITEM.pattern})\s*+"
+    rf"(?:,\s*+(?:{_ITEM.pattern})\s*+)*+(?:,\s*+)?)?\]"
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -412,12 +419,35 @@ def _texts(entry: rows.Row, names: Sequence[str]) -> tuple[str, ...]:
 def _several(
     separator: str, written: Any, name: str, where: str
 ) -> tuple[str, ...]:
-    if written is None or isinstance(written, str):
-        text = (written or "").strip()
-        written = text.split(separator) if text else []
-    labels = written if isinstance(written, list) else [written]
-    found = [x for label in labels for x in _label(label, name, where)]
-    return tuple(dict.fromkeys(found))
+    """Return the labels of a cell: those of a list, or between separators."""
+    text = written.strip() if isinstance(written, str) else ""
+    if text.startswith("["):
+        written = _items(text, separator, name, where)
+    elif written is None or isinstance(written, str):
+        parts = text.split(separator) if text else []
+        written = list(dict.fromkeys(map(str.strip, parts)))
+    cells = written if isinstance(written, list) else [written]
+    labels = [label for cell in cells for label in _label(cell, name, where)]
+    for label, count in collections.Counter(labels).items():
+        if count > 1:
+            raise errors.UserError(
+                f"{where}: the list in the column {name!r} has {label!r} "
+                f"{count} times. It must name each label of the text once. "
+                "Are these numbers of yes and no for all labels? Write the "
+                "names of those that the text has."
+            )
+    return tuple(labels)
+
+
+def _items(text: str, separator: str, name: str, where: str) -> list[str]:
+    """Return what is in a list as Python or JSON write it."""
+    if not _LIST.fullmatch(text):
+        raise errors.UserError(
+            f"{where}: the column {name!r} holds {text!r}, which begins as a "
+            "list and is none. Write ['one', 'other'], or the labels with "
+            f"{separator!r} between them."
+        )
+    return [text.strip("'\"") for text in _ITEM.findall(text)]
 
 
 def _number(

@@ -16,6 +16,7 @@ from tests import row_files
 from tests.albert_tf.tasks.glue.small_tasks import Markers
 
 LABELS = "joy,fear,rain"
+SEMICOLON = {"label_separator": ";"}
 
 
 def options(**values):
@@ -48,6 +49,10 @@ def labels_of(task, path):
         ("t.csv", ["rain, joy", "", "fear"], {}),
         ("t.csv", ["rain;joy", " ", "fear"], {"label_separator": ";"}),
         ("t.jsonl", ["rain,joy,rain", None, "fear"], {}),
+        # As pandas and JSON write lists into text.
+        ("t.csv", ["['rain', 'joy']", "[]", "['fear']"], {}),
+        ("t.csv", ['["rain","joy",]', " [ ]", '["fear"]'], {}),
+        ("t.csv", ["['rain', \"joy\"]", "", "['fear']"], SEMICOLON),
         ("t.jsonl", [["rain", "joy"], [], ["fear"]], {}),
         ("t.parquet", [["rain", "joy"], None, ["fear"]], {}),
         ("t.parquet", ["joy,rain", None, "fear"], {}),
@@ -64,6 +69,15 @@ def test_bad_cells_are_named_with_their_line(tmp_path):
     for cell, message in (
         ("joy,,rain", "line 2: the column 'tags' holds '', which is no label"),
         (["joy", {}], "line 2: the column 'tags' holds {}, which is no"),
+        ("['joy' 'rain']", "begins as a list and is none. Write ..one"),
+        ("[joy, rain]", "begins as a list and is none"),
+        ("['joy', ['rain']]", "begins as a list and is none"),
+        ("['joy'", "begins as a list and is none"),
+        ("[joy", "begins as a list and is none"),
+        ("['joy', '']", "holds '', which is no label"),
+        ("['joy', 'joy']", "the list in the column 'tags' has 'joy' 2 times"),
+        ([1, 0, 1], "has '1' 2 times.* numbers of yes and no for all labels"),
+        (["joy", " joy"], "has 'joy' 2 times"),
         ("joy,hail", "line 2: the label 'hail' is not one of 'joy', 'fear'"),
     ):
         with pytest.raises(errors.UserError, match=message):
