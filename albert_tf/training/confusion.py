@@ -67,9 +67,13 @@ class Confusion:
 
     @property
     def macro_f1(self) -> float:
-        """The mean F1 of the labels that are right or predicted somewhere."""
+        """The mean F1 of the labels, as scikit-learn's.
+
+        Where an example has one label, only of those that are right or
+        predicted somewhere; where it may have several, of all.
+        """
         of_label, predicted, _ = self._of_labels
-        is_there = of_label + predicted > 0
+        is_there = (of_label + predicted > 0) | self.are_several
         return (
             float(self.scores["F1"][is_there].mean()) if is_there.any() else 0.0
         )

@@ -32,6 +32,8 @@ def test_scores_of_several_labels_are_those_of_scikit_learn():
     expected = score(right, found, zero_division=0)
     for values, wanted in zip(one.scores.values(), expected, strict=False):
         np.testing.assert_allclose(values, wanted)
+    wanted = metrics.f1_score(right, found, average="macro", zero_division=0)
+    assert one.macro_f1 == pytest.approx(wanted)
     *expected, _ = score(right, found, average="micro")
     names = ["micro_precision", "micro_recall", "micro_f1"]
     assert one.micro == pytest.approx(dict(zip(names, expected, strict=True)))
