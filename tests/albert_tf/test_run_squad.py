@@ -98,6 +98,6 @@ def test_squad_runs_with_other_windows_are_no_ensemble(world, tmp_path):
         )
         run_squad.run(changed(settings, do_predict=False))
     with pytest.raises(
-        errors.UserError, match="(?s)other windows.*max_query_length: 16 there"
+        errors.UserError, match="(?s)other windows.*max_query_length was 16"
     ):
         small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")

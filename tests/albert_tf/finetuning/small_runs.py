@@ -132,7 +132,9 @@ def drop_no_outputs(patch):
     """Build GLUE's classifiers without dropout."""
     make = classification.AlbertClassifier
     patch.setattr(
-        classification, "AlbertClassifier", lambda e, n, *_: make(e, n, 0.0)
+        classification,
+        "AlbertClassifier",
+        lambda e, n, *_, **scale: make(e, n, 0.0, **scale),
     )
 
 
