@@ -221,13 +221,6 @@ def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
             yield dataclasses.replace(leaf, metadata=metadata)
 
 
-def nested(options: Any, kind: type[OptionsT]) -> OptionsT:
-    """Return the only part of options that is of a class."""
-    values = (getattr(options, f.name) for f in dataclasses.fields(options))
-    (matches,) = (value for value in values if isinstance(value, kind))
-    return matches
-
-
 def names(options_class: type) -> list[str]:
     """Return the names of all options of a class, nested ones included."""
     return [leaf.name for leaf in leaves(options_class)]

@@ -10,7 +10,6 @@ from albert_tf.model.network.encoder import AlbertModel
 
 # Ours, the kind of layer, theirs: see `layouts.LEAVES`.
 Row = tuple[str, str, str]
-Shapes = Mapping[str, Sequence[int]]
 
 
 @dataclasses.dataclass(frozen=True)
