@@ -35,31 +35,21 @@ def ranking(temperature: float) -> objectives.Objective:
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
         vectors = tf.unstack(outputs["embedding"], axis=1)
-        first, second, *others = tf.unstack(batch["input_ids"], axis=1)
+        first, second, *third = tf.unstack(batch["input_ids"], axis=1)
         is_padding = objectives.real_examples(batch) == 0.0
         is_right = _equal(first, first) | _equal(second, second) | is_padding
-        own_text = _equal(first, second)
-        hidden = [
-            is_right | own_text,
-            *(
-                _equal(first, third) | _equal(second, third) | is_padding
-                for third in others
-            ),
-        ]
-        labels = tf.range(tf.shape(first)[0])
-
-        def logits_of(
-            one: tf.Tensor, others: list[tf.Tensor], hidden: tf.Tensor
-        ) -> tf.Tensor:
-            cosines = tf.matmul(one, tf.concat(others, 0), transpose_b=True)
-            is_label = labels[:, None] == tf.range(tf.shape(cosines)[1])
-            hidden &= ~is_label
-            return tf.where(hidden, _HIDDEN_LOGIT, cosines / temperature)
-
-        logits = logits_of(vectors[0], vectors[1:], tf.concat(hidden, 1))
-        back = logits_of(
-            vectors[1], vectors[:1], is_right | tf.transpose(own_text)
+        is_itself = _equal(first, second)
+        hidden = [is_right | is_itself]
+        for texts in third:
+            is_known = _equal(first, texts) | _equal(second, texts)
+            hidden.append(is_known | is_padding)
+        cosines = tf.matmul(
+            vectors[0], tf.concat(vectors[1:], 0), transpose_b=True
         )
+        logits = _hide(cosines / temperature, tf.concat(hidden, 1))
+        cosines = tf.matmul(vectors[1], vectors[0], transpose_b=True)
+        back = _hide(cosines / temperature, is_right | tf.transpose(is_itself))
+        labels = tf.range(tf.shape(first)[0])
         losses = [cross_entropy.compute(x, labels) for x in (logits, back)]
         return {
             "ranking_loss": tf.add_n(losses) / 2.0,
@@ -69,6 +59,16 @@ def ranking(temperature: float) -> objectives.Objective:
     return objectives.per_example(
         {"ranking_loss": 1.0}, sample_values, ("accuracy",)
     )
+
+
+def _hide(logits: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
+    """Take hidden texts out of the softmax; the label of a row stays.
+
+    Both are [n, texts]; the label of row i is i.
+    """
+    rows, columns = tf.unstack(tf.shape(logits))
+    is_label = tf.eye(rows, columns, dtype=tf.bool)
+    return tf.where(hidden & ~is_label, _HIDDEN_LOGIT, logits)
 
 
 def _equal(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:
