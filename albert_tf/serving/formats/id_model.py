@@ -160,8 +160,8 @@ def _decoder(what: service.Service) -> str | None:
     """Return what a folder calls the module that knows a task."""
     if what.portable is None:
         return None
-    *_, folder, name = what.portable.__name__.split(".")
-    return f"answer_{folder}" if name == "portable" else name
+    *_, folder, _ = what.portable.__name__.split(".")
+    return f"answer_{folder}"
 
 
 def sample(function: Any, config: AlbertConfig) -> dict[str, np.ndarray]:
