@@ -114,17 +114,17 @@ class DistillOptions(finetuning_options.FileOptions):
 
 
 def run(settings: DistillOptions) -> None:
-    known = lesson.vectors_of(settings.teacher)
+    teacher = lesson.vectors_of(settings.teacher)
     shared, vectors = settings.finetuning, settings.vectors
     # The student's vectors are as wide as the teacher's.
     hidden_size = shared.read_config().hidden_size
     size = vectors.projection_size
     if size is None:
-        size = 0 if hidden_size == known.width else known.width
-    if (size or hidden_size) != known.width:
+        size = 0 if hidden_size == teacher.width else teacher.width
+    if (size or hidden_size) != teacher.width:
         raise errors.UserError(
             f"`projection_size={size}` does not give the width of the "
-            f"teacher's vectors, {known.width}. Leave it out."
+            f"teacher's vectors, {teacher.width}. Leave it out."
         )
     tokenizer = finetuning_options.load_tokenizer(shared)
     make = functools.partial(
@@ -134,8 +134,8 @@ def run(settings: DistillOptions) -> None:
         vectors, knowing.Known(EmbeddingTask, shared, {})
     )
     asked = VectorFacts(
-        text_pooling=settings.teacher_pooling or known.text_pooling,
-        projection_size=known.projection_size,
+        text_pooling=settings.teacher_pooling or teacher.text_pooling,
+        projection_size=teacher.projection_size,
     )
     weights = {
         "hidden_loss": settings.hidden_weight,

@@ -127,10 +127,10 @@ def run(settings: GlueOptions) -> None:
 
 
 def choose_tasks(settings: GlueOptions) -> list[str]:
-    given = [name.strip().lower() for name in settings.tasks.split(",")]
+    names = [name.strip().lower() for name in settings.tasks.split(",")]
     files.refuse_file(settings.recipe_dir, "recipe_dir")
     files.refuse_file(settings.data_dir, "data_dir")
-    for name in given:
+    for name in names:
         if name not in _TRAINED:
             raise errors.UserError(
                 f"--tasks has {name!r}, which is no task that can be trained. "
@@ -138,12 +138,12 @@ def choose_tasks(settings: GlueOptions) -> list[str]:
             )
         files.require_file(_recipe(settings, name), "recipe_dir")
     if not settings.from_mnli:
-        return given
-    if "mnli" not in given:
+        return names
+    if "mnli" not in names:
         raise errors.UserError(
             f"--from_mnli needs mnli among --tasks={settings.tasks}. Add it."
         )
-    return sorted(given, key=lambda name: name != "mnli")
+    return sorted(names, key=lambda name: name != "mnli")
 
 
 def _recipe(settings: GlueOptions, name: str) -> str:
@@ -182,10 +182,10 @@ def _is_table(path: str) -> bool:
 
 def check_submission(settings: GlueOptions, names: list[str]) -> None:
     path, is_own = str(settings.submission_file), False
-    wanted = {n for task in _TRAINED for n in _predictions("", task)}
+    members = {n for task in _TRAINED for n in _predictions("", task)}
     with contextlib.suppress(OSError, zipfile.BadZipFile):
         with zipfile.ZipFile(path) as archive:
-            is_own = set(archive.namelist()) == wanted
+            is_own = set(archive.namelist()) == members
     outputs.claim(settings, "submission_file", [path], is_own=is_own)
     missing = [
         task
@@ -231,11 +231,11 @@ def to_markdown(summaries: dict[str, scores.Summary]) -> str:
     means = []
     for name, summary in summaries.items():
         spec = specs.TASKS[name]
-        wanted = spec.metrics[: spec.official]
+        official = spec.metrics[: spec.official]
         medians = {
             key: value
             for key, value in summary.medians.items()
-            if key.removesuffix("_mismatched") in wanted
+            if key.removesuffix("_mismatched") in official
         }
         means.append(100 * statistics.fmean(medians.values()))
         spreads = summary.over_runs(scores.spread)

@@ -113,8 +113,8 @@ def run(settings: FinetuningDataOptions) -> None:
     values = options.to_dict(settings)
     split = choose_split(settings, registry.make(values, tokenizer))
     is_learnt = settings.is_training or split == base.TRAIN
-    known = base.KnownFile(settings.input_file if is_learnt else None)
-    task = registry.make(values, tokenizer, known=known)
+    file_facts = base.KnownFile(settings.input_file if is_learnt else None)
+    task = registry.make(values, tokenizer, known=file_facts)
     logging.info("Reading %s as %s.", settings.input_file, split)
     content = features.data_sha256(task, settings.input_file)
     examples = task.read(settings.input_file, split)

@@ -83,30 +83,30 @@ _MOST_UNITS = _MOST_PARTS = 4096
 _REFUSED = "refused"
 
 
-def run(wanted: CreatePretrainingDataOptions) -> None:
-    vocabulary = wanted.vocabulary.resolved()
-    wanted = dataclasses.replace(wanted, vocabulary=vocabulary)
-    for name, value in sorted(options.to_dict(wanted).items()):
+def run(settings: CreatePretrainingDataOptions) -> None:
+    vocabulary = settings.vocabulary.resolved()
+    settings = dataclasses.replace(settings, vocabulary=vocabulary)
+    for name, value in sorted(options.to_dict(settings).items()):
         logging.info("--%s=%s", name, value)
-    found = writer_options.prepare(wanted)
-    for output in found.outputs:
+    prepared = writer_options.prepare(settings)
+    for output in prepared.outputs:
         files.make_folder(os.path.dirname(output), "output_file")
-    path = output_files.work_place(wanted.output_file)
-    if wanted.dask_scheduler:
+    path = output_files.work_place(settings.output_file)
+    if settings.dask_scheduler:
         path = os.path.abspath(path)  # Workers have other current folders.
     with preemption.exiting_at_once(), work_folder.hold(path) as work:
-        _take_up(work, wanted, found)
-        with _open_workers(wanted, path) as workers, _noting_refusal(work):
-            job = Job(wanted, found, workers, work)
+        _take_up(work, settings, prepared)
+        with _open_workers(settings, path) as workers, _noting_refusal(work):
+            job = Job(settings, prepared, workers, work)
             text = tokenize(job)
             rule = word_starts.choose_rule(
-                wanted.word_start_rule,
-                wanted.word_segmenter,
-                found.tokenizer,
+                settings.word_start_rule,
+                settings.word_segmenter,
+                prepared.tokenizer,
                 text.counts,
             )
             job = dataclasses.replace(job, rule=rule)
-            word_starts.warn_of_misfit(text.counts, found.tokenizer)
+            word_starts.warn_of_misfit(text.counts, prepared.tokenizer)
             stored = build_instances(job, text)
             written = write_records(job, text, stored)
         _describe(job, written)
@@ -114,13 +114,13 @@ def run(wanted: CreatePretrainingDataOptions) -> None:
 
 def _take_up(
     work: work_folder.WorkFolder,
-    wanted: CreatePretrainingDataOptions,
-    found: writer_options.Prepared,
+    settings: CreatePretrainingDataOptions,
+    prepared: writer_options.Prepared,
 ) -> None:
     """Go on with unfinished work, or begin; refuse work of another job."""
-    vocab_sha256 = found.tokenizer.fingerprint
-    inputs = [*found.inputs, *wanted.unit_files.values()]
-    job = same_job.describe(wanted, inputs, found.outputs, vocab_sha256)
+    vocab_sha256 = prepared.tokenizer.fingerprint
+    inputs = [*prepared.inputs, *settings.unit_files.values()]
+    job = same_job.describe(settings, inputs, prepared.outputs, vocab_sha256)
     before = work.job()
     changes = same_job.changes(before, job) if before else []
     same_outputs = before is not None and before["outputs"] == job["outputs"]
@@ -130,15 +130,15 @@ def _take_up(
     )
     is_useful = work.has_finished() and work.read(_REFUSED) is None
     is_useful = is_useful and not was_piped
-    if is_useful and not wanted.overwrite:
+    if is_useful and not settings.overwrite:
         outputs.require_same(
             f"`output_file`: {work.path} holds unfinished work of another job",
             changes,
             "Repeat those options to go on with it, remove the folder or add "
             "`overwrite` to begin anew, or choose another `output_file`.",
         )
-    if not (wanted.overwrite or (same_outputs and not changes)):
-        same_job.refuse_other_options(found.outputs, wanted, vocab_sha256)
+    if not (settings.overwrite or (same_outputs and not changes)):
+        same_job.refuse_other_options(prepared.outputs, settings, vocab_sha256)
     if changes or was_piped:
         work.forget("")
     elif before is not None:
@@ -151,19 +151,19 @@ def _take_up(
 
 @contextlib.contextmanager
 def _open_workers(
-    wanted: CreatePretrainingDataOptions, folder: str
+    settings: CreatePretrainingDataOptions, folder: str
 ) -> Iterator[parallel.OpenMap]:
     """Yield what opens a map, over processes here or on a cluster."""
-    if wanted.dask_scheduler:
-        with cluster.connect(wanted.dask_scheduler, folder) as client:
+    if settings.dask_scheduler:
+        with cluster.connect(settings.dask_scheduler, folder) as client:
             logging.info(
                 "Using %d worker(s) of %s.",
                 len(client.nthreads()),
-                wanted.dask_scheduler,
+                settings.dask_scheduler,
             )
             yield functools.partial(cluster.workers, client)
         return
-    count = parallel.count(wanted.num_workers)
+    count = parallel.count(settings.num_workers)
     logging.info("Using %d worker(s).", count)
     yield functools.partial(parallel.workers, count)
 
@@ -184,8 +184,8 @@ def _noting_refusal(work: work_folder.WorkFolder) -> Iterator[None]:
 class Job:
     """What all stages know."""
 
-    wanted: CreatePretrainingDataOptions
-    found: writer_options.Prepared
+    settings: CreatePretrainingDataOptions
+    prepared: writer_options.Prepared
     workers: parallel.OpenMap  # Opens a map, see `parallel.workers`.
     work: work_folder.WorkFolder
     rule: str = ""  # Where words start; known when all text has been read.
@@ -193,7 +193,7 @@ class Job:
     @functools.cached_property
     def vocabulary(self) -> masking.Vocabulary:
         """What masking needs to know about the pieces."""
-        return word_starts.make_vocabulary(self.found.tokenizer, self.rule)
+        return word_starts.make_vocabulary(self.prepared.tokenizer, self.rule)
 
 
 class TokenizedText(NamedTuple):
@@ -234,7 +234,7 @@ def tokenize(job: Job) -> TokenizedText:
         facts = _write_blocks(job)
         work.write("text", facts)
     counts = dict(facts["counts"])
-    if job.wanted.drop_duplicates:
+    if job.settings.drop_duplicates:
         dropped = _drop_duplicates(work, facts["blocks"], counts["documents"])
         counts["duplicate_documents"] = dropped
         logging.info("Left out as duplicates: %s documents.", dropped)
@@ -253,10 +253,10 @@ def _write_blocks(job: Job) -> dict[str, Any]:
     Blocks of another text, whose files had the same sizes and times, are
     written again, and all that came after them is forgotten.
     """
-    work, settings = job.work, job.wanted.text
-    total = corpus.CorpusReader(job.found.inputs, settings).total_bytes
+    work, settings = job.work, job.settings.text
+    total = corpus.CorpusReader(job.prepared.inputs, settings).total_bytes
     size = _piece_size("block", total or 0, _BLOCK_BYTES)
-    reader = corpus.CorpusReader(job.found.inputs, settings, size)
+    reader = corpus.CorpusReader(job.prepared.inputs, settings, size)
     indices = []
 
     def unfinished() -> Iterator[corpus.Block]:
@@ -274,9 +274,9 @@ def _write_blocks(job: Job) -> dict[str, Any]:
 
     shared = (
         settings,
-        job.found.tokenizer,
-        job.wanted.word_segmenter,
-        job.found.marking,
+        job.prepared.tokenizer,
+        job.settings.word_segmenter,
+        job.prepared.marking,
         work,
     )
     with (
@@ -291,16 +291,16 @@ def _write_blocks(job: Job) -> dict[str, Any]:
         counts = statistics.add(counts, facts)
     if not counts.get("documents"):
         raise _no_document(reader, counts)
-    _check_units(job.wanted, counts)
+    _check_units(job.settings, counts)
     inputs = reader.files
     return {"blocks": len(indices), "inputs": inputs, "counts": counts}
 
 
 def _check_units(
-    wanted: CreatePretrainingDataOptions, counts: dict[str, int]
+    settings: CreatePretrainingDataOptions, counts: dict[str, int]
 ) -> None:
     """Refuse files of units of which the text has none."""
-    for option, path in wanted.unit_files.items():
+    for option, path in settings.unit_files.items():
         if not counts.get(units.OPTIONS[option]):
             raise errors.UserError(
                 f"`{option}={path}` matches nothing in the text: none of its "
@@ -376,11 +376,11 @@ def _drop_duplicates(
 
 def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
     """Turn the documents into instances, each with a random key."""
-    work, wanted = job.work, job.wanted
+    work, settings = job.work, job.settings
     paths = [work.block(index) for index in range(len(text.documents))]
     corpus_of_blocks = token_blocks.StoredCorpus(paths, text.documents)
     builder = _make_builder(job, corpus_of_blocks)
-    units = plan_units(text.tokens, wanted.passes)
+    units = plan_units(text.tokens, settings.passes)
     todo = [unit for unit in units if not _unit_facts(work, unit)]
     done = len(units) - len(todo)
     with (
@@ -399,21 +399,21 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
 
 def _make_builder(
     job: Job, documents: token_blocks.StoredCorpus
-) -> instances.Builder | passages.Builder:
-    wanted = job.wanted
-    seed = random_streams.derive(0, wanted.random_seed)
-    if wanted.records == "passages":
-        return passages.Builder(
+) -> instances.InstanceBuilder | passages.PassageBuilder:
+    settings = job.settings
+    seed = random_streams.derive(0, settings.random_seed)
+    if settings.records == "passages":
+        return passages.PassageBuilder(
             documents,
             job.vocabulary,
-            wanted.pairs.max_seq_length - 2,
-            wanted.cross_documents,
-            wanted.word_segmenter != word_starts.NONE,
+            settings.pairs.max_seq_length - 2,
+            settings.cross_documents,
+            settings.word_segmenter != word_starts.NONE,
             seed,
         )
-    return instances.Builder(
+    return instances.InstanceBuilder(
         documents,
-        wanted.pairs,
+        settings.pairs,
         word_starts.of_tokens(job.vocabulary, job.rule),
         seed,
     )
@@ -466,7 +466,7 @@ def _unit_facts(
 def write_records(
     job: Job, text: TokenizedText, stored: StoredInstances
 ) -> record_manifest.Written:
-    paths = job.found.outputs
+    paths = job.prepared.outputs
     assembler, parts = _plan_parts(job, stored)
     total = sum(part.num_records for part in parts)
     writer = shards.ShardWriter(paths, total, job.work)
@@ -496,12 +496,12 @@ def _plan_parts(
     job: Job, stored: StoredInstances
 ) -> tuple[assemble.Assembler, list[assemble.Part]]:
     """Divide the instances among parts of about equal size."""
-    wanted, prefixes = job.wanted, stored.prefixes
+    settings, prefixes = job.settings, stored.prefixes
     total = sum(map(instances.count_rows, prefixes))
     writer_options.refuse_few_instances(
-        len(job.found.outputs), total, stored.counts, wanted
+        len(job.prepared.outputs), total, stored.counts, settings
     )
-    length = wanted.pairs.max_seq_length
+    length = settings.pairs.max_seq_length
     size = max(
         _piece_size("part", total * length, _PART_POSITIONS),
         -(-total * length // _MOST_PARTS),
@@ -509,17 +509,17 @@ def _plan_parts(
     bits = max(1, (total * length // size).bit_length())
     in_parts = np.array([instances.count_keys(p, bits) for p in prefixes])
     masker = None
-    if wanted.writes_masks:
-        masker = masking.Masker(wanted.masks, job.vocabulary)
+    if settings.writes_masks:
+        masker = masking.Masker(settings.masks, job.vocabulary)
     assembler = assemble.Assembler(
         prefixes,
         in_parts,
         length,
         job.vocabulary,
         masker,
-        wanted.layout,
+        settings.layout,
         token_blocks.mark_bits(
-            wanted.word_segmenter, wanted.records == "passages"
+            settings.word_segmenter, settings.records == "passages"
         ),
     )
     return assembler, assemble.make_parts(in_parts)
@@ -533,7 +533,7 @@ def _encode_part(part: assemble.Part) -> assemble.Encoded:
 def _describe(job: Job, written: record_manifest.Written) -> None:
     """Write manifest and data card to each folder, and clear up."""
     whole = record_manifest.make(
-        job.wanted, job.found.tokenizer, job.rule, written
+        job.settings, job.prepared.tokenizer, job.rule, written
     )
     described = record_manifest.write(whole, written)
     job.work.remove()

@@ -102,10 +102,10 @@ class Inspector:
 
     def __init__(
         self,
-        wanted: InspectOptions,
+        settings: InspectOptions,
         tokenizer: tokenization.AnyTokenizer | None,
     ) -> None:
-        self._wanted = wanted
+        self._settings = settings
         self._tokenizer = tokenizer
         self._text = record_text.PieceText(tokenizer)
         self._special: record_statistics.SpecialIds | None = None
@@ -122,7 +122,7 @@ class Inspector:
         for number, batch in enumerate(record_statistics.read_batches(path)):
             if not number:
                 self._check_first(batch[0], path)
-            show = max(0, self._wanted.num_examples - self._num_read)
+            show = max(0, self._settings.num_examples - self._num_read)
             read = self._read_pretraining if self._layout else self._read_others
             for row, lines in enumerate(read(batch, path, show), 1):
                 print(
@@ -135,8 +135,8 @@ class Inspector:
     @property
     def is_done(self) -> bool:
         """Whether nothing more needs to be read."""
-        enough = self._num_read >= self._wanted.num_examples
-        return enough and not self._wanted.statistics
+        enough = self._num_read >= self._settings.num_examples
+        return enough and not self._settings.statistics
 
     def _check_first(self, record: bytes, path: str) -> None:
         example = record_statistics.parse_example(record, path)
@@ -170,7 +170,7 @@ class Inspector:
             yield record_text.instance_lines(
                 features, row, self._text, self._special
             )
-        if self._wanted.statistics:
+        if self._settings.statistics:
             counts = record_statistics.count(features, self._special)
             self._counts = statistics.add(self._counts, counts)
 
@@ -183,7 +183,7 @@ class Inspector:
             record_statistics.parse_example(record, path) for record in batch
         )
         drawn = None
-        if show and self._wanted.objective != "none":
+        if show and self._settings.objective != "none":
             parsed = list(parsed)
             for passage in parsed:
                 self._check_passage(passage)
@@ -192,7 +192,7 @@ class Inspector:
             manifest = manifests.find(path)
             drawn = record_text.draw(
                 parsed,
-                self._wanted.recipe,
+                self._settings.recipe,
                 self._tokenizer,
                 manifest.max_seq_length if manifest else None,
             )
@@ -215,17 +215,17 @@ class Inspector:
                         row,
                         self._text,
                         self._special.mask_id,
-                        arrangements.parse(self._wanted.sentence_objective),
+                        arrangements.parse(self._settings.sentence_objective),
                     )
                 yield lines
 
     def _check_passage(self, example: Mapping[str, Any]) -> None:
         """Refuse other records, if an example is to be drawn from them."""
-        objective = self._wanted.objective
+        objective = self._settings.objective
         if objective != "none" and not record_text.is_passage(example):
             raise errors.UserError(
                 f"`objective={objective}` is for passages, but "
-                f"`input_file={self._wanted.input_file}` has other records. "
+                f"`input_file={self._settings.input_file}` has other records. "
                 "Leave it out."
             )
 
@@ -234,9 +234,9 @@ class Inspector:
             return
         size, highest = self._tokenizer.vocab_size, int(ids.max(initial=0))
         if highest >= size or ids.min(initial=0) < 0:
-            kind = self._wanted.vocabulary.kind
+            kind = self._settings.vocabulary.kind
             raise errors.UserError(
-                f"--{kind}={self._wanted.vocabulary.path} has {size} pieces; "
+                f"--{kind}={self._settings.vocabulary.path} has {size} pieces; "
                 f"--input_file={path} holds ids from {ids.min()} to {highest}. "
                 "Ids must be below the number of pieces. Give the vocabulary "
                 "that the records were written with, or none to see ids."
@@ -252,22 +252,22 @@ class Inspector:
         print(*lines, sep="\n")
 
 
-def run(wanted: InspectOptions) -> None:
+def run(settings: InspectOptions) -> None:
     streams.require_output()
     paths = files.expand_patterns(
-        wanted.input_file, "input_file", files.BESIDE_RECORDS
+        settings.input_file, "input_file", files.BESIDE_RECORDS
     )
     tokenizer = None
-    if wanted.vocabulary.kind is not None:
-        tokenizer = tokenization.load(wanted.vocabulary)
+    if settings.vocabulary.kind is not None:
+        tokenizer = tokenization.load(settings.vocabulary)
         vocabulary = {"the vocabulary given": {tokenizer.fingerprint}}
         manifests.check_vocabularies(manifests.vocabularies(paths) | vocabulary)
-    inspector = Inspector(wanted, tokenizer)
+    inspector = Inspector(settings, tokenizer)
     try:
         for path in paths:
             if not inspector.is_done:
                 inspector.read(path)
-        if wanted.statistics:
+        if settings.statistics:
             inspector.print_statistics()
         sys.stdout.flush()
     except BrokenPipeError:

@@ -58,11 +58,11 @@ def find(path: str) -> str:
 
 def find_model(path: str) -> str:
     """Return the path of a model config; refuse a name that is almost one."""
-    found = find(path)
+    resolved = find(path)
     near = difflib.get_close_matches(path, names(), 1, 0.8)
-    if near and not os.path.exists(found):
+    if near and not os.path.exists(resolved):
         raise errors.UserError(
             f"`albert_config_file={path}` is not a file. Did you mean "
             f"{near[0]}?"
         )
-    return found
+    return resolved

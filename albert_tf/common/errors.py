@@ -34,15 +34,15 @@ def as_flags(message: str, names: Container[str]) -> str:
 
 
 def require_known(
-    what: str, names: Iterable[str], allowed: Iterable[str]
+    kind: str, names: Iterable[str], allowed: Iterable[str]
 ) -> None:
     """Refuse names that are not allowed; the message lists those that are."""
-    known = sorted(allowed)
+    choices = sorted(allowed)
     for name in names:
-        if name not in known:
+        if name not in choices:
             raise UserError(
-                f"{name!r} is no {what}. There are "
-                f"{', '.join(known) or 'none'}."
+                f"{name!r} is no {kind}. There are "
+                f"{', '.join(choices) or 'none'}."
             )
 
 

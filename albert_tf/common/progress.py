@@ -17,18 +17,18 @@ _INTERVAL = 30.0
 class Progress:
     """A bar on a terminal; otherwise a line in the log every 30 seconds."""
 
-    def __init__(self, what: str, total: int | None, unit: str) -> None:
+    def __init__(self, work: str, total: int | None, unit: str) -> None:
         """Describe the work, such as "tokenizing".
 
         Args:
             total: Its amount, in units; None if it is not known.
             unit: "B" for bytes; otherwise a word such as "examples".
         """
-        self._what, self._total, self._unit = what, total, unit
+        self._work, self._total, self._unit = work, total, unit
         self._bar: Any = None
         if sys.stderr.isatty():
             self._bar = tqdm.tqdm(
-                desc=what,
+                desc=work,
                 total=total,
                 unit=unit if unit == "B" else f" {unit}",
                 unit_scale=True,
@@ -54,7 +54,7 @@ class Progress:
     def _line(self, done: int, seconds: float) -> str:
         rate = (done - (self._first or 0)) / max(seconds, 1e-9)
         scale, unit = (1e6, "MB") if self._unit == "B" else (1, self._unit)
-        line = f"{self._what}: {done / scale:,.0f} {unit}"
+        line = f"{self._work}: {done / scale:,.0f} {unit}"
         if self._total:
             line += f" of {self._total / scale:,.0f}"
         line += f", {rate / scale:,.1f} {unit}/s"

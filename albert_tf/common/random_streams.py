@@ -95,12 +95,12 @@ def open_streams(keys: np.ndarray, draws: np.ndarray) -> Iterator[Stream]:
         draws: int [n], about how many draws each stream is for.
     """
     for start in range(0, len(keys), _STREAMS_AT_ONCE):
-        some = slice(start, start + _STREAMS_AT_ONCE)
-        counts = np.minimum(draws[some], _MOST_FIRST_DRAWS)
+        block = slice(start, start + _STREAMS_AT_ONCE)
+        counts = np.minimum(draws[block], _MOST_FIRST_DRAWS)
         ends = np.cumsum(counts)
         numbers = ragged.gather(np.zeros_like(counts), counts)
-        first = uniform(np.repeat(keys[some], counts), numbers).tolist()
+        first = uniform(np.repeat(keys[block], counts), numbers).tolist()
         begin = 0
-        for key, end in zip(keys[some].tolist(), ends.tolist(), strict=True):
+        for key, end in zip(keys[block].tolist(), ends.tolist(), strict=True):
             yield Stream(key, first[begin:end])
             begin = end

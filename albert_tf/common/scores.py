@@ -14,7 +14,7 @@ TABLE_NAME = "scores.md"
 
 
 @dataclasses.dataclass(frozen=True)
-class Run:
+class RunScores:
     """The best checkpoint of one run, and its scores on the development set."""
 
     folder: str
@@ -29,10 +29,10 @@ class Summary:
 
     task_name: str
     key_metric: str  # By which checkpoints and runs are compared.
-    runs: tuple[Run, ...]
+    runs: tuple[RunScores, ...]
 
     @property
-    def best(self) -> Run:
+    def best(self) -> RunScores:
         """The run with the largest key metric; of equal ones the first."""
         return max(self.runs, key=lambda run: run.scores[self.key_metric])
 
@@ -149,9 +149,9 @@ def read(folder: str) -> Summary:
         ) from None
 
 
-def _parse(values: dict[str, Any], folder: str) -> Run:
+def _parse(values: dict[str, Any], folder: str) -> RunScores:
     """Return a run; JSON has null for a score that is not finite."""
-    run = Run(**values)
+    run = RunScores(**values)
     scores = {
         name: math.nan if score is None else float(score)
         for name, score in run.scores.items()

@@ -61,10 +61,10 @@ def _count_keys(value: Any, levels: int) -> int:
             "lists and objects are nested too deeply, in more than "
             f"{_MAX_DEPTH} levels"
         )
-    own = 0
+    num_keys = 0
     if isinstance(value, dict):
-        own, value = len(value), [*value.values()]
-    return own + sum(_count_keys(item, levels - 1) for item in value)
+        num_keys, value = len(value), [*value.values()]
+    return num_keys + sum(_count_keys(item, levels - 1) for item in value)
 
 
 def _refuse_doubled_keys(text: str) -> None:
@@ -83,30 +83,30 @@ def _refuse_doubled_keys(text: str) -> None:
     json.loads(text, object_pairs_hook=check, parse_int=str, parse_float=str)
 
 
-def read(path: str, advice: str, what: str | None = None) -> Any:
+def read(path: str, advice: str, source: str | None = None) -> Any:
     """Return the value in a file.
 
     Args:
         advice: What to do if it is not JSON, a sentence.
-        what: How messages name it; by default by its path.
+        source: How messages name it; by default by its path.
     """
     try:
         return loads(files.read_bytes(path))
     except JsonError as error:
         raise errors.UserError(
-            f"{what or path} is not JSON: {error}. {advice}"
+            f"{source or path} is not JSON: {error}. {advice}"
         ) from None
 
 
 def read_object(
-    path: str, advice: str, what: str | None = None
+    path: str, advice: str, source: str | None = None
 ) -> dict[str, Any]:
     """Return the object in a file; another value is an error; see `read`."""
-    value = read(path, advice, what)
+    value = read(path, advice, source)
     if not isinstance(value, dict):
         raise errors.UserError(
-            f"{what or path} holds {shown(value)}, which is not a JSON object. "
-            + advice
+            f"{source or path} holds {shown(value)}, which is not a JSON "
+            f"object. {advice}"
         )
     return value
 

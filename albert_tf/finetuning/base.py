@@ -201,15 +201,15 @@ class Task(abc.ABC):
         """
         return framed
 
-    def remark(self, what: str, names: Sequence[str]) -> None:
+    def remark(self, message: str, names: Sequence[str]) -> None:
         """Report that something was cut or left out, if `names` are given.
 
-        `what` ends a sentence that begins with their number.
+        `message` ends a sentence that begins with their number.
         """
         if names and self.remarks is None:
-            log_remarks({what: list(names)})
+            log_remarks({message: list(names)})
         elif names and self.remarks is not None:
-            self.remarks.setdefault(what, []).extend(names)
+            self.remarks.setdefault(message, []).extend(names)
 
     # Outputs to results. `outputs` has one row for each record of `examples`;
     # where `pool_records` pools them, one for each example.
@@ -326,7 +326,7 @@ class KnownFile:
         return self.files.get(TRAIN)
 
     def labels(
-        self, option: str, given: Sequence[str], find: Find
+        self, option: str, names: Sequence[str], find: Find
     ) -> tuple[str, ...]:
         """Return the labels that are given, else those of file or model.
 
@@ -335,7 +335,7 @@ class KnownFile:
             find: From the path of a training file to its labels.
         """
         path = self.train_file(f"The {option} are not known.")
-        return tuple(given or (find(path) if path else ()))
+        return tuple(names or (find(path) if path else ()))
 
     def of_run(self) -> dict[str, Any]:
         """Return the facts of the run that goes on; none of a new one."""
@@ -371,6 +371,6 @@ def check_labels(
 
 
 def log_remarks(remarks: Remarks) -> None:
-    for what, names in remarks.items():
+    for message, names in remarks.items():
         shown = ", ".join(map(str, names[:3])) + ", ..." * (len(names) > 3)
-        logging.warning("%d %s (%s)", len(names), what, shown)
+        logging.warning("%d %s (%s)", len(names), message, shown)

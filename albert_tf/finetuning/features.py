@@ -143,8 +143,8 @@ def encode(
             yield task.renumber(block, num_records)
             num_records += len(block)
             num_examples += count
-            for what, names in block_remarks.items():
-                remarks.setdefault(what, []).extend(names)
+            for message, names in block_remarks.items():
+                remarks.setdefault(message, []).extend(names)
             bar.update(num_examples)
     base.log_remarks(remarks)
 

@@ -148,20 +148,20 @@ def _check_folders(
     settings: finetuning_options.FinetuningOptions, folders: Sequence[str]
 ) -> None:
     """Check how many runs there are, and what each is to start from."""
-    folder, wanted = settings.output_dir, settings.num_runs
-    more = f"run_{1 if wanted == 1 else wanted + 1}"
+    folder, num_runs = settings.output_dir, settings.num_runs
+    more = f"run_{1 if num_runs == 1 else num_runs + 1}"
     held = None
     if run_folder.is_run(os.path.join(folder, more)):
         held = f"`{more}`, too; its summary would be lost"
-    elif wanted > 1 and run_folder.is_run(folder):
+    elif num_runs > 1 and run_folder.is_run(folder):
         held = "a single run"
     if held:
         raise errors.UserError(
-            f"`num_runs={wanted}` does not fit `output_dir={folder}`, which "
+            f"`num_runs={num_runs}` does not fit `output_dir={folder}`, which "
             f"holds {held}. Repeat the command with as many runs as before, or "
             "more, or choose another folder."
         )
-    if wanted > 1:
+    if num_runs > 1:
         is_own = run_folder.is_run(os.path.join(folder, "run_1"))
         run_folder.refuse_foreign(folder, settings, is_own=is_own)
     for folder in folders:
@@ -223,7 +223,7 @@ def _check_batches(
 def _finish_several(
     settings: finetuning_options.FinetuningOptions,
     data: run_data.RunData,
-    runs: Sequence[scores.Run],
+    runs: Sequence[scores.RunScores],
 ) -> None:
     folder = settings.output_dir
     if settings.do_eval:

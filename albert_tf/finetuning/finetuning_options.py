@@ -221,8 +221,8 @@ class FinetuningOptions:
             "pooling",
             "num_hidden_layers",
         )
-        given = {name: getattr(self, name) for name in names}
-        changes = {k: v for k, v in given.items() if v is not None}
+        overrides = {name: getattr(self, name) for name in names}
+        changes = {k: v for k, v in overrides.items() if v is not None}
         return dataclasses.replace(config, **changes)
 
 

@@ -39,9 +39,9 @@ class Known(base.KnownFile):
         return self.files[base.TRAIN]
 
     def labels(
-        self, option: str, given: Sequence[str], find: base.Find
+        self, option: str, names: Sequence[str], find: base.Find
     ) -> tuple[str, ...]:
-        labels = tuple(given or self._choose(option, find))
+        labels = tuple(names or self._choose(option, find))
         self._check_order(option, labels)
         return labels
 
@@ -135,18 +135,18 @@ class KnownCheckpoint(base.KnownFile):
         self._path = path
 
     def labels(
-        self, option: str, given: Sequence[str], find: base.Find
+        self, option: str, names: Sequence[str], find: base.Find
     ) -> tuple[str, ...]:
         del find  # There is no file.
-        if not given and huggingface.is_folder(self._path):
-            given = huggingface.read_details(self._path).labels
-        if not given:
+        if not names and huggingface.is_folder(self._path):
+            names = huggingface.read_details(self._path).labels
+        if not names:
             raise errors.UserError(
                 f"`init_checkpoint={self._path}` does not say what its "
                 f"{option} are called. Give their names as `{option}`, or "
                 "export the run as `run_dir`."
             )
-        return tuple(given)
+        return tuple(names)
 
     def of_model(self) -> dict[str, Any]:
         return of_checkpoint(self._path)
@@ -160,8 +160,8 @@ def facts_of(run: run_folder.Run) -> dict[str, Any]:
     if run.facts:
         registry.read_facts(kind, run.options, run.facts)
         return run.facts
-    own: Any = registry.own_options(kind.options_class, run.options)
-    return kind.find_facts(own, base.KnownFile(None)).to_dict()
+    task_options: Any = registry.own_options(kind.options_class, run.options)
+    return kind.find_facts(task_options, base.KnownFile(None)).to_dict()
 
 
 def started(output_dir: str) -> str | None:

@@ -38,7 +38,7 @@ def run_once(
     settings: finetuning_options.TaskOptions,
     data: run_data.RunData,
     strategy: tf.distribute.Strategy,
-) -> scores.Run:
+) -> scores.RunScores:
     shared, is_chief = settings.finetuning, distribution.is_chief(strategy)
     start = run_folder.Start(
         shared.output_dir,
@@ -62,7 +62,7 @@ def run_once(
 
 
 def sum_up(
-    task: base.Task, output_dir: str, runs: Sequence[scores.Run]
+    task: base.Task, output_dir: str, runs: Sequence[scores.RunScores]
 ) -> scores.Summary:
     summary = scores.Summary(task.name, task.key_metric, tuple(runs))
     scores.write(output_dir, summary)
@@ -112,22 +112,24 @@ class _TaskRun:
             model, optimizer, objective, settings.output_dir, training
         )
 
-    def run(self) -> scores.Run:
+    def run(self) -> scores.RunScores:
         settings, data, trainer = self._settings, self._data, self._trainer
         folder, task = settings.output_dir, data.task
         is_chief = distribution.is_chief(self._strategy)
         trainer.restore_or_initialize(self._initial_weights(), new_heads=True)
         # What training decides, later evaluations do not.
-        known: dict[str, float] = {}
+        best_scores: dict[str, float] = {}
         if not (settings.do_train and settings.do_eval):
-            known = scores.of_best(folder)
-        task.remember(known)
+            best_scores = scores.of_best(folder)
+        task.remember(best_scores)
         if settings.do_train:
             self.train(self._start_log())
         trainer.restore_best()
         numbers = self.evaluate(save=is_chief) if settings.do_eval else {}
-        task.remember(numbers or known)
-        done = scores.Run(folder, settings.trainer.seed, trainer.step, numbers)
+        task.remember(numbers or best_scores)
+        done = scores.RunScores(
+            folder, settings.trainer.seed, trainer.step, numbers
+        )
         if is_chief and settings.do_eval:
             run_log.write_eval_results(folder, trainer.step, numbers)
             sum_up(task, folder, [done])

@@ -38,8 +38,8 @@ def own_options(
 ) -> options.OptionsT:
     """Return those of a kind of task among the options of a run."""
     # A run of another kind may have options of these names, without value.
-    given = {name: v for name, v in values.items() if v is not None}
-    return options.from_dict(options_class, given)
+    present = {name: v for name, v in values.items() if v is not None}
+    return options.from_dict(options_class, present)
 
 
 def make(
@@ -57,13 +57,13 @@ def make(
         known: Where facts are found that are not written yet.
     """
     kind = kind_of(values["task_name"])
-    own: Any = own_options(kind.options_class, values)
-    kind, found = kind.variant(own), None
+    task_options: Any = own_options(kind.options_class, values)
+    kind, task_facts = kind.variant(task_options), None
     if known:
-        found = kind.find_facts(own, known)
+        task_facts = kind.find_facts(task_options, known)
     elif facts:
-        found = read_facts(kind, values, facts)
-    return kind(tokenizer, values["max_seq_length"], own, found)
+        task_facts = read_facts(kind, values, facts)
+    return kind(tokenizer, values["max_seq_length"], task_options, task_facts)
 
 
 def read_facts(
@@ -76,20 +76,20 @@ def read_facts(
     return kind.facts_class.from_dict(facts)
 
 
-def load_module_for(values: Options, folder: str, given: str | None) -> None:
+def load_module_for(values: Options, folder: str, module: str | None) -> None:
     """Import the module that the task of a run needs, if the user names it.
 
     What a folder says never decides which code runs: it may come from
     anywhere.
     """
     used = values.get("task_module")
-    if used and not given:
+    if used and not module:
         raise errors.UserError(
             f"The run in {folder} used `task_module={used}`. A module is "
             "never imported because a folder names it: if you trust its code, "
             f"add `task_module={used}`."
         )
-    load_module(given)
+    load_module(module)
 
 
 def load_module(name: str | None) -> None:

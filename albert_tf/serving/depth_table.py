@@ -46,10 +46,10 @@ class RecordedModel:
         self.layers: list[int] = []  # Used for each text, if it says so.
 
     def __call__(self, inputs: scoring.Inputs) -> Mapping[str, np.ndarray]:
-        found = self.ask(inputs)
+        outputs = self.ask(inputs)
         self.requests.append(inputs)
-        self.layers += list(found.get("layers", ()))
-        return found
+        self.layers += list(outputs.get("layers", ()))
+        return outputs
 
 
 def measure(
@@ -114,10 +114,13 @@ def write(folder: str, points: Sequence[Point], metric: str) -> None:
     figure = figures.Figure(figsize=(6, 4), layout="tight")
     axes = figure.add_subplot(xlabel="ms, one text", ylabel=metric)
     for kind in dict.fromkeys(point.kind for point in points):
-        some = [point for point in points if point.kind == kind]
-        times, scores = [p.alone for p in some], [p.score for p in some]
+        points_of_kind = [point for point in points if point.kind == kind]
+        times, scores = (
+            [p.alone for p in points_of_kind],
+            [p.score for p in points_of_kind],
+        )
         axes.plot(times, scores, marker="o", label=kind)
-        for point in some:
+        for point in points_of_kind:
             axes.annotate(f"{point.value:g}", (point.alone, point.score))
     axes.grid(alpha=0.3)
     axes.legend()

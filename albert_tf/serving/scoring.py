@@ -39,13 +39,13 @@ def to_inputs(
 
     Each is a text (or window) of its own, [1, length].
     """
-    found = []
+    requests = []
     for batch, _ in batches.featurized(
         task, task.asked(examples), batch_size=1
     ):
         length = batch["input_mask"].sum(-1).max()
-        found.append({name: batch[name][..., :length] for name in names})
-    return found
+        requests.append({name: batch[name][..., :length] for name in names})
+    return requests
 
 
 def by_texts(

@@ -96,11 +96,11 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     assert settings.init_checkpoint is not None
     _check_given(settings, {})
     checkpoint = checkpoint_reader.read(settings.init_checkpoint)
-    given = settings.vocabulary
-    known, folder = run_folder.vocabulary_beside(checkpoint.path, given)
+    requested = settings.vocabulary
+    stored, folder = run_folder.vocabulary_beside(checkpoint.path, requested)
     if settings.task != "encoder":
         _refuse_finetuned(settings, folder)
-    vocabulary = choose_vocabulary(given, known, folder)
+    vocabulary = choose_vocabulary(requested, stored, folder)
     vocabulary.require()
     config = checkpoint.config
     if settings.of_checkpoint.albert_config_file:
@@ -166,35 +166,35 @@ def _check_given(
 
 
 def choose_vocabulary(
-    given: tokenization.VocabularyOptions,
-    known: tokenization.VocabularyOptions,
+    requested: tokenization.VocabularyOptions,
+    stored: tokenization.VocabularyOptions,
     folder: str,
 ) -> tokenization.VocabularyOptions:
     """Return the vocabulary that is given, else the known one in a folder."""
-    copy = run_folder.vocabulary_of(known).values()
+    copy = run_folder.vocabulary_of(stored).values()
     manifests.check_vocabularies(
         {
-            **run_folder.vocabulary_of(given),
+            **run_folder.vocabulary_of(requested),
             f"the model in {folder}": run_folder.known_vocabularies(folder),
-            f"the vocabulary {known.path}": set().union(*copy),
+            f"the vocabulary {stored.path}": set().union(*copy),
         }
     )
-    if given.path is not None and not run_folder.is_run(folder):
-        return given.resolved()
-    known = known.resolved()
+    if requested.path is not None and not run_folder.is_run(folder):
+        return requested.resolved()
+    stored = stored.resolved()
     values: dict[str, Any] = {
-        n: value for n, value in given.settings.items() if value is not None
+        n: value for n, value in requested.settings.items() if value is not None
     }
     for name, value in values.items():
-        if known.settings[name] not in (value, None):
+        if stored.settings[name] not in (value, None):
             raise errors.UserError(
                 f"`{name}={str(value).lower()}`, but the run in {folder} was "
                 f"trained with {str(not value).lower()}. Leave it out."
             )
-    if given.path is not None:
-        values["spm_model_file"] = given.spm_model_file
-        values["vocab_file"] = given.vocab_file
-    return dataclasses.replace(known, **values).resolved()
+    if requested.path is not None:
+        values["spm_model_file"] = requested.spm_model_file
+        values["vocab_file"] = requested.vocab_file
+    return dataclasses.replace(stored, **values).resolved()
 
 
 def make_service(
@@ -245,11 +245,11 @@ def depths(source: Source, *, adaptive: bool) -> tuple[int, ...]:
     return (*(n for n in known if n < depth), depth)
 
 
-def check_depths(source: Source, wanted: Sequence[int]) -> None:
+def check_depths(source: Source, requested: Sequence[int]) -> None:
     """Warn of depths that were not trained; refuse them if layers differ."""
     known = trained_depths(source)
     trained = " and ".join(map(str, known))
-    new = ", ".join(str(n) for n in wanted if n not in known)
+    new = ", ".join(str(n) for n in requested if n not in known)
     if new and len(set(source.config.layer_groups)) > 1:
         raise errors.UserError(
             f"{source.checkpoint} was trained to answer after {trained} "

@@ -41,7 +41,7 @@ def _entries(units: np.ndarray) -> list[tuple[bytes, int]]:
 
     Source: darts_clone, DoubleArrayImpl::commonPrefixSearch.
     """
-    found = []
+    entries = []
     waiting = [(b"", _offset(units[0]))]
     codes = np.arange(1, 256)
     while waiting:
@@ -53,9 +53,9 @@ def _entries(units: np.ndarray) -> list[tuple[bytes, int]]:
             unit = int(units[place ^ code])
             key, child = prefix + bytes([code]), (place ^ code) ^ _offset(unit)
             if unit >> 8 & 1:  # A key ends here.
-                found.append((key, int(units[child]) & 0x7FFFFFFF))
+                entries.append((key, int(units[child]) & 0x7FFFFFFF))
             waiting.append((key, child))
-    return found
+    return entries
 
 
 def _offset(unit: int) -> int:

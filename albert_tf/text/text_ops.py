@@ -15,20 +15,20 @@ _STAND_IN = "\U0010ffff"  # Unicode assures that this is not a character.
 
 
 def replace_each(
-    texts: tf.Tensor, wanted: Callable[[str], object], new: str
+    texts: tf.Tensor, is_replaced: Callable[[str], object], new: str
 ) -> tf.Tensor:
-    r"""Replace every character for which `wanted` is true (`\0` is itself)."""
+    r"""Replace characters where `is_replaced` is true (`\0` is the character)."""
     return tf.strings.regex_replace(
-        texts, cleaning.character_class(wanted), new
+        texts, cleaning.character_class(is_replaced), new
     )
 
 
 def matches(
-    wanted: Callable[[str], object],
+    is_replaced: Callable[[str], object],
 ) -> Callable[[tf.Tensor], tf.Tensor]:
     """Return a function that tells which texts are one wanted character."""
     return lambda texts: tf.strings.regex_full_match(
-        texts, cleaning.character_class(wanted)
+        texts, cleaning.character_class(is_replaced)
     )
 
 

@@ -97,14 +97,14 @@ def check(
     free = free_memory(strategy)
     if free is None or need <= free:
         return
-    what, advice = ("a training step" if is_training else "a batch"), ""
+    work, advice = ("a training step" if is_training else "a batch"), ""
     if is_training:
         advice = (
             " or `max_seq_length`, a larger `gradient_accumulation_steps` or "
             "`recompute`"
         )
     message = (
-        f"`{option}={batch_size}`: {what} needs about {need / 2**30:,.1f} GiB "
+        f"`{option}={batch_size}`: {work} needs about {need / 2**30:,.1f} GiB "
         f"of memory, and {free / 2**30:,.1f} GiB are free. Use a smaller "
         f"`{option}`{advice}."
     )
@@ -125,10 +125,10 @@ def free_memory(strategy: tf.distribute.Strategy) -> int | None:
 
 def free_host_memory(root: str = "/") -> int | None:
     """Return the bytes that the system and the container leave on Linux."""
-    found = pathlib.Path(root, "proc/meminfo")
-    if not found.exists():
+    path = pathlib.Path(root, "proc/meminfo")
+    if not path.exists():
         return None
-    rows = (line.split() for line in found.read_text().splitlines())
+    rows = (line.split() for line in path.read_text().splitlines())
     sizes = {row[0]: int(row[1]) * 1024 for row in rows}
     free = sizes["MemAvailable:"] + sizes["SwapFree:"]
     group = pathlib.Path(root, "sys/fs/cgroup")

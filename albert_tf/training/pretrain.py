@@ -199,7 +199,7 @@ def _find_facts(
     config: AlbertConfig,
     model: keras.Model,
     data: pretraining_data.PretrainingData,
-) -> run_log.Facts:
+) -> run_log.Provenance:
     """Return what stays the same while this process runs, and log it."""
     digest = manifests.fingerprint(data.training)
     facts = run_card.environment(model, data.description, digest)

@@ -247,13 +247,13 @@ def check_marks(
 ) -> None:
     """Refuse records without the marks of phrases, entities or speakers."""
     levels, tasks = recipe.passages.mask_levels, recipe.sentence_objective
-    given = {
+    requested = {
         f"mask_levels={levels}": [x.value for x in recipe.passages.levels],
         f"sentence_objective={tasks}": arrangements.parse(tasks),
     }
     marked = [
         (option, name)
-        for option, names in given.items()
+        for option, names in requested.items()
         for name in names
         if name in _WRITTEN_WITH
     ]

@@ -133,9 +133,9 @@ class PassageOptions:
                         "stages before it fewer steps, or leave it out."
                     )
         if ("discourse" in tasks) != (self.markers_file is not None):
-            given = f"={self.markers_file}" if self.markers_file else ""
+            value = f"={self.markers_file}" if self.markers_file else ""
             raise errors.UserError(
-                f"`markers_file{given}` goes with "
+                f"`markers_file{value}` goes with "
                 "`sentence_objective=discourse`, and that with a file of "
                 "markers. Give both or neither."
             )

@@ -41,10 +41,10 @@ _PACKAGES = ("tf_keras", "tensorflow-text", "sentencepiece", "numpy", "libtpu")
 
 def environment(
     model: keras.Model, data: str, training_data: str
-) -> run_log.Facts:
+) -> run_log.Provenance:
     """Return the facts of a run that the log keeps for the card."""
     devices = [device.name for device in tf.config.list_logical_devices()]
-    return run_log.Facts(
+    return run_log.Provenance(
         command=" ".join(sys.argv),
         parameters=sum(int(tf.size(v)) for v in model.trainable_variables),
         data=data,
@@ -102,7 +102,7 @@ def _lines(output_dir: str) -> list[dict[str, Any]]:
     )
 
 
-def summary(config: AlbertConfig, facts: run_log.Facts) -> str:
+def summary(config: AlbertConfig, facts: run_log.Provenance) -> str:
     """Return the first line of a run's output."""
     return (
         f"ALBERT with {facts.parameters:,} parameters: "

@@ -130,7 +130,7 @@ class ExampleCost(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Facts:
+class Provenance:
     """What does not change while a process trains.
 
     Attributes:
@@ -171,7 +171,7 @@ class RunLog:
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def start(
-        self, step: int, num_train_steps: int, facts: Facts | None = None
+        self, step: int, num_train_steps: int, facts: Provenance | None = None
     ) -> None:
         """Begin or continue at `step`; later lines of an earlier start go."""
         self._num_train_steps = num_train_steps

@@ -216,13 +216,13 @@ def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
     )
 
 
-def choose_coverage(counts: Mapping[str, int], given: float | None) -> float:
+def choose_coverage(counts: Mapping[str, int], coverage: float | None) -> float:
     """Decide which share of the characters gets a piece, and say so.
 
     Source: SentencePiece's advice for rich character sets, 0.9995.
     """
-    if given is not None:
-        return given
+    if coverage is not None:
+        return coverage
     share = letters.share(counts, "letters_chinese_japanese")
     if share <= letters.MANY_CHARACTERS:
         return COVERAGE

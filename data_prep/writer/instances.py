@@ -59,7 +59,7 @@ class Built(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True)
-class Builder:
+class InstanceBuilder:
     """Builds the instances of units."""
 
     corpus: token_blocks.StoredCorpus

@@ -19,7 +19,7 @@ from data_prep.writer import instances, segment_pairs, token_blocks
 
 
 @dataclasses.dataclass(frozen=True)
-class Builder:
+class PassageBuilder:
     """Builds the passages of units."""
 
     corpus: token_blocks.StoredCorpus
@@ -173,7 +173,7 @@ def _mark_elsewhere(
 
     Args:
         tokens: int64 [T], changed in place.
-        bounds, documents: See `Builder._mark`.
+        bounds, documents: See `PassageBuilder._mark`.
         begins: int64 [passages].
     """
     places = np.arange(len(tokens))

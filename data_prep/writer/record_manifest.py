@@ -40,26 +40,26 @@ class Written:
 
 
 def make(
-    wanted: writer_options.CreatePretrainingDataOptions,
+    settings: writer_options.CreatePretrainingDataOptions,
     tokenizer: tokenization.AnyTokenizer,
     rule: str,
     written: Written,
 ) -> manifests.Manifest:
     """Describe finished records; `rule` says which pieces start a word."""
-    length = wanted.pairs.max_seq_length
+    length = settings.pairs.max_seq_length
     return manifests.Manifest(
         shards=tuple(os.path.basename(path) for path in written.outputs),
         shard_bytes=tuple(map(files.size, written.outputs)),
         shard_sha256=tuple(written.digests),
         num_examples=written.counts["instances"],
         max_seq_length=length,
-        max_predictions_per_seq=wanted.masks.record_predictions,
-        kind=wanted.records,
-        has_masks=wanted.writes_masks,
+        max_predictions_per_seq=settings.masks.record_predictions,
+        kind=settings.records,
+        has_masks=settings.writes_masks,
         vocab_size=tokenizer.vocab_size,
         vocab_sha256=tokenizer.fingerprint,
-        random_seed=wanted.random_seed,
-        options=options.to_dict(wanted),
+        random_seed=settings.random_seed,
+        options=options.to_dict(settings),
         word_start_rule=rule,
         inputs=tuple(written.inputs),
         corpus=written.corpus,
@@ -68,7 +68,7 @@ def make(
             "python": platform.python_version(),
             "numpy": np.__version__,
             "albert_tf": albert_tf.__version__,
-            **same_job.versions(wanted),
+            **same_job.versions(settings),
         },
     )
 

@@ -30,7 +30,7 @@ _FORMAT = 8  # Of unfinished work; work of another format is not continued.
 
 
 def describe(
-    wanted: writer_options.CreatePretrainingDataOptions,
+    settings: writer_options.CreatePretrainingDataOptions,
     inputs: Sequence[str],
     paths: Sequence[str],
     vocab_sha256: str,
@@ -38,9 +38,9 @@ def describe(
     """Return what unfinished work depends on, as JSON values."""
     return {
         "format": _FORMAT,
-        "options": content_options(options.to_dict(wanted)),
+        "options": content_options(options.to_dict(settings)),
         "vocabulary": vocab_sha256,
-        "versions": versions(wanted),
+        "versions": versions(settings),
         # Size and time of a file change with its content.
         "inputs": {
             path: []
@@ -53,15 +53,15 @@ def describe(
 
 
 def versions(
-    wanted: writer_options.CreatePretrainingDataOptions,
+    settings: writer_options.CreatePretrainingDataOptions,
 ) -> dict[str, str]:
     """Return the versions of the packages and data by which text is cut."""
     result = {"unicode": unicodedata.unidata_version}
-    if wanted.vocabulary.kind == "spm_model_file":
+    if settings.vocabulary.kind == "spm_model_file":
         result["sentencepiece"] = sentencepiece.__version__
-    if wanted.text.split_sentences:
+    if settings.text.split_sentences:
         result["sentencex"] = metadata.version("sentencex")
-    return result | word_starts.versions(wanted.word_segmenter)
+    return result | word_starts.versions(settings.word_segmenter)
 
 
 def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
@@ -104,14 +104,14 @@ def content_options(values: dict[str, Any]) -> dict[str, Any]:
 
 def refuse_other_options(
     paths: Sequence[str],
-    wanted: writer_options.CreatePretrainingDataOptions,
+    settings: writer_options.CreatePretrainingDataOptions,
     vocab_sha256: str,
 ) -> None:
     """Protect finished records from a run with other options."""
     for first, described in output_files.beside(paths).items():
         is_own = manifests.find(first) is not None
-        outputs.claim(wanted, "output_file", described, is_own=is_own)
-    current = content_options(options.to_dict(wanted))
+        outputs.claim(settings, "output_file", described, is_own=is_own)
+    current = content_options(options.to_dict(settings))
     for path in paths:
         if not files.exists(path):
             continue

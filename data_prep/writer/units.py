@@ -45,7 +45,7 @@ def _of_category(*names: str) -> str:
 class Units:
     """What a file lists, as words in lower case."""
 
-    known: frozenset[tuple[str, ...]]
+    units: frozenset[tuple[str, ...]]
     # First word to the lengths of units, in words, longest first.
     lengths: Mapping[str, tuple[int, ...]]
 
@@ -62,7 +62,7 @@ class Units:
         while word < len(words):
             sizes = self.lengths.get(words[word], ())
             candidates = (tuple(words[word : word + n]) for n in sizes)
-            unit = next((unit for unit in candidates if unit in self.known), ())
+            unit = next((unit for unit in candidates if unit in self.units), ())
             if unit:
                 last = word + len(unit) - 1
                 spans.append((places[word][0], places[last][1]))
@@ -74,17 +74,17 @@ def read(path: str, option: str) -> Units:
     """Read a file of one unit a line; `option` names it in errors."""
     lines = files.read_lines(path, option)
     words = (map(str.lower, _word().findall(line)) for line in lines)
-    known = frozenset(map(tuple, words)) - {()}
-    if not known:
+    units = frozenset(map(tuple, words)) - {()}
+    if not units:
         raise errors.UserError(
             f"`{option}={path}` names nothing. Write one phrase or entity a "
             "line."
         )
     lengths: dict[str, set[int]] = {}
-    for unit in known:
+    for unit in units:
         lengths.setdefault(unit[0], set()).add(len(unit))
     return Units(
-        known, {w: tuple(sorted(n, reverse=True)) for w, n in lengths.items()}
+        units, {w: tuple(sorted(n, reverse=True)) for w, n in lengths.items()}
     )
 
 

@@ -138,7 +138,7 @@ def mark_pieces(
 
 
 def choose_rule(
-    wanted: str | None,
+    requested: str | None,
     segmenter: str,
     tokenizer: tokenization.AnyTokenizer,
     counts: Mapping[str, int],
@@ -149,8 +149,8 @@ def choose_rule(
     """
     if segmenter != NONE:
         return segmenter
-    if wanted is not None:
-        return wanted
+    if requested is not None:
+        return requested
     if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
         rule, reason = "wordpiece", "the vocabulary is a WordPiece one"
     else:
@@ -164,14 +164,14 @@ def choose_rule(
 
 
 def check_rule(
-    wanted: str | None, tokenizer: tokenization.AnyTokenizer
+    requested: str | None, tokenizer: tokenization.AnyTokenizer
 ) -> None:
     """Refuse a rule for the other kind of vocabulary."""
     is_wordpiece = isinstance(tokenizer, wordpiece.WordPieceTokenizer)
-    if wanted and (wanted == "wordpiece") != is_wordpiece:
+    if requested and (requested == "wordpiece") != is_wordpiece:
         kind = "WordPiece" if is_wordpiece else "SentencePiece"
         raise errors.UserError(
-            f"`word_start_rule={wanted}` does not fit a {kind} vocabulary: "
+            f"`word_start_rule={requested}` does not fit a {kind} vocabulary: "
             "words would start in the wrong places. Leave the option out."
         )
 

@@ -183,24 +183,24 @@ class Prepared(NamedTuple):
     marking: token_blocks.Marking | None = None  # Of passages.
 
 
-def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
+def prepare(settings: CreatePretrainingDataOptions) -> Prepared:
     """Find the files and load the vocabulary; warn of unusual options."""
-    outputs = output_files.split(wanted.output_file, wanted.num_shards)
-    inputs = corpus.find_files(wanted.text)
-    output_files.check(wanted, outputs)
-    _warn(wanted)
-    if wanted.word_segmenter != word_starts.NONE:
-        word_starts.load(wanted.word_segmenter)
+    outputs = output_files.split(settings.output_file, settings.num_shards)
+    inputs = corpus.find_files(settings.text)
+    output_files.check(settings, outputs)
+    _warn(settings)
+    if settings.word_segmenter != word_starts.NONE:
+        word_starts.load(settings.word_segmenter)
     marking = None
-    if wanted.records == "passages":
-        unit_files = wanted.unit_files.items()
+    if settings.records == "passages":
+        unit_files = settings.unit_files.items()
         marking = token_blocks.Marking(
             {units.OPTIONS[n]: units.read(path, n) for n, path in unit_files},
-            speakers=wanted.text.input_format == "dialogues",
+            speakers=settings.text.input_format == "dialogues",
         )
-    tokenizer = tokenization.load(wanted.vocabulary)
-    word_starts.check_rule(wanted.word_start_rule, tokenizer)
-    if wanted.records == "passages" and tokenizer.pad_id != 0:
+    tokenizer = tokenization.load(settings.vocabulary)
+    word_starts.check_rule(settings.word_start_rule, tokenizer)
+    if settings.records == "passages" and tokenizer.pad_id != 0:
         raise errors.UserError(
             "`records=passages` needs a vocabulary whose id 0 is padding; here "
             f"it is {tokenizer.pieces[0]!r}. Choose another vocabulary, or "
@@ -209,30 +209,30 @@ def prepare(wanted: CreatePretrainingDataOptions) -> Prepared:
     return Prepared(inputs, outputs, tokenizer, marking)
 
 
-def _warn(wanted: CreatePretrainingDataOptions) -> None:
+def _warn(settings: CreatePretrainingDataOptions) -> None:
     """Warn of options that are allowed but probably a mistake."""
     default = options.to_dict(masking.MaskingOptions())
-    given = options.to_dict(wanted.masks)
-    unused = [f"--{k}={v}" for k, v in given.items() if v != default[k]]
-    if unused and wanted.masking_time == "training":
+    values = options.to_dict(settings.masks)
+    unused = [f"--{k}={v}" for k, v in values.items() if v != default[k]]
+    if unused and settings.masking_time == "training":
         logging.warning(
             "%s: not used, because with --masking_time=training "
             "run_pretraining draws the masks. Give it there.",
             ", ".join(unused),
         )
-    if not wanted.writes_masks:
+    if not settings.writes_masks:
         return
     name = "max_predictions_per_seq"
-    full = round(wanted.pairs.max_seq_length * wanted.masks.masked_lm_prob)
-    if not full <= given[name] <= max(full, default[name]):
+    full = round(settings.pairs.max_seq_length * settings.masks.masked_lm_prob)
+    if not full <= values[name] <= max(full, default[name]):
         logging.warning(
             "--max_predictions_per_seq=%d: at --max_seq_length=%d and "
             "--masked_lm_prob=%g a full sequence has %d predictions. More are "
             "never used, and fewer limit masking. Use "
             "--max_predictions_per_seq=%d. (The original's default is 20.)",
-            given[name],
-            wanted.pairs.max_seq_length,
-            wanted.masks.masked_lm_prob,
+            values[name],
+            settings.pairs.max_seq_length,
+            settings.masks.masked_lm_prob,
             full,
             full,
         )
@@ -264,7 +264,7 @@ def refuse_few_instances(
     num_outputs: int,
     num_instances: int,
     counts: Mapping[str, int],
-    wanted: CreatePretrainingDataOptions,
+    settings: CreatePretrainingDataOptions,
 ) -> None:
     """Make sure that every output gets a record."""
     if num_instances >= num_outputs:
@@ -275,9 +275,9 @@ def refuse_few_instances(
     )
     raise errors.UserError(
         f"--output_file names {num_outputs} files, but the text gives only "
-        f"{num_instances} {wanted.records} in {wanted.passes} pass(es){facts}. "
-        "Every file needs one, and an instance needs two sentences or one of "
-        "several words (--single_segment_policy="
-        f"{wanted.pairs.single_segment_policy}). Name fewer files, or give "
+        f"{num_instances} {settings.records} in {settings.passes} pass(es)"
+        f"{facts}. Every file needs one, and an instance needs two sentences "
+        "or one of several words (--single_segment_policy="
+        f"{settings.pairs.single_segment_policy}). Name fewer files, or give "
         "more text."
     )

@@ -40,7 +40,7 @@ def build_albert_tf(
 
     length = settings.max_seq_length
     tokenizer = tokenization.Tokenizer(settings.spm_model_file)
-    window = squad_features.WindowOptions(settings.doc_stride, QUESTION)
+    window = squad_features.PassageWindows(settings.doc_stride, QUESTION)
     layout = squad_features.squad_layout(length, is_training=True)
 
     def turn() -> float:

@@ -74,7 +74,7 @@ def test_small_tasks_may_start_from_mnli(world, mnli, tmp_path):
 
 def test_table_of_the_suite_by_hand(tmp_path):
     def summary(name, *values):
-        runs = [scores.Run("f", n, 1, v) for n, v in enumerate(values)]
+        runs = [scores.RunScores("f", n, 1, v) for n, v in enumerate(values)]
         return scores.Summary(name, "accuracy", tuple(runs))
 
     table = run_glue.to_markdown(

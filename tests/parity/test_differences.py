@@ -60,7 +60,7 @@ def test_odd_spaces_belong_to_another_piece(
 def test_questions_in_korean_are_kept(own_text, questions, recorded):
     assert recorded.keys() == {number for number, *_ in SPACES}
     windows = squad_features.make_windows(
-        questions, own_text.tokenizer(), squad_features.WindowOptions(), 384
+        questions, own_text.tokenizer(), squad_features.PassageWindows(), 384
     )
     assert KOREAN in windows.question
 

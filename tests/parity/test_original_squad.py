@@ -72,7 +72,7 @@ def find_windows(text_set, name):
     windows = squad_features.make_windows(
         questions,
         text_set.tokenizer(),
-        squad_features.WindowOptions(stride, query),
+        squad_features.PassageWindows(stride, query),
         length,
     )
     return questions, windows, length
@@ -174,7 +174,7 @@ def test_korean_is_aligned_where_the_original_fails(own_text):
         "k", "수도?", text, (squad_data.Answer("대한민국", 4),)
     )
     windows = squad_features.make_windows(
-        [question], tokenizer, squad_features.WindowOptions(), 384
+        [question], tokenizer, squad_features.PassageWindows(), 384
     )
     positions = squad_features.find_answers(windows, [question])
     (pieces,) = windows.paragraphs

@@ -92,14 +92,14 @@ def _in_folder(folder: str) -> str | None:
     return folder if is_known else None
 
 
-def _ambiguous(folder: str, what: str) -> errors.UserError:
+def _ambiguous(folder: str, source: str) -> errors.UserError:
     names = sorted(tf.io.gfile.listdir(folder))
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     hint = "such as FOLDER/model.ckpt-125000"
     if prefixes:
         hint = f"one of {', '.join(prefixes[:5])} there"
     return errors.UserError(
-        f"{what} is a folder that does not say which checkpoint is meant (no "
+        f"{source} is a folder that does not say which checkpoint is meant (no "
         f"{BEST_NAME}.index, no file named checkpoint that names an existing "
         "one, no config.json of a Hugging Face model). Name the prefix, "
         f"{hint}."
@@ -225,8 +225,8 @@ def explain(error: tf.errors.OpError) -> str:
     return re.sub(r"\{\{.*?\}\} ?| \[Op:.*\]", "", error.message).strip()
 
 
-def not_written(what: str, error: tf.errors.OpError) -> OSError:
+def not_written(target: str, error: tf.errors.OpError) -> OSError:
     return OSError(
-        f"Cannot write {what}: {explain(error)}. Make room there, or see that "
-        "you may write there"
+        f"Cannot write {target}: {explain(error)}. Make room there, or see "
+        "that you may write there"
     )

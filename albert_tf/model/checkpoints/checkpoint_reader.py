@@ -124,9 +124,9 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
     )
 
 
-def _damaged(what: str, error: Exception) -> errors.UserError:
+def _damaged(source: str, error: Exception) -> errors.UserError:
     return errors.UserError(
-        f"{what} cannot be read: {error}. The file is damaged or incomplete; "
+        f"{source} cannot be read: {error}. The file is damaged or incomplete; "
         "copy it again, or use an earlier checkpoint."
     )
 

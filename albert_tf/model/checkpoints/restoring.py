@@ -82,7 +82,7 @@ def restore(
     base.require_built(model)
     if isinstance(source, str):
         source = checkpoint_reader.read(source, option)
-    checkpoint, what = source, f"`{option}={source.path}`"
+    checkpoint, origin = source, f"`{option}={source.path}`"
     variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     encoder = getattr(model, "encoder", model)
     pooler = f"{encoder.name}/pooler/dense/"
@@ -94,26 +94,26 @@ def restore(
     )
     kept = [name for name in variables if not is_new(name)]
     if checkpoint.config and f"{pooler}kernel" in kept:
-        _check_pooling(encoder.config, checkpoint.config.pooling, what)
-    partners = _find_partners(encoder, checkpoint, kept, layers, what)
+        _check_pooling(encoder.config, checkpoint.config.pooling, origin)
+    partners = _find_partners(encoder, checkpoint, kept, layers, origin)
     stored = {
         name: shape
         for name, shape in checkpoint.shapes.items()
         if has_pooler or not name.startswith(pooler)
     }
-    _check_partners(variables, partners, stored, is_new, what)
-    _check_config(encoder.config, checkpoint.config, layers, what)
-    return _assign(variables, partners, checkpoint, what)
+    _check_partners(variables, partners, stored, is_new, origin)
+    _check_config(encoder.config, checkpoint.config, layers, origin)
+    return _assign(variables, partners, checkpoint, origin)
 
 
 def _assign(
     variables: Mapping[str, tf.Variable],
     partners: Mapping[str, str],
     checkpoint: checkpoint_reader.Checkpoint,
-    what: str,
+    origin: str,
 ) -> Restored:
     values = checkpoint.load(set(partners.values()))
-    _check_numbers(values, what)
+    _check_numbers(values, origin)
     for name, partner in partners.items():
         variables[name].assign(values[partner])
     new = tuple(name for name in variables if name not in partners)
@@ -121,11 +121,11 @@ def _assign(
     return Restored(checkpoint.path, new, copied)
 
 
-def _check_pooling(config: AlbertConfig, stored: str, what: str) -> None:
+def _check_pooling(config: AlbertConfig, stored: str, origin: str) -> None:
     """Refuse the weights of a pooler that reads something else."""
     if stored != config.pooling:
         raise errors.UserError(
-            f"{what} was trained with pooling={stored}, says the config file "
+            f"{origin} was trained with pooling={stored}, says the config file "
             f"beside it, and the model has pooling={config.pooling}. Use that "
             f"file as `albert_config_file`; for finetuning, `pooling={stored}` "
             "is enough. Where a run starts from it, `new_weights=bert/pooler` "
@@ -178,18 +178,18 @@ def _find_partners(
     checkpoint: checkpoint_reader.Checkpoint,
     names: Collection[str],
     layers: str,
-    what: str,
+    origin: str,
 ) -> dict[str, str]:
     """Return the name in the checkpoint that each variable takes."""
     if layers == "shallower":
-        return _shallower_names(encoder.config, checkpoint, names, what)
+        return _shallower_names(encoder.config, checkpoint, names, origin)
     if layers == "same":
         return {name: name for name in names}
     stored = checkpoint.shapes
     groups = set(re.findall(r"/group_\d+/", " ".join(stored)))
     if len(groups) > 1:
         raise errors.UserError(
-            f"{what} has {len(groups)} groups of layers, but "
+            f"{origin} has {len(groups)} groups of layers, but "
             "`init_from_group0` is for checkpoints with one. Use a config with "
             "the same groups, and leave `init_from_group0` out."
         )
@@ -205,7 +205,7 @@ def _shallower_names(
     config: AlbertConfig,
     checkpoint: checkpoint_reader.Checkpoint,
     variables: Iterable[str],
-    what: str,
+    origin: str,
 ) -> dict[str, str]:
     """Return which name in a shallower checkpoint each variable takes.
 
@@ -215,14 +215,14 @@ def _shallower_names(
     other = checkpoint.config
     if other is None:
         raise errors.UserError(
-            f"{what} has no {checkpoint_reader.CONFIG_NAME} beside it, so "
+            f"{origin} has no {checkpoint_reader.CONFIG_NAME} beside it, so "
             "`init_shallower` cannot know its layers. Put the file there."
         )
     layers, others = config.num_hidden_layers, other.num_hidden_layers
     if others > layers:
         raise errors.UserError(
-            f"{what} has {others} layers, more than the {layers} of the model. "
-            "`init_shallower` is for checkpoints with fewer."
+            f"{origin} has {others} layers, more than the {layers} of the "
+            "model. `init_shallower` is for checkpoints with fewer."
         )
     attentions: dict[str, int] = {}
     ffns: dict[str, int] = {}
@@ -256,17 +256,17 @@ def require_numbers(path: str) -> None:
             _check_numbers(values, f"`init_checkpoint={checkpoint.path}`")
 
 
-def _check_numbers(values: Mapping[str, np.ndarray], what: str) -> None:
+def _check_numbers(values: Mapping[str, np.ndarray], origin: str) -> None:
     """Refuse weights that are not finite float32 numbers."""
     for name, value in values.items():
         if value.dtype != np.float32:
             raise errors.UserError(
-                f"{what} holds {name} as {value.dtype}; weights are float32. "
+                f"{origin} holds {name} as {value.dtype}; weights are float32. "
                 "Convert the checkpoint with the program that wrote it."
             )
         if not np.isfinite(value).all():
             raise errors.UserError(
-                f"{what} holds numbers in {name} that are not finite. Its "
+                f"{origin} holds numbers in {name} that are not finite. Its "
                 "training has failed; use an earlier checkpoint."
             )
 
@@ -276,7 +276,7 @@ def _check_partners(
     partners: Mapping[str, str],
     stored: Mapping[str, list[int]],
     is_new: Callable[[str], bool],
-    what: str,
+    origin: str,
 ) -> None:
     """Refuse unless both sides hold the same names with the same shapes."""
     parts = {checkpoint_reader.part_of(name) for name in variables}
@@ -299,7 +299,7 @@ def _check_partners(
     if len(lacking) < len(lines):  # Something else does not fit, too.
         lacking = []
     raise errors.UserError(
-        "\n".join([f"{what} does not fit the model:", *sorted(lines)])
+        "\n".join([f"{origin} does not fit the model:", *sorted(lines)])
         + f"\n{_explain_misfit(variables, stored, lacking)}"
     )
 
@@ -363,7 +363,7 @@ def _explain_misfit(
 
 
 def _check_config(
-    config: AlbertConfig, other: AlbertConfig | None, layers: str, what: str
+    config: AlbertConfig, other: AlbertConfig | None, layers: str, origin: str
 ) -> None:
     """Refuse weights that were trained for another function."""
     if other is None:
@@ -383,7 +383,8 @@ def _check_config(
         ]
     if lines:
         raise errors.UserError(
-            f"{what} does not fit the model, says the config file beside it:\n"
+            f"{origin} does not fit the model, says the config file beside "
+            "it:\n"
             + "\n".join(lines)
             + "\nUse that file as `albert_config_file`; where a run starts "
             "from a checkpoint with fewer layers, add `init_shallower`."

@@ -40,7 +40,7 @@ def make_model(
         width = checkpoint.shapes.get(one.width_of, [0])[0]
         return lambda encoder: one.make(encoder, width)
 
-    known: dict[frozenset[str], Callable[[AlbertModel], keras.Model]] = {
+    makers: dict[frozenset[str], Callable[[AlbertModel], keras.Model]] = {
         frozenset(): lambda e: e,
         frozenset({"cls/predictions", "cls/seq_relationship"}): (
             pretraining.AlbertPretrainer
@@ -50,13 +50,13 @@ def make_model(
         ),
         **{frozenset({one.scope}): maker(one) for one in head.of_slices()},
     }
-    if heads not in known:
-        allowed = "; ".join(", ".join(sorted(h)) for h in known if h)
+    if heads not in makers:
+        allowed = "; ".join(", ".join(sorted(h)) for h in makers if h)
         raise errors.UserError(
             f"{checkpoint.path} holds weights that belong to no model of this "
             f"project: {', '.join(sorted(heads))}. Known heads are: {allowed}."
         )
-    return known[heads](encoder)
+    return makers[heads](encoder)
 
 
 def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:

@@ -82,7 +82,7 @@ class IdModel:
     texts: Sequence[Arrays] = ()
 
 
-def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
+def save(id_model: IdModel, path: str, form: Format) -> dict[str, Any]:
     """Write the network, its vocabulary and its description.
 
     The network is run with random ids. The largest difference of each output
@@ -100,21 +100,21 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
         `tokenization.Tokenizer.digit_comma_ids`; `options`, see
         `Service.text_options`; `sha256` of the network and the vocabulary.
     """
-    functions = form.functions(what.service)
+    functions = form.functions(id_model.service)
     files.make_folder(path)
     network = os.path.join(path, form.file_name)
     with files.name_full_disk(network):
-        form.convert(functions, what, network)
-    description = _describe(what, form.name)
-    config = what.service.encoder.config
+        form.convert(functions, id_model, network)
+    description = _describe(id_model, form.name)
+    config = id_model.service.encoder.config
     largest = compare(functions, config, form.open(network))
     logging.info("%s differs by %s", form.name, largest)
     description["functions"] = {
         name: {**_signature(function), "largest_difference": largest[name]}
         for name, function in functions.items()
     }
-    name = str(run_folder.copy_vocabulary(what.vocabulary, path))
-    _copy_program(path, name, what.service)
+    name = str(run_folder.copy_vocabulary(id_model.vocabulary, path))
+    _copy_program(path, name, id_model.service)
     description["sha256"] = {
         each: files.sha256(os.path.join(path, each))
         for each in (form.file_name, name)
@@ -124,14 +124,16 @@ def save(what: IdModel, path: str, form: Format) -> dict[str, Any]:
     return description
 
 
-def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
+def _copy_program(
+    folder: str, vocabulary: str, served: service.Service
+) -> None:
     """Copy answer.py and what it imports; a vocab.txt gets one piece a line."""
     is_wordpiece = vocabulary == run_folder.VOCABULARY_NAMES["vocab_file"]
     modules = [answer, wordpiece_rules if is_wordpiece else cleaning]
-    if what.reads_offsets and not is_wordpiece:
+    if served.reads_offsets and not is_wordpiece:
         modules.append(offsets)
-    if what.portable:
-        modules.append(what.portable)
+    if served.portable:
+        modules.append(served.portable)
     contents = {}
     for module in modules:  # Also those that are found on the way.
         path = str(module.__file__)
@@ -143,8 +145,8 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
             ]
         # There they are no package.
         alone = _IMPORT.sub(r"import \2", content)
-        name = f"{_decoder(what)}.py"
-        if module is not what.portable:
+        name = f"{_decoder(served)}.py"
+        if module is not served.portable:
             name = os.path.basename(path)
         contents[name] = alone.encode()
     if is_wordpiece:
@@ -156,11 +158,11 @@ def _copy_program(folder: str, vocabulary: str, what: service.Service) -> None:
     )
 
 
-def _decoder(what: service.Service) -> str | None:
+def _decoder(served: service.Service) -> str | None:
     """Return what a folder calls the module that knows a task."""
-    if what.portable is None:
+    if served.portable is None:
         return None
-    *_, folder, _ = what.portable.__name__.split(".")
+    *_, folder, _ = served.portable.__name__.split(".")
     return f"answer_{folder}"
 
 
@@ -217,11 +219,11 @@ def compare(
     return largest
 
 
-def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
+def _describe(id_model: IdModel, format_name: str) -> dict[str, Any]:
     """Return the description without what is measured; see `save`."""
-    asked = what.service
-    tokenizer = tokenization.load(what.vocabulary)
-    kind = str(what.vocabulary.kind)
+    asked = id_model.service
+    tokenizer = tokenization.load(id_model.vocabulary)
+    kind = str(id_model.vocabulary.kind)
     outputs: Sequence[str] = asked.read_outputs
     if "windows" in asked.text_options:
         outputs = ("logits",)
@@ -234,7 +236,7 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
             replaced["replaced_lengths"] = {str(id_): n for id_, n in table}
     return {
         "format": format_name,
-        "precision": what.precision,
+        "precision": id_model.precision,
         "service": type(asked).__name__,
         "decoder": {"module": _decoder(asked), "outputs": list(outputs)},
         "max_positions": asked.encoder.config.max_position_embeddings,
@@ -250,7 +252,7 @@ def _describe(what: IdModel, format_name: str) -> dict[str, Any]:
             **tokenizer.settings,
             **replaced,
         },
-        "options": {**what.options, **asked.text_options},
+        "options": {**id_model.options, **asked.text_options},
     }
 
 

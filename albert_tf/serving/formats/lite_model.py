@@ -22,7 +22,7 @@ _MISSING = re.compile(r"^(?:TF Select|Custom) ops: (.+)$", re.MULTILINE)
 
 
 def convert(
-    functions: id_model.Functions, what: id_model.IdModel, path: str
+    functions: id_model.Functions, exported: id_model.IdModel, path: str
 ) -> None:
     """Write the network.
 
@@ -38,7 +38,7 @@ def convert(
         converter = tf.lite.TFLiteConverter.from_saved_model(
             folder, signature_keys=list(functions)
         )
-        if what.precision == "int8":
+        if exported.precision == "int8":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
         try:
             content = converter.convert()

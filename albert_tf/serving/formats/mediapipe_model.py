@@ -31,13 +31,13 @@ _TOKENIZERS = {"vocab_file": 4, "spm_model_file": 5}
 _LABELS, _AXIS_LABELS = "labels.txt", 2
 
 
-def _functions(what: service.Service) -> id_model.Functions:
+def _functions(served: service.Service) -> id_model.Functions:
     """Return `tokens` with one output; longer sequences are cut.
 
     MediaPipe cuts nothing: a text that is too long would stop its graph.
     """
-    answer = what.app_output
-    if answer is None or what.texts != ("text",):
+    answer = served.app_output
+    if answer is None or served.texts != ("text",):
         raise errors.UserError(
             "`format=mediapipe` takes models that give a single text a label, "
             "several labels or a vector. Use `format=litert`."
@@ -45,32 +45,32 @@ def _functions(what: service.Service) -> id_model.Functions:
 
     def tokens(*ids: tf.Tensor) -> service.Tensors:
         cut = (
-            tf.concat([x[:, :-1][:, : what.max_seq_length - 1], x[:, -1:]], 1)
+            tf.concat([x[:, :-1][:, : served.max_seq_length - 1], x[:, -1:]], 1)
             for x in ids
         )
-        return {answer: what.tokens(*cut)[answer]}
+        return {answer: served.tokens(*cut)[answer]}
 
     return {"tokens": service.with_ids(tokens)}
 
 
 def _convert(
-    functions: id_model.Functions, what: id_model.IdModel, path: str
+    functions: id_model.Functions, exported: id_model.IdModel, path: str
 ) -> None:
-    rules = what.vocabulary.normalization
+    rules = exported.vocabulary.normalization
     if (
         not rules.do_lower_case
         or rules.keep_accents
-        or "windows" in what.service.text_options
+        or "windows" in exported.service.text_options
     ):
         raise errors.UserError(
             "`format=mediapipe` takes models that lower-case texts, leave "
             "accents out and cut long texts: MediaPipe does so. Use "
             "`format=litert`."
         )
-    lite_model.convert(functions, what, path)
-    kind = str(what.vocabulary.kind)
-    source = str(what.vocabulary.path)
-    labels = getattr(what.service, "labels", ())
+    lite_model.convert(functions, exported, path)
+    kind = str(exported.vocabulary.kind)
+    source = str(exported.vocabulary.path)
+    labels = getattr(exported.service, "labels", ())
     packed = {
         run_folder.VOCABULARY_NAMES[kind]: huggingface_rules.lines_of(
             files.read_bytes(source), source
@@ -82,7 +82,7 @@ def _convert(
     (graph,), (signature,) = network.subgraphs, network.signatureDefs
     names = {t.tensorIndex: t.name.decode() for t in signature.inputs}
     inputs = [_INPUTS[names[i]] for i in graph.inputs]
-    metadata = _metadata(kind, inputs, str(what.service.app_output), labels)
+    metadata = _metadata(kind, inputs, str(exported.service.app_output), labels)
     buffer, entry = schema.BufferT(), schema.MetadataT()
     buffer.data = np.frombuffer(metadata, np.uint8)
     entry.name, entry.buffer = b"TFLITE_METADATA", len(network.buffers)

@@ -23,23 +23,23 @@ tf2onnx = imports.later("tf2onnx")
 _OPSET = 17
 
 
-def _functions(what: service.Service) -> id_model.Functions:
+def _functions(served: service.Service) -> id_model.Functions:
     """Return one function, as a file has one, and weights are stored once."""
-    if not isinstance(what, encoder_service.PretrainedService):
-        return {"tokens": service.id_functions(what)["tokens"]}
+    if not isinstance(served, encoder_service.PretrainedService):
+        return {"tokens": service.id_functions(served)["tokens"]}
 
     def together(*ids: tf.Tensor) -> service.Tensors:
-        outputs = what.mlm(*ids)
-        if what.model.sentence_order:
+        outputs = served.mlm(*ids)
+        if served.model.sentence_order:
             pooled = outputs["pooled_output"]
-            outputs["sop_logits"] = what.model.sentence_order_logits(pooled)
+            outputs["sop_logits"] = served.model.sentence_order_logits(pooled)
         return outputs
 
     return {"tokens": service.with_ids(together, encoder_service.MLM_IDS)}
 
 
 def _convert(
-    functions: id_model.Functions, what: id_model.IdModel, path: str
+    functions: id_model.Functions, exported: id_model.IdModel, path: str
 ) -> None:
     """Write the network.
 
@@ -64,10 +64,10 @@ def _convert(
             "`format=onnx` has no operation for a part of this model. Use the "
             f"SavedModel. What the checker says: {error}"
         ) from error
-    if what.precision == "float32":
+    if exported.precision == "float32":
         _share_transposed(model)
     else:
-        onnx_int8.quantize(model, path, what.texts)
+        onnx_int8.quantize(model, path, exported.texts)
         model = onnx.load(path)
     onnx_loops.sink(model.graph)
     onnx.save(model, path)

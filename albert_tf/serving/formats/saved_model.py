@@ -40,25 +40,25 @@ def _variables(signatures: dict[str, Any]) -> Iterable[tf.Variable]:
     return sorted(variables.values(), key=lambda variable: variable.name)
 
 
-def save(what: service.Service, path: str, *, with_text: bool = True) -> None:
+def save(served: service.Service, path: str, *, with_text: bool = True) -> None:
     """Write a SavedModel.
 
     Args:
         with_text: Whether to include the tokenizer and the signatures that
             take text. Without them no operation of tensorflow_text is used.
     """
-    signatures = what.functions if with_text else service.id_functions(what)
+    signatures = served.functions if with_text else service.id_functions(served)
     root = tf.Module()
     # Not the Keras model, which would bring its own functions, and variables
     # that a converted encoder does not use any more.
     root.weights = list(_variables(signatures))
     if with_text:
-        root.tokenizer = what.tokenizer
+        root.tokenizer = served.tokenizer
     with files.name_full_disk(path):
         tf.saved_model.save(root, path, signatures=signatures)
         requests = os.path.join(path, REQUESTS_NAME)
         os.makedirs(os.path.dirname(requests), exist_ok=True)
-        samples = what.samples()
+        samples = served.samples()
         with tf.io.TFRecordWriter(requests) as writer:
             for name in sorted(signatures):
                 writer.write(encode_request(name, samples[name]))

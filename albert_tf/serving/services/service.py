@@ -46,11 +46,11 @@ def checked(
     TensorFlow itself compares no shapes when a signature is called eagerly.
     """
     # Filled up to one length: shapes of unlike lengths would be broadcast.
-    found, wanted = (
+    actual, expected = (
         tf.concat([axes, tf.fill([_MOST_AXES], -1)], 0)[:_MOST_AXES]
         for axes in (tf.shape(values), tf.convert_to_tensor(shape))
     )
-    same = tf.debugging.assert_equal(found, wanted, message)
+    same = tf.debugging.assert_equal(actual, expected, message)
     with tf.control_dependencies([same]):
         return tf.identity(values)
 
@@ -264,18 +264,18 @@ class Service:
         inputs = packing_ops.pack_inputs(
             segments, self.max_seq_length, self._cls_id, self._sep_id
         )
-        wanted = tf.fill([segments[0].nrows()], tf.constant(2, tf.int64))
+        needed = tf.fill([segments[0].nrows()], tf.constant(2, tf.int64))
         for segment in segments:
-            wanted += segment.row_lengths()
+            needed += segment.row_lengths()
         for second in segments[1:]:  # It has a marker of its own, if any.
-            wanted += tf.cast(second.row_lengths() > 0, tf.int64)
-        return inputs, wanted > self.max_seq_length
+            needed += tf.cast(second.row_lengths() > 0, tf.int64)
+        return inputs, needed > self.max_seq_length
 
 
-def id_functions(what: Service) -> dict[str, Any]:
-    found = what.functions
+def id_functions(served: Service) -> dict[str, Any]:
+    functions = served.functions
     return {
         name: function
-        for name, function in found.items()
+        for name, function in functions.items()
         if all(spec.dtype == tf.int32 for spec in function.input_signature)
     }

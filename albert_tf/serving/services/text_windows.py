@@ -48,8 +48,8 @@ def make_windows(
     count = tf.where(context_lengths > 0, count, 0)
     question = tf.repeat(tf.range(tf.size(count)), count)
     begin = tf.ragged.range(count).flat_values * tf.gather(stride, question)
-    rest = tf.gather(context_lengths, question) - begin
-    length = tf.minimum(tf.gather(limit, question), rest)
+    remaining = tf.gather(context_lengths, question) - begin
+    length = tf.minimum(tf.gather(limit, question), remaining)
     return WindowTensors(
         question, begin, length, tf.gather(query_lengths, question) + 2
     )
@@ -89,7 +89,7 @@ def sees_best(windows: WindowTensors, contexts: tf.RaggedTensor) -> tf.Tensor:
 
 
 def ask(
-    what: service.Service,
+    served: service.Service,
     pieces: tf.RaggedTensor,
     doc_stride: int,
     logits: tf.TensorSpec,
@@ -101,20 +101,24 @@ def ask(
     Args:
         pieces: int32 [texts, (pieces)].
         doc_stride: Pieces from the start of one window to that of the next.
-        logits: Of `what.tokens`, for some windows.
+        logits: Of `served.tokens`, for some windows.
     """
     counts = tf.cast(pieces.row_lengths(), tf.int32)
-    found = make_windows(
+    new_windows = make_windows(
         tf.fill(tf.shape(counts), _WITHOUT_QUESTION),
         tf.maximum(counts, 1),
-        what.max_seq_length,
+        served.max_seq_length,
         doc_stride,
     )
-    length = tf.minimum(found.length, tf.gather(counts, found.question))
-    found = found._replace(length=length)
-    inputs, _ = what.pack(cut(found, pieces))
+    length = tf.minimum(
+        new_windows.length, tf.gather(counts, new_windows.question)
+    )
+    new_windows = new_windows._replace(length=length)
+    inputs, _ = served.pack(cut(new_windows, pieces))
     rows = [inputs[name] for name in service.IDS]
-    return found, ask_in_parts(what.tokens, rows, {"logits": logits})["logits"]
+    return new_windows, ask_in_parts(served.tokens, rows, {"logits": logits})[
+        "logits"
+    ]
 
 
 def ask_in_parts(

@@ -51,9 +51,9 @@ def read(path: str) -> list[Entry]:
         return [Entry(entry.guid, texts, relevant=ids)]
 
     items = rows.read_own(path, ["query", "relevant"], parse)
-    found = list(rows.strictly(items))
-    _check(found, path)
-    return found
+    entries = list(rows.strictly(items))
+    _check(entries, path)
+    return entries
 
 
 def _checked_id(id_: Any, where: str) -> Any:
@@ -66,23 +66,23 @@ def _checked_id(id_: Any, where: str) -> Any:
 
 
 def _check(entries: Sequence[Entry], path: str) -> None:
-    known = set()
+    ids = set()
     for entry in entries:
-        if not entry.relevant and entry.guid in known:
+        if not entry.relevant and entry.guid in ids:
             raise errors.UserError(
                 f"{path} has the id {entry.guid!r} twice. Give every text an "
                 "id of its own."
             )
         if not entry.relevant:
-            known.add(entry.guid)
+            ids.add(entry.guid)
     for entry in entries:
         for id_ in entry.relevant:
-            if id_ not in known:
+            if id_ not in ids:
                 raise errors.UserError(
                     f"{path}: the query {entry.texts[0]!r} names the id "
                     f"{id_!r}, but no text has it. Add the text."
                 )
-    if len(known) == len(entries):
+    if len(ids) == len(entries):
         raise errors.UserError(
             f"{path} has no queries. Add objects with 'query' and 'relevant'."
         )
@@ -108,9 +108,9 @@ def score(vectors: np.ndarray, entries: Sequence[Entry]) -> dict[str, float]:
 
 def of_ranks(ranks: Sequence[np.ndarray]) -> dict[str, float]:
     """Return the scores for the ranks of each query's relevant texts."""
-    scores = {"mrr": float(np.mean([1 / some.min() for some in ranks]))}
+    scores = {"mrr": float(np.mean([1 / relevant.min() for relevant in ranks]))}
     for most in RECALLS:
-        shares = [(some <= most).mean() for some in ranks]
+        shares = [(relevant <= most).mean() for relevant in ranks]
         scores[f"recall_at_{most}"] = float(np.mean(shares))
     return scores
 
@@ -135,8 +135,8 @@ def answers(
     ids = _ids(entries)
     for entry, row in _cosines(vectors, entries):
         nearest = np.argsort(-row, kind="stable")[:_MOST_ANSWERS]
-        found = [ids[number] for number in nearest]
-        yield {**rows.key_of(entry.guid), "prediction": found}
+        prediction = [ids[number] for number in nearest]
+        yield {**rows.key_of(entry.guid), "prediction": prediction}
 
 
 def _ids(entries: Sequence[Entry]) -> list[Any]:

@@ -46,9 +46,9 @@ class EmbeddingService(service.Service):
             `cosine` float32 [batch]; `truncated` bool [batch]: whether one of
             both was too long.
         """
-        found = self.answer(tf.concat([text, text_pair], 0))
-        one, other = tf.split(found["embedding"], 2)
-        cut = tf.split(found["truncated"], 2)
+        outputs = self.answer(tf.concat([text, text_pair], 0))
+        one, other = tf.split(outputs["embedding"], 2)
+        cut = tf.split(outputs["truncated"], 2)
         return {
             "cosine": tf.reduce_sum(one * other, -1),
             "truncated": tf.logical_or(*cut),

@@ -129,15 +129,15 @@ class EmbeddingTask(packing.PackedTask):
     def find_facts(cls, options: EmbeddingOptions, known: Any) -> VectorFacts:
         """Return what is given, else what a model of vectors says."""
         names = "text_pooling", "projection_size"
-        given = {name: getattr(options, name) for name in names}
+        requested = {name: getattr(options, name) for name in names}
         of_model = known.of_model()
-        found = {
+        resolved = {
             name: of_model.get(name) if value is None else value
-            for name, value in given.items()
+            for name, value in requested.items()
         }
         return VectorFacts(
-            text_pooling=found["text_pooling"] or "mean",
-            projection_size=found["projection_size"] or 0,
+            text_pooling=resolved["text_pooling"] or "mean",
+            projection_size=resolved["projection_size"] or 0,
         )
 
     @classmethod
@@ -161,18 +161,20 @@ class EmbeddingTask(packing.PackedTask):
         else:
             kind, has_scores = self._kind(split), split != base.TEST
             items = data.read(path, kind, has_scores=has_scores)
-        found = list(rows.strictly(items))
-        rows.require_some(found, path)
+        examples = list(rows.strictly(items))
+        rows.require_some(examples, path)
         if split == base.TRAIN:
-            self._check_training(path, found)
-        elif split == base.DEV and len({e.label for e in found} - {None}) == 1:
+            self._check_training(path, examples)
+        elif (
+            split == base.DEV and len({e.label for e in examples} - {None}) == 1
+        ):
             logging.warning(
                 "%s: every score is %g, so no correlation with them is "
                 "defined; it is given as 0.",
                 path,
-                found[0].label,
+                examples[0].label,
             )
-        return found
+        return examples
 
     def _check_training(
         self, path: str, examples: Sequence[TextExample]
@@ -210,8 +212,8 @@ class EmbeddingTask(packing.PackedTask):
         self, examples: Sequence[TextExample]
     ) -> list[tuple[TextExample, Sequence[int], Sequence[int]]]:
         texts = [(group, text) for group in examples for text in group.texts]
-        found = self.tokenizer.encode_batch([text for _, text in texts])
-        pairs = zip(texts, found, strict=True)
+        encoded = self.tokenizer.encode_batch([text for _, text in texts])
+        pairs = zip(texts, encoded, strict=True)
         return [(group, ids, ()) for (group, _), ids in pairs]
 
     def label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
@@ -258,12 +260,12 @@ class EmbeddingTask(packing.PackedTask):
             flat = np.reshape(vectors, [len(examples), -1])
             yield from retrieval.answers(flat, entries)
             return
-        for example, found in zip(examples, vectors, strict=True):
+        for example, vector in zip(examples, vectors, strict=True):
             key = rows.key_of(example.guid)
-            if found.ndim == 1:
-                yield {**key, "embedding": found.tolist()}
+            if vector.ndim == 1:
+                yield {**key, "embedding": vector.tolist()}
             else:
-                yield {**key, "prediction": float(_cosines(found[None])[0, 0])}
+                yield {**key, "prediction": float(_cosines(vector[None])[0, 0])}
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Join the vectors; so their cosine is the mean of the cosines."""

@@ -98,7 +98,7 @@ def _by_name(
 ) -> specs.Split:
     """Find the columns in a header, whose order may not be the official one."""
     names = [name.strip().lower() for name in fields]
-    found: dict[str, Any] = {}
+    indices: dict[str, Any] = {}
     for role, column in columns.roles.items():
         name = columns.columns[column]
         if names.count(name.lower()) != 1:
@@ -108,11 +108,11 @@ def _by_name(
                 "this is an example, put the official header before it: "
                 f"{', '.join(columns.columns)}."
             )
-        found[role] = names.index(name.lower())
+        indices[role] = names.index(name.lower())
     id_name = columns.columns[columns.id_column].lower()
-    others = [i for i in range(len(names)) if i not in found.values()]
+    others = [i for i in range(len(names)) if i not in indices.values()]
     at = names.index(id_name) if id_name in names else (others or [0])[0]
-    return dataclasses.replace(columns, id_column=at, **found)
+    return dataclasses.replace(columns, id_column=at, **indices)
 
 
 def _compare_headers(

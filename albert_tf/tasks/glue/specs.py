@@ -347,5 +347,5 @@ TASKS: dict[str, TaskSpec] = {
 
 def find(name: str) -> TaskSpec | None:
     """Return a task by its name, in small or large letters."""
-    known = {task.lower(): spec for task, spec in TASKS.items()}
-    return known.get(name.lower())
+    by_name = {task.lower(): spec for task, spec in TASKS.items()}
+    return by_name.get(name.lower())

@@ -78,10 +78,10 @@ class GlueTask(TextTask):
         paths = {}
         for split_name, split in self._spec.splits.items():
             names = [split.file, *filter(None, [split.other_file])]
-            found = [os.path.join(data_dir, name) for name in names]
-            there = [path for path in found if files.exists(path)]
+            candidates = [os.path.join(data_dir, name) for name in names]
+            there = [path for path in candidates if files.exists(path)]
             if there or split_name in needed:
-                paths[split_name] = (there or found)[0]
+                paths[split_name] = (there or candidates)[0]
         return paths
 
     def read(self, path: str, split: str) -> list[TextExample]:

@@ -206,20 +206,20 @@ class Reader:
             )
 
     def _check_options(self, options: Any, where: str) -> None:
-        wanted = self.num_options
+        num_options = self.num_options
         options = options if isinstance(options, list) else []
         count = len(options) - options.count("")
-        wrong = f"{where}: {count} options instead of {wanted}"
+        wrong = f"{where}: {count} options instead of {num_options}"
         if "" in options:
             wrong += ", since an empty one stands for none"
-        if count < 2 or len(options) > wanted:
+        if count < 2 or len(options) > num_options:
             raise errors.UserError(
                 f"{wrong}. Correct the file, or use "
                 f"`num_options={max(len(options), 2)}` with `pad_options`."
             )
         for text in options:
             _check_text(text, f"{where}: an option")
-        if count < wanted and not self.pad_options:
+        if count < num_options and not self.pad_options:
             raise errors.UserError(
                 f"{wrong}. Correct the file, or use `pad_options` to fill up "
                 "such questions with options that are never chosen."

@@ -35,7 +35,7 @@ _BLOCK = 1024  # Windows that become arrays together; bounds the memory.
 @dataclasses.dataclass(frozen=True)
 @checked
 @shown(Data="doc_stride max_query_length")
-class WindowOptions:
+class PassageWindows:
     """How questions and paragraphs are cut."""
 
     doc_stride: int = option(
@@ -93,7 +93,7 @@ def squad_layout(max_seq_length: int, *, is_training: bool) -> layouts.Layout:
 def make_windows(
     questions: Sequence[data.Question],
     tokenizer: tokenization.AnyTokenizer,
-    options: WindowOptions,
+    options: PassageWindows,
     max_seq_length: int,
 ) -> Windows:
     """Cut questions and paragraphs into pieces and lay windows over them.

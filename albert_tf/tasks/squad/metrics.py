@@ -208,8 +208,8 @@ def _averages_by_kind(
     scores: Mapping[str, Mapping[str, float]], has_answer: Mapping[str, bool]
 ) -> dict[str, float]:
     results = _averages(scores, scores["exact"])
-    for prefix, wanted in (("HasAns", True), ("NoAns", False)):
-        ids = [id_ for id_ in scores["exact"] if has_answer[id_] is wanted]
+    for prefix, answerable in (("HasAns", True), ("NoAns", False)):
+        ids = [id_ for id_ in scores["exact"] if has_answer[id_] is answerable]
         if ids:
             part = _averages(scores, ids)
             results |= {f"{prefix}_{k}": v for k, v in part.items()}

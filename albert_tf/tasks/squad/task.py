@@ -98,7 +98,7 @@ class SquadOptions:
         "original, which takes logits for probabilities; for comparisons.",
         may_change=True,
     )
-    windows: features.WindowOptions = features.WindowOptions()
+    windows: features.PassageWindows = features.PassageWindows()
     answers: AnswerOptions = AnswerOptions()
 
 
@@ -108,13 +108,13 @@ class SquadTask(base.Task):
     package = __package__
     command = "run_squad"
     options_class = SquadOptions
-    data_options = features.WindowOptions
+    data_options = features.PassageWindows
     export_options = optional(
         SquadOptions,
         (
             "squad_version",
             *_VERSION_2_OPTIONS,
-            *names(features.WindowOptions),
+            *names(features.PassageWindows),
             *names(AnswerOptions),
         ),
         "SQuAD",

@@ -80,8 +80,10 @@ class TextService(service.Service):
         stride = self._long.stride(self.max_seq_length)
         spec = tf.TensorSpec([None, self.model.num_labels])
         pieces = self.tokenizer.tokenize(text)
-        found, logits = text_windows.ask(self, pieces, stride, spec)
-        logits = pool(logits, found.question, tf.size(text), self._long.windows)
+        windows, logits = text_windows.ask(self, pieces, stride, spec)
+        logits = pool(
+            logits, windows.question, tf.size(text), self._long.windows
+        )
         return self._with_logits(
             {"logits": logits, "truncated": tf.zeros_like(text, tf.bool)}
         )
@@ -153,9 +155,9 @@ class MultiLabelService(TextService):
         chances = outputs["probabilities"]
         labels = tf.broadcast_to(tf.constant(self.labels), tf.shape(chances))
         is_given = chances > tf.constant(self.thresholds, tf.float32)
-        found = tf.ragged.boolean_mask(labels, is_given)
+        predicted = tf.ragged.boolean_mask(labels, is_given)
         return {
-            "predicted": found.to_tensor("", shape=chances.shape),
+            "predicted": predicted.to_tensor("", shape=chances.shape),
             "labels": labels,
             "probabilities": chances,
             "truncated": outputs["truncated"],

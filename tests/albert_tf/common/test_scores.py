@@ -11,7 +11,7 @@ from tests.conftest import refused
 
 
 def run(seed, **values):
-    return scores.Run(f"run_{seed}", seed, 10 * seed, values)
+    return scores.RunScores(f"run_{seed}", seed, 10 * seed, values)
 
 
 SUMMARY = scores.Summary(
@@ -49,7 +49,7 @@ def test_table_has_a_row_for_each_run_and_statistic():
 def test_names_of_scores_may_hold_bars():
     """They hold names of labels."""
     values = {"a": 1.0, "z|b": 0.5, "b": 0.0}
-    one = scores.Summary("t", "z|b", (scores.Run("r", 1, 2, values),))
+    one = scores.Summary("t", "z|b", (scores.RunScores("r", 1, 2, values),))
     head, _, row, *_ = one.to_markdown().splitlines()
     assert head == "| t | z/b | a | b |"
     assert row == "| seed 1, step 2 | 0.5000 | 1.0000 | 0.0000 |"

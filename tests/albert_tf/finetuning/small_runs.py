@@ -106,7 +106,7 @@ def answerer(world, output_dir, **values):
         predict_file=str(world.squad / "dev.json"),
         questions=squad.SquadOptions(
             dropout_prob=0.0,
-            windows=squad_features.WindowOptions(16, 16),
+            windows=squad_features.PassageWindows(16, 16),
         ),
     )
     return changed(settings, **values)

@@ -110,7 +110,7 @@ def test_facts_of_the_best_of_several_runs(
         facts = {"labels": ["b,c", "a"], "label_mean": None}
     else:
         start(tmp_path / "run_2", facts, regression=True, **given)
-    best = scores.Run(str(tmp_path / "run_2"), 1, 2, {"accuracy": 0.5})
+    best = scores.RunScores(str(tmp_path / "run_2"), 1, 2, {"accuracy": 0.5})
     scores.write(str(tmp_path), scores.Summary("table", "accuracy", (best,)))
     found = facts_of_head(settings, tmp_path)
     assert found == {**found, **facts}

@@ -88,7 +88,7 @@ def make_service(kind, config, tokenizer, length=MAX_SEQ_LENGTH):
         options = squad.SquadOptions(
             kind.removeprefix("squad "),
             null_score_diff_threshold=0.0,
-            windows=squad_features.WindowOptions(7, 8),
+            windows=squad_features.PassageWindows(7, 8),
         )
         task = squad.SquadTask(tokenizer, length, options)
         service = make.of_task(task, given[0])

@@ -38,7 +38,7 @@ ANSWERED = [question for question in QUESTIONS if question.answers]
 
 
 def make_squad(tokenizer, version):
-    windows = squad_features.WindowOptions(7, 8)
+    windows = squad_features.PassageWindows(7, 8)
     options = squad.SquadOptions(version, windows=windows)
     return squad.SquadTask(tokenizer, 32, options)
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from albert_tf.training import run_log
 
-FACTS = run_log.Facts(
+FACTS = run_log.Provenance(
     command="run",
     parameters=5,
     data="made up",

@@ -40,7 +40,7 @@ def corpus(tmp_path):
 
 
 def make_builder(corpus, options=OPTIONS, seed=SEED):
-    return instances.Builder(corpus, options, WORD_START, seed)
+    return instances.InstanceBuilder(corpus, options, WORD_START, seed)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ class Corpus:
 
 def build(documents, limit, cross_documents=False, first=0):
     """The passages as arrays, in the order of the text, and their rows."""
-    builder = passages.Builder(
+    builder = passages.PassageBuilder(
         Corpus(documents, first), VOCABULARY, limit, cross_documents, False, 1
     )
     slices = []

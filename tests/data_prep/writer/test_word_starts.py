@@ -18,9 +18,9 @@ COUNTS = dict.fromkeys((*letters.NAMES, "tokens", "unknown_pieces"), 0)
 
 
 def choose(tokenizer, text, **changes):
-    wanted = {"wanted": None, "segmenter": "none", **changes}
+    arguments = {"requested": None, "segmenter": "none", **changes}
     return word_starts.choose_rule(
-        **wanted, tokenizer=tokenizer, counts=letters.count([text])
+        **arguments, tokenizer=tokenizer, counts=letters.count([text])
     )
 
 
@@ -43,7 +43,7 @@ def test_the_text_decides(undescribed_vocab, text, keep_accents, rule):
 def test_options_come_before_the_text(tiny_tokenizer, chinese):
     wordpieces = tokenization.load(chinese.vocabulary)
     assert choose(wordpieces, "abc") == "wordpiece"
-    assert choose(tiny_tokenizer, "abc", wanted="marker") == "marker"
+    assert choose(tiny_tokenizer, "abc", requested="marker") == "marker"
     assert choose(tiny_tokenizer, "abc", segmenter="jieba") == "jieba"
 
 
@@ -119,13 +119,13 @@ STARTS |= {"\u53bb": 1, "\u516c": 0, "\u56ed": 1, "[CLS]": 1, "[SEP]": 1}
 
 
 def test_records_have_the_words_of_the_segmenter(chinese, by_twos):
-    wanted = writing.run(chinese, masking_time="training")
-    manifest = manifests.find(wanted.output_file)
+    settings = writing.run(chinese, masking_time="training")
+    manifest = manifests.find(settings.output_file)
     assert manifest.word_start_rule == "jieba"
     assert manifest.options["word_segmenter"] == "jieba"
     assert manifest.versions["by_twos"] == "1"
-    tokenizer = tokenization.load(wanted.vocabulary)
-    arrays = writing.read_arrays(wanted)
+    tokenizer = tokenization.load(settings.vocabulary)
+    arrays = writing.read_arrays(settings)
     pieces = tokenizer.ids_to_pieces(arrays["input_ids"].ravel().tolist())
     marks = arrays["token_boundary"].ravel().tolist()
     found = {p: m for p, m in zip(pieces, marks, strict=True) if p in STARTS}
@@ -133,8 +133,8 @@ def test_records_have_the_words_of_the_segmenter(chinese, by_twos):
 
 
 def test_masks_hide_the_words_of_the_segmenter(chinese, by_twos):
-    wanted = writing.run(chinese, masked_lm_prob=0.2)
-    arrays = writing.read_arrays(wanted)
+    settings = writing.run(chinese, masked_lm_prob=0.2)
+    arrays = writing.read_arrays(settings)
     predicted = np.zeros(arrays["input_ids"].shape, bool)
     rows, columns = np.nonzero(arrays["masked_lm_weights"])
     predicted[rows, arrays["masked_lm_positions"][rows, columns]] = True

@@ -19,7 +19,7 @@ def ask(text, context=CONTEXT, answer=None, id_="q"):
 
 
 def make_windows(questions, tokenizer, length=24, stride=4, query=8):
-    options = squad_features.WindowOptions(stride, query)
+    options = squad_features.PassageWindows(stride, query)
     return squad_features.make_windows(questions, tokenizer, options, length)
 
 
@@ -117,7 +117,7 @@ def test_long_questions_are_cut_and_counted(tiny_tokenizer):
     assert windows.cut == [1]
     found = [query.tolist() for query in windows.queries]
     assert found == [one[:size] for one in ids]
-    assert squad_features.WindowOptions() == squad_features.WindowOptions(
+    assert squad_features.PassageWindows() == squad_features.PassageWindows(
         128, 64
     )
 
@@ -204,7 +204,7 @@ def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
 
 def test_smallest_window(tiny_tokenizer):
     with pytest.raises(errors.UserError, match="`max_seq_length=4` leaves no"):
-        squad_features.WindowOptions(128, 1).check_length(4)
+        squad_features.PassageWindows(128, 1).check_length(4)
     questions = [ask("Where does the rain fall?")]
     windows = make_windows(questions, tiny_tokenizer, 5, 128, 1)
     assert set(windows.length.tolist()) == {1}

@@ -16,7 +16,7 @@ from albert_tf.text import tokenization, tokenizer_check
 from tests.conftest import FIXTURES
 
 LENGTH = 40
-WINDOWS = squad_features.WindowOptions(10, 12)
+WINDOWS = squad_features.PassageWindows(10, 12)
 CONTEXTS = [
     "The rain falls on the hill and the rain feeds the river. " * 3,
     "A hill.",
@@ -404,7 +404,7 @@ def test_spans_that_the_model_chose():
 def test_answers_in_contexts_are_those_of_the_task():
     pieces = tokenization.Tokenizer(str(FIXTURES / "own_text/spm.model"))
     texts = tokenizer_check.HARD_TEXTS
-    window = squad_features.WindowOptions(7, 8)
+    window = squad_features.PassageWindows(7, 8)
     best = squad.AnswerOptions(5, 4)
     given = squad.SquadOptions("1.1", windows=window, answers=best)
     task = squad.SquadTask(pieces, 32, given)

@@ -21,7 +21,7 @@ from tests.conftest import LAYER_ATOL, tiny_config
 pytestmark = pytest.mark.slow
 
 LENGTH = 32
-WINDOWS = squad_features.WindowOptions(doc_stride=7, max_query_length=8)
+WINDOWS = squad_features.PassageWindows(doc_stride=7, max_query_length=8)
 THRESHOLD = 0.2
 VERSIONS = ("1.1", "2.0")
 STORY = "The rain falls on the hill and the old ferry waits at the harbour. "
@@ -308,7 +308,7 @@ def test_real_questions(version, shared_dir, tmp_path):
         tokenizer,
         config,
         length=128,
-        windows=squad_features.WindowOptions(40, 24),
+        windows=squad_features.PassageWindows(40, 24),
     )
     expected = python_answers(task, service, questions)
     assert len({entry["prediction"] for entry in expected}) > 40

@@ -32,7 +32,7 @@ def without_answers(questions):
 
 
 def windows_of(task, questions):
-    settings = squad_features.WindowOptions(8, 10)
+    settings = squad_features.PassageWindows(8, 10)
     return squad_features.make_windows(
         questions, task.tokenizer, settings, LENGTH
     )
