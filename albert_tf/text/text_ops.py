@@ -17,7 +17,7 @@ _STAND_IN = "\U0010ffff"  # Unicode assures that this is not a character.
 def replace_each(
     texts: tf.Tensor, is_replaced: Callable[[str], object], new: str
 ) -> tf.Tensor:
-    r"""Replace characters where `is_replaced` is true (`\0` is the character)."""
+    r"""Replace characters that `is_replaced`; `\0` is the character."""
     return tf.strings.regex_replace(
         texts, cleaning.character_class(is_replaced), new
     )
