@@ -74,6 +74,15 @@ class Normalization:
     def settings(self) -> dict[str, bool]:
         return {name: getattr(self, name) for name in SETTINGS}
 
+    @property
+    def of_classes(self) -> dict[str, bool]:
+        """The options of AlbertTokenizer and BertTokenizer in transformers."""
+        return {
+            "do_lower_case": self.do_lower_case,
+            "keep_accents": self.unicode_form in ("NFKC", "none"),
+            "strip_accents": self.unicode_form in ("NFKD", "NFD"),
+        }
+
     def to_json(self) -> str:
         values = {
             "format_version": FORMAT_VERSION,

@@ -1,5 +1,7 @@
 """Exported folders in transformers, against our models: `make test-torch`."""
 
+import dataclasses
+
 import pytest
 import tensorflow as tf
 
@@ -282,6 +284,26 @@ def test_tokenizer_that_is_saved_again_gives_the_same_ids(tmp_path, vocabulary):
     assert loaded.model_max_length == 96
     ids = loaded("the rope", "a lamp")["input_ids"]
     assert loaded.decode(ids, skip_special_tokens=True) == "the rope a lamp"
+
+
+@pytest.mark.parametrize("keep_accents", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+def test_classes_of_transformers_read_the_casing(
+    tmp_path, vocabulary, lower, keep_accents
+):
+    """They make rules of their own from tokenizer_config.json."""
+    import transformers
+
+    vocabulary = dataclasses.replace(
+        vocabulary, do_lower_case=lower, keep_accents=keep_accents
+    )
+    tokenizer = tokenization.load(vocabulary)
+    folder = export(tmp_path, make_encoder(tokenizer), vocabulary, tokenizer)
+    name = "Bert" if vocabulary.vocab_file else "Albert"
+    theirs = getattr(transformers, f"{name}Tokenizer").from_pretrained(folder)
+    for text in ("Müller", "MÜLLER", "muller", "Der Café ist geschlossen."):
+        ids = theirs(text, add_special_tokens=False)["input_ids"]
+        assert ids == tokenizer.encode(text), text
 
 
 def test_hub_reads_the_card(tmp_path, vocabulary):

@@ -104,11 +104,13 @@ def write(
         shown = {**config, "architectures": [model.shown_as]}
     special = tokenizer_json.special_pieces(tokenizer)
     tokenizer_config = {
-        # It takes `tokenizer.json` as it is; ALBERT's makes rules of its own.
+        # It takes `tokenizer.json` as it is.
         "tokenizer_class": "PreTrainedTokenizerFast",
         "model_max_length": model.config.max_position_embeddings,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
+        # For AlbertTokenizer and BertTokenizer, which make rules of their own.
+        **tokenizer.normalization.of_classes,
         **special,
     }
     texts = {

@@ -38,18 +38,26 @@ def test_description_lies_beside_the_vocabulary(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "kind, lower, keep, form",
+    "kind, lower, keep, form, keeps",
     [
-        ("sentencepiece", True, False, "NFKD"),
-        ("sentencepiece", False, True, "NFKC"),
-        ("sentencepiece", False, False, "NFKD"),
-        ("wordpiece", True, False, "NFD"),
-        ("wordpiece", True, True, "none"),
-        ("wordpiece", False, False, "none"),
+        ("sentencepiece", True, False, "NFKD", False),
+        ("sentencepiece", False, True, "NFKC", True),
+        ("sentencepiece", False, False, "NFKD", False),
+        ("wordpiece", True, False, "NFD", False),
+        ("wordpiece", True, True, "none", True),
+        ("wordpiece", False, False, "none", True),
     ],
 )
-def test_unicode_form(kind, lower, keep, form):
-    assert Normalization(lower, keep, kind=kind).unicode_form == form
+def test_unicode_form_and_the_options_of_transformers(
+    kind, lower, keep, form, keeps
+):
+    rule = Normalization(lower, keep, kind=kind)
+    assert rule.unicode_form == form
+    assert rule.of_classes == {
+        "do_lower_case": lower,
+        "keep_accents": keeps,
+        "strip_accents": not keeps,
+    }
 
 
 def test_original_rule_is_assumed_and_said_once(tmp_path, caplog):

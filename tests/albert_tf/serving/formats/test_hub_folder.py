@@ -72,6 +72,7 @@ def test_run_gives_labels_vocabulary_and_card(make_run, tmp_path, tiny_vocab):
     assert rules["tokenizer_class"] == "PreTrainedTokenizerFast"
     assert rules["model_max_length"] == config["max_position_embeddings"]
     assert (rules["cls_token"], rules["pad_token"]) == ("[CLS]", "<pad>")
+    assert (rules["do_lower_case"], rules["keep_accents"]) == (True, False)
     vocabulary = folder / "spiece.model"
     assert vocabulary.read_bytes() == pathlib.Path(tiny_vocab).read_bytes()
     assert normalization.read(str(vocabulary), normalization.SENTENCEPIECE) == (
