@@ -194,7 +194,7 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     )
     items = predictor.read(path)
     if settings.strict:
-        items = list(rows.strictly(items))
+        items = list(rows.raise_bad_lines(items))
     predictor.load()
     for start in range(0, len(items), predictor.group):
         yield predictor.answers(items[start : start + predictor.group])
@@ -208,7 +208,9 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     source = "standard input" if path == STANDARD else path
     if settings.strict and path != STANDARD and os.path.isfile(path):
         with _input(path) as lines:  # Before the first answer.
-            for _ in rows.strictly(ask.read(lines, source, signature.inputs)):
+            for _ in rows.raise_bad_lines(
+                ask.read(lines, source, signature.inputs)
+            ):
                 pass
     # Typed lines are answered one by one.
     is_typed = path == STANDARD and sys.stdin.isatty()
@@ -216,9 +218,9 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     with _input(path) as lines:
         items = ask.read(lines, source, signature.inputs)
         if settings.strict:
-            items = rows.strictly(items)
+            items = rows.raise_bad_lines(items)
         while batch := list(itertools.islice(items, size)):
-            yield rows.answered(batch, signature)
+            yield rows.answer_items(batch, signature)
 
 
 def _write(path: str, batches: Iterable[_Answers]) -> None:

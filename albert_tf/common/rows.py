@@ -1,8 +1,8 @@
 """Rows and JSON objects of text files, each with file and line for messages.
 
-Official files are read strictly. In a user's own file (`read_own`) a line that
-cannot be used becomes a `BadLine`, so that the other lines get their answers;
-`strictly` stops at the first one.
+In an official file, a line that cannot be used is an error. In a user's own
+file (`read_user_file`) it becomes a `BadLine`, so that the other lines get
+their answers; `raise_bad_lines` makes it an error there, too.
 """
 
 import csv
@@ -66,12 +66,15 @@ class BadLine:
         return {**self.key, "error": self.message}
 
 
-def strictly(items: Iterable[T | BadLine]) -> Iterator[T]:
-    """Yield all items; a bad line is an error, which counts the others."""
+def raise_bad_lines(items: Iterable[T | BadLine]) -> Iterator[T]:
+    """Yield all items up to the first bad line, and raise that as an error.
+
+    The message counts the bad lines after it.
+    """
     items = iter(items)
     for item in items:
         if isinstance(item, BadLine):
-            bad = [str(Place(x.key)) for x in items if isinstance(x, BadLine)]
+            bad = [str(LineKey(x.key)) for x in items if isinstance(x, BadLine)]
             raise errors.UserError(item.message + and_others(bad))
         yield item
 
@@ -84,11 +87,15 @@ def and_others(places: Sequence[str]) -> str:
     return f" The same holds for {len(places)} more: {shown}{more}."
 
 
-def answered(
+def answer_items(
     items: Sequence[T | BadLine],
     answer: Callable[[list[T]], Iterable[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """Return what is written for each item: its answer, or its error."""
+    """Return the answer to each item, or the error of a bad line, in order.
+
+    Args:
+        answer: Is called once, with the items that are no bad lines.
+    """
     good = [item for item in items if not isinstance(item, BadLine)]
     answers = iter(answer(good) if good else ())
     return [
@@ -96,7 +103,7 @@ def answered(
     ]
 
 
-def require_some(examples: Sequence[Any], path: str) -> None:
+def require_examples(examples: Sequence[Any], path: str) -> None:
     if not examples:
         raise errors.UserError(
             f"{path} has no examples. Give a file that has some."
@@ -104,8 +111,8 @@ def require_some(examples: Sequence[Any], path: str) -> None:
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
-    """Stands for the id of something in a user's file that has none."""
+class LineKey:
+    """The number of a line or object of a user's file, in place of an `id`."""
 
     key: dict[str, Any]  # Such as its `line`.
 
@@ -114,8 +121,8 @@ class Place:
 
 
 def key_of(id_: Any) -> dict[str, Any]:
-    """Return what an answer begins with: the `id` as given, or a place."""
-    return id_.key if isinstance(id_, Place) else {"id": id_}
+    """Return the first keys of an answer: the `id` as given, or the line."""
+    return id_.key if isinstance(id_, LineKey) else {"id": id_}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,8 +141,8 @@ class Row:
 
     @property
     def guid(self) -> Any:
-        """Its `id` as given, else its place; see `key_of`."""
-        return self.values.get("id", Place(self.key))
+        """Its `id` as given, else its `LineKey`; see `key_of`."""
+        return self.values.get("id", LineKey(self.key))
 
     def require(self, names: Iterable[str], demand: str = "It needs") -> None:
         require_names(self.values, names, self.where, demand)
@@ -165,21 +172,21 @@ _Fields = tuple[str, dict[str, Any], Callable[[], list[str]]]
 _Values = tuple[str, dict[str, Any], Callable[[], dict[str, Any]]]
 
 
-def read_own(
+def read_user_file(
     path: str,
     inputs: Sequence[str],
     parse: Parse[T],
     *,
     header: bool | None = None,
 ) -> Iterator[T | BadLine]:
-    """Yield what `parse` makes of each row of a file; see `read`.
+    """Yield the items that `parse` returns for the rows of a file; see `read`.
 
     A file whose name ends in .parquet is a table of Parquet.
     """
     if path.lower().endswith(PARQUET):
-        yield from _parsed(_parquet_values(path, inputs), parse)
+        yield from _parse_rows(_read_parquet(path, inputs), parse)
     else:
-        yield from read(_split(path), path, inputs, parse, header=header)
+        yield from read(_read_lines(path), path, inputs, parse, header=header)
 
 
 def read(
@@ -190,7 +197,9 @@ def read(
     *,
     header: bool | None = None,
 ) -> Iterator[T | BadLine]:
-    """Yield what `parse` makes of each row; its `UserError` makes a bad line.
+    """Yield the items that `parse` returns for each row.
+
+    A `UserError` of `parse` makes a bad line.
 
     The name of the file and its first line say its kind. It is a table if the
     name ends in .tsv or .csv, in any case, or if tabs divide the first line
@@ -211,38 +220,40 @@ def read(
     hint = "Without a header, give `header=False`. " if header else ""
     demand = f"{hint}The first row must name"
     if is_csv or is_table(name):
-        lines = _warning_if_cut(lines, name)
+        lines = _warn_if_truncated(lines, name)
     if is_csv:
         demand += ", separated by commas,"
-        separator, fields = _csv_fields(lines, name, inputs, header=header)
-        values = _by_names(fields, inputs, separator, demand, header=header)
+        separator, fields = _split_csv(lines, name, inputs, header=header)
+        values = _key_by_column(
+            fields, inputs, separator, demand, header=header
+        )
     else:
-        filled = _filled(lines, name)
+        filled = _skip_empty(lines, name)
         first = list(itertools.islice(filled, 1))
         filled = itertools.chain(first, filled)
         has_texts = list(inputs) == ["text"]
         if first and (header is False or _is_tsv(name, first[0], inputs)):
             fields = (
-                (where, key, functools.partial(_tsv_fields, line, where))
+                (where, key, functools.partial(_split_tsv, line, where))
                 for where, key, line in filled
             )
-            values = _by_names(fields, inputs, "\t", demand, header=header)
-        elif first and _goes_on(first[0][2], has_texts):
+            values = _key_by_column(fields, inputs, "\t", demand, header=header)
+        elif first and _is_json_over_lines(first[0][2], has_texts):
             values = _whole_objects([*filled], name, has_texts=has_texts)
         else:
             values = _line_objects(filled, has_texts=has_texts)
-    yield from _parsed(values, parse)
+    yield from _parse_rows(values, parse)
 
 
 def read_objects(path: str) -> Iterator[Row]:
-    """Yield each JSON object, strictly.
+    """Yield each JSON object; what is none is an error.
 
     The file holds one object a line (empty lines are allowed), a list of
     objects, or one object over several lines.
     """
-    lines = [x for x in _numbered(_split(path), path) if x[2].strip()]
+    lines = [x for x in _number_lines(_read_lines(path), path) if x[2].strip()]
     objects = _whole_objects(lines, path, has_texts=False)
-    yield from strictly(_parsed(objects, lambda row: [row]))
+    yield from raise_bad_lines(_parse_rows(objects, lambda row: [row]))
 
 
 def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
@@ -251,16 +262,16 @@ def read_rows(path: str) -> Iterator[tuple[str, list[str]]]:
     Only line feeds (after a carriage return or not) end a line: texts may hold
     other separators.
     """
-    lines = _warning_if_cut(_split(path), path)
-    for where, _, line in _numbered(lines, path):
-        yield where, _tsv_fields(line, where)
+    lines = _warn_if_truncated(_read_lines(path), path)
+    for where, _, line in _number_lines(lines, path):
+        yield where, _split_tsv(line, where)
 
 
 def holds_objects(path: str) -> bool:
     """Tell whether a file is JSON, by its name or its first filled line."""
     if path.lower().endswith((".json", ".jsonl")):
         return True
-    for *_, line in _numbered(_split(path), path):
+    for *_, line in _number_lines(_read_lines(path), path):
         if text := line.decode(errors="replace").strip():
             try:
                 return isinstance(strict_json.loads(text), dict)
@@ -273,7 +284,7 @@ def is_table(name: str) -> bool:
     return name.lower().endswith(".tsv")
 
 
-def _parsed(
+def _parse_rows(
     values: Iterable[_Values], parse: Parse[T]
 ) -> Iterator[T | BadLine]:
     for where, key, make in values:
@@ -306,12 +317,12 @@ def _read(path: str) -> bytes:
     return content
 
 
-def _split(path: str) -> list[bytes]:
+def _read_lines(path: str) -> list[bytes]:
     return io.BytesIO(_read(path)).readlines()
 
 
-def _warning_if_cut(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
-    """Yield lines of a table; say so if the last one may be cut short."""
+def _warn_if_truncated(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
+    """Yield lines of a table; warn if the last one may be cut short."""
     line = b"\n"
     for line in lines:
         yield line
@@ -323,16 +334,16 @@ def _warning_if_cut(lines: Iterable[bytes], name: str) -> Iterator[bytes]:
         )
 
 
-def _numbered(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
+def _number_lines(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
     for number, line in enumerate(lines, 1):
         if number == 1:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         yield f"{name}, line {number}", {"line": number}, line
 
 
-def _filled(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
+def _skip_empty(lines: Iterable[bytes], name: str) -> Iterator[_Line]:
     empty = []
-    for where, key, line in _numbered(lines, name):
+    for where, key, line in _number_lines(lines, name):
         if line.decode(errors="replace").strip():
             yield where, key, line
         else:
@@ -355,7 +366,7 @@ def _warn_of_empty(name: str, lines: Sequence[int], empty_text: str) -> None:
 # Tables.
 
 
-def _parquet_values(path: str, inputs: Sequence[str]) -> Iterator[_Values]:
+def _read_parquet(path: str, inputs: Sequence[str]) -> Iterator[_Values]:
     with arrow_tables.opened(
         io.BytesIO(_read(path)),
         "parquet",
@@ -396,18 +407,18 @@ def _is_tsv(name: str, first: _Line, inputs: Sequence[str]) -> bool:
     return False
 
 
-def _tsv_fields(line: bytes, where: str) -> list[str]:
+def _split_tsv(line: bytes, where: str) -> list[str]:
     return decode(line, where).split("\t")
 
 
-def _csv_fields(
+def _split_csv(
     lines: Iterable[bytes],
     name: str,
     inputs: Sequence[str],
     *,
     header: bool | None,
 ) -> tuple[str, Iterator[_Fields]]:
-    """Return what divides the columns, and the rows that are not empty.
+    """Return the separator of the columns, and the rows that are not empty.
 
     A field in quotation marks may hold line breaks; `line` is then the first of
     its row.
@@ -415,7 +426,7 @@ def _csv_fields(
     texts: Iterator[str] = (
         # A byte that is not UTF-8 spoils its row only.
         line.decode(errors="surrogateescape").removesuffix("\n") + "\n"
-        for *_, line in _numbered(lines, name)
+        for *_, line in _number_lines(lines, name)
     )
     first = next(texts, "")
     decode(first.encode(errors="surrogateescape"), f"{name}, line 1")
@@ -423,7 +434,7 @@ def _csv_fields(
     if excel:
         separator = excel[1]
     else:
-        separator = _separator(first, inputs, header=header)
+        separator = _detect_separator(first, inputs, header=header)
         texts = itertools.chain([first] if first else [], texts)
     reader = csv.reader(texts, strict=True, delimiter=separator)
     return separator, _csv_rows(reader, name, bool(excel))
@@ -440,14 +451,14 @@ def _csv_rows(reader: Any, name: str, num_left_out: int) -> Iterator[_Fields]:
         except csv.Error as error:
             fields = error
         if fields:
-            make = functools.partial(_checked_fields, fields, where)
+            make = functools.partial(_check_fields, fields, where)
             yield where, {"line": line}, make
         elif fields is not None:
             empty.append(line)
     _warn_of_empty(name, empty, '""')
 
 
-def _checked_fields(fields: list[str] | csv.Error, where: str) -> list[str]:
+def _check_fields(fields: list[str] | csv.Error, where: str) -> list[str]:
     if isinstance(fields, csv.Error):
         raise errors.UserError(
             f"{where}: this row is not CSV ({fields}). Put a field that holds "
@@ -458,12 +469,15 @@ def _checked_fields(fields: list[str] | csv.Error, where: str) -> list[str]:
     return fields
 
 
-def _separator(
+def _detect_separator(
     first: str, inputs: Sequence[str], *, header: bool | None
 ) -> str:
-    """Return what divides the first row of a table: the comma in doubt."""
+    """Return the separator by which the first row names most inputs.
 
-    def columns(separator: str) -> tuple[int, int]:
+    Of equal ones that with most columns, then the comma.
+    """
+
+    def count(separator: str) -> tuple[int, int]:
         try:
             fields = next(csv.reader([first], delimiter=separator), [])
         except csv.Error:  # The reader of the table says what is wrong.
@@ -471,10 +485,10 @@ def _separator(
         named = {*inputs} & {*fields} if header is not False else ()
         return len(named), len(fields)
 
-    return max(_SEPARATORS, key=columns)
+    return max(_SEPARATORS, key=count)
 
 
-def _by_names(
+def _key_by_column(
     rows: Iterable[_Fields],
     inputs: Sequence[str],
     separator: str,
@@ -482,7 +496,7 @@ def _by_names(
     *,
     header: bool | None,
 ) -> Iterator[_Values]:
-    """Yield rows by the names of the columns; `demand` begins a remedy."""
+    """Yield each row as a dict by column; `demand` begins a remedy."""
     names: list[str] = []
     for where, key, fields in rows:
         if names:
@@ -494,13 +508,15 @@ def _by_names(
         else:
             names = fields()
             require_names(names, inputs, where, demand)
-            _refuse_doubles(names, where)
+            _refuse_duplicates(names, where)
             continue
-        make = functools.partial(_named, fields, names, where, separator)
+        make = functools.partial(
+            _zip_with_names, fields, names, where, separator
+        )
         yield where, key, make
 
 
-def _named(
+def _zip_with_names(
     make: Callable[[], list[str]],
     names: Sequence[str],
     where: str,
@@ -529,7 +545,7 @@ def require_names(
         )
 
 
-def _refuse_doubles(names: Sequence[str], where: str) -> None:
+def _refuse_duplicates(names: Sequence[str], where: str) -> None:
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise errors.UserError(
@@ -544,7 +560,10 @@ def _refuse_doubles(names: Sequence[str], where: str) -> None:
 def _whole_objects(
     lines: Sequence[_Line], name: str, *, has_texts: bool
 ) -> Iterator[_Values]:
-    """Yield the object or the list that all lines are, else those of lines."""
+    """Yield the objects of one JSON value over all lines, else those of lines.
+
+    The value is an object or a list of objects.
+    """
     try:
         whole = strict_json.loads(b"\n".join(line for *_, line in lines))
     except strict_json.JsonError:
@@ -553,21 +572,23 @@ def _whole_objects(
     is_list = isinstance(whole, list)
     for number, value in enumerate(whole if is_list else [whole], 1):
         where = f"{name}, object {number}" if is_list else name
-        make = functools.partial(_check_object, where, value)
+        make = functools.partial(_require_object, where, value)
         yield where, {"object": number}, make
 
 
 def _line_objects(
     lines: Iterable[_Line], *, has_texts: bool
 ) -> Iterator[_Values]:
-    """Yield the object of each line, which may be a text."""
+    """Yield the object of each line; with `has_texts` it may be a text."""
     for where, key, line in lines:
-        make = functools.partial(_object, where, line, has_texts=has_texts)
+        make = functools.partial(
+            _parse_object, where, line, has_texts=has_texts
+        )
         yield where, key, make
 
 
-def _goes_on(line: bytes, has_texts: bool) -> bool:
-    """Tell whether a first line is a list, or the beginning of JSON."""
+def _is_json_over_lines(line: bytes, has_texts: bool) -> bool:
+    """Tell whether the first line is a list, or an unfinished JSON value."""
     if has_texts and not _LIKE_JSON.match(line.decode(errors="replace")):
         return False
     try:
@@ -576,7 +597,9 @@ def _goes_on(line: bytes, has_texts: bool) -> bool:
         return "unexpected end" in str(error)
 
 
-def _object(where: str, line: bytes, *, has_texts: bool) -> dict[str, Any]:
+def _parse_object(
+    where: str, line: bytes, *, has_texts: bool
+) -> dict[str, Any]:
     text = decode(line, where)
     if has_texts and not _LIKE_JSON.match(text):
         return {"text": text}
@@ -586,10 +609,10 @@ def _object(where: str, line: bytes, *, has_texts: bool) -> dict[str, Any]:
         raise errors.UserError(
             f"{where}: this is not JSON ({error}). {_ADVICE}"
         ) from None
-    return _check_object(where, value)
+    return _require_object(where, value)
 
 
-def _check_object(where: str, value: Any) -> dict[str, Any]:
+def _require_object(where: str, value: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise errors.UserError(
             f"{where}: {type(value).__name__} instead of a JSON object. "
@@ -642,11 +665,9 @@ def get(entry: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
     return value
 
 
-def number(written: Any) -> float:
-    """Return a number, which may be written as text; NaN if it is none.
-
-    `float` also takes 1_0, for 10, and the digits of any script.
-    """
+def to_number(written: Any) -> float:
+    """Return a number, which may be written as text; NaN if it is none."""
+    # `float` also takes 1_0, for 10, and the digits of any script.
     is_odd = isinstance(written, str) and (
         "_" in written or not written.isascii()
     )

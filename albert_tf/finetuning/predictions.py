@@ -84,9 +84,9 @@ class RunPredictor:
 
     def read(self, path: str) -> list[Item]:
         items = self.task.read_own(path)
-        rows.require_some(items, path)
+        rows.require_examples(items, path)
         if all(isinstance(item, rows.BadLine) for item in items):
-            next(rows.strictly(items))
+            next(rows.raise_bad_lines(items))
         return items
 
     def load(self, precision: str | None = None) -> keras.Model:
@@ -107,7 +107,7 @@ class RunPredictor:
         return model
 
     def answers(self, items: Sequence[Item]) -> list[dict[str, Any]]:
-        return rows.answered(
+        return rows.answer_items(
             items, lambda some: self.task.answers(self._outputs(some), some)
         )
 

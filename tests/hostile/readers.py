@@ -103,7 +103,7 @@ def task(name: str) -> base.Task:
 
 
 def own_pairs(path: str) -> object:
-    return list(rows.strictly(task("rte").read_own(path)))
+    return list(rows.raise_bad_lines(task("rte").read_own(path)))
 
 
 def vectors(kind: str) -> Callable[[str], object]:
@@ -124,7 +124,7 @@ def race_task() -> race.RaceTask:
 
 
 def race_file(path: str) -> object:
-    return list(rows.strictly(race_task().read_own(path)))
+    return list(rows.raise_bad_lines(race_task().read_own(path)))
 
 
 def race_folder(folder: str) -> object:

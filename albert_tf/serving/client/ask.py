@@ -212,7 +212,7 @@ def read(
     parse = functools.partial(_request, inputs)
     requests = rows.read(lines, name, list(inputs), parse)
     first = list(itertools.islice(requests, 1))
-    rows.require_some(first, name)
+    rows.require_examples(first, name)
     yield from itertools.chain(first, requests)
 
 

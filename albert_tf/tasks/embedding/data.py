@@ -31,7 +31,7 @@ def read(
         score = None
         if "score" in inputs:
             written = entry.values["score"]
-            score = rows.number(written)
+            score = rows.to_number(written)
             if not math.isfinite(score) or isinstance(written, bool):
                 raise errors.UserError(
                     f"{entry.where}: the score {written!r} is no finite "
@@ -39,4 +39,4 @@ def read(
                 )
         return [TextExample(entry.guid, entry.texts(texts), score)]
 
-    return list(rows.read_own(path, inputs, parse))
+    return list(rows.read_user_file(path, inputs, parse))

@@ -50,8 +50,8 @@ def read(path: str) -> list[Entry]:
         ids = tuple(dict.fromkeys(_checked_id(id_, where) for id_ in relevant))
         return [Entry(entry.guid, texts, relevant=ids)]
 
-    items = rows.read_own(path, ["query", "relevant"], parse)
-    entries = list(rows.strictly(items))
+    items = rows.read_user_file(path, ["query", "relevant"], parse)
+    entries = list(rows.raise_bad_lines(items))
     _check(entries, path)
     return entries
 

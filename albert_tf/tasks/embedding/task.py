@@ -161,8 +161,8 @@ class EmbeddingTask(packing.PackedTask):
         else:
             kind, has_scores = self._kind(split), split != base.TEST
             items = data.read(path, kind, has_scores=has_scores)
-        examples = list(rows.strictly(items))
-        rows.require_some(examples, path)
+        examples = list(rows.raise_bad_lines(items))
+        rows.require_examples(examples, path)
         if split == base.TRAIN:
             self._check_training(path, examples)
         elif (

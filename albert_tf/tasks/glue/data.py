@@ -73,7 +73,7 @@ def _check_header(
     if columns.label is None:
         is_value = value.isdecimal()  # An index.
     elif spec.is_regression:
-        is_value = not math.isnan(rows.number(value))
+        is_value = not math.isnan(rows.to_number(value))
     else:
         is_value = value in spec.labels
     if is_value:
@@ -161,7 +161,7 @@ def _parse(
     if columns.label is None:
         guid = fields[columns.id_column]
     elif spec.is_regression:
-        label = rows.number(written)
+        label = rows.to_number(written)
         lowest, highest = spec.bounds
         if not lowest <= label <= highest:
             raise errors.UserError(

@@ -92,7 +92,7 @@ class GlueTask(TextTask):
         keep their case.
         """
         examples = list(data.read(self._spec, self.name, path, split))
-        rows.require_some(examples, path)
+        rows.require_examples(examples, path)
         return examples
 
     def read_own(self, path: str) -> list[TextExample | rows.BadLine]:
@@ -106,7 +106,7 @@ class GlueTask(TextTask):
         def make(entry: rows.Row) -> list[TextExample]:
             return [TextExample(entry.guid, entry.texts(names))]
 
-        return list(rows.read_own(path, names, make))
+        return list(rows.read_user_file(path, names, make))
 
     def write_predictions(
         self,

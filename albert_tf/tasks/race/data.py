@@ -106,12 +106,12 @@ class Reader:
             key = rows.key_of(entry.guid)
             places = [{**key, "question": n} for n in range(len(questions))]
             return [
-                dataclasses.replace(question, guid=rows.Place(place))
+                dataclasses.replace(question, guid=rows.LineKey(place))
                 for question, place in zip(questions, places, strict=True)
             ]
 
         inputs = ["article", "questions", "options"]
-        examples = list(rows.read_own(path, inputs, make))
+        examples = list(rows.read_user_file(path, inputs, make))
         self.remark("articles have no questions.", no_questions)
         if not examples:
             raise _no_questions(path)

@@ -232,7 +232,7 @@ def read_own(path: str) -> list[Question | rows.BadLine]:
         seen.add(question.id)
         return [question]
 
-    questions = list(rows.read_own(path, ["question", "context"], make))
+    questions = list(rows.read_user_file(path, ["question", "context"], make))
     if not questions:
         raise _no_questions(path)
     return questions

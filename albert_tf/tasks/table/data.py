@@ -354,7 +354,7 @@ def _texts_of(
 
     # New texts are read by commands that have no `--noheader`.
     is_named = None if header else False
-    return list(rows.read_own(path, wanted, parse, header=is_named))
+    return list(rows.read_user_file(path, wanted, parse, header=is_named))
 
 
 def read(
@@ -391,7 +391,7 @@ def parse(
                 f"{where}: the column {options.query_column!r} is empty. Texts "
                 "are ranked for a query. Write it, or remove the row."
             )
-        guid = rows.Place(entry.key)
+        guid = rows.LineKey(entry.key)
         if id_ in wanted:
             guid = values[id_]
         labels: tuple[Any, ...] = ()
@@ -399,8 +399,8 @@ def parse(
             labels = parse_labels(values[label], label, where)
         return [Row(where, guid, texts, labels)]
 
-    items = rows.read_own(path, wanted, parse_row, header=options.header)
-    table = list(rows.strictly(items))
+    items = rows.read_user_file(path, wanted, parse_row, header=options.header)
+    table = list(rows.raise_bad_lines(items))
     if table and not any(text.strip() for row in table for text in row.texts):
         raise errors.UserError(
             f"`text_columns={options.text_columns}` is empty in all "
@@ -455,7 +455,7 @@ def _number(
 ) -> tuple[float, ...]:
     """Return a number that records can hold."""
     is_number = not isinstance(written, bool)
-    number = rows.number(written) if is_number else math.nan
+    number = rows.to_number(written) if is_number else math.nan
     if not abs(number) <= _LARGEST:
         raise errors.UserError(
             f"{where}: the column {name!r} holds {written!r}, which is no "

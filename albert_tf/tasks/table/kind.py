@@ -116,13 +116,13 @@ class Kind(TextTask):
         """Refuse training examples of which nothing can be learnt."""
 
     def read(self, path: str, split: str) -> list[TextExample]:
-        """Read a file strictly; see `rows.read_own`.
+        """Read a file strictly; see `rows.read_user_file`.
 
         Where `dev_share` is not 0, TRAIN is what is not HELD_OUT.
         """
         has_labels = split in (base.TRAIN, base.DEV, base.HELD_OUT)
         table = data.read(path, self.options, needs_label=has_labels)
-        rows.require_some(table, path)
+        rows.require_examples(table, path)
         labels = self.labels_of(table) if has_labels else [None] * len(table)
         examples = [
             TextExample(row.guid, row.texts, label)
@@ -192,7 +192,7 @@ def _find_scale(
     if not path:
         return None, None
     table = data.read(path, options)
-    rows.require_some(table, path)
+    rows.require_examples(table, path)
     examples = [
         TextExample(row.guid, row.texts, row.labels[0]) for row in table
     ]

@@ -84,7 +84,9 @@ def read(
     else:
         found = list(_columns(path, columns, needs_tags=needs_tags))
     # Without words there is nothing to learn or to score.
-    rows.require_some([e for e, _ in found if e.words or not needs_tags], path)
+    rows.require_examples(
+        [e for e, _ in found if e.words or not needs_tags], path
+    )
     if portable.are_entities(
         labels or {t for e, _ in found for t in e.tags or ()}
     ):
@@ -141,7 +143,7 @@ def read_own(path: str) -> list[TaggedText | rows.BadLine]:
         values = {**entry.values, "tags": None, "spans": None}
         return [_object(dataclasses.replace(entry, values=values))[0]]
 
-    return list(rows.read_own(path, ["text"], parse))
+    return list(rows.read_user_file(path, ["text"], parse))
 
 
 def _to_bio(path: str, found: Sequence[_Read]) -> list[_Read]:
@@ -205,7 +207,7 @@ def _columns(
         places = [f"{path}, line {line}" for line, _ in block]
         written = [row[word] for _, row in block]
         tags = tuple(row[tag] for _, row in block) if has_tags else None
-        guid = rows.Place({"line": block[0][0]})
+        guid = rows.LineKey({"line": block[0][0]})
         yield _of_words(guid, written, tags, places), places
 
 

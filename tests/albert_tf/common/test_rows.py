@@ -38,7 +38,7 @@ def itself(row):
 
 
 def own(path):
-    return list(rows.read_own(path, ["n"], parse))
+    return list(rows.read_user_file(path, ["n"], parse))
 
 
 CSV = """\ufeffid,text,n\r
@@ -159,7 +159,7 @@ def test_a_bad_line_keeps_its_place(file, name, line, key, message):
     assert bad.key == key
     assert bad.answer == {**key, "error": bad.message}
     with pytest.raises(errors.UserError, match=f"{name}, line 2{message}"):
-        list(rows.strictly(items))
+        list(rows.raise_bad_lines(items))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_what_divides_columns_is_found(file, separator, header):
         values = entry.values
         return [(entry.key["line"], *values.values(), values[number])]
 
-    found = list(rows.read_own(path, [number], take, header=header))
+    found = list(rows.read_user_file(path, [number], take, header=header))
     assert found == [
         (1 + header, "a,;;|b", "1", "1"),
         (2 + header, "c\nd", "2", "2"),
@@ -273,7 +273,7 @@ def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
     lines = io.BytesIO(content)
     try:
         found = list(rows.read(lines, "own", ["text"], itself))
-        texts = [e.values["text"] for e in rows.strictly(found)]
+        texts = [e.values["text"] for e in rows.raise_bad_lines(found)]
     except errors.UserError:
         texts = None
     assert texts == expected
@@ -291,7 +291,7 @@ def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
 def test_all_inputs_must_be_named(line, message):
     found = rows.read([line], "own", ["text", "text_pair"], itself)
     with pytest.raises(errors.UserError, match=message):
-        list(rows.strictly(found))
+        list(rows.raise_bad_lines(found))
 
 
 def test_empty_lines_are_counted(file, caplog):
@@ -335,7 +335,7 @@ def test_lines_are_read_as_they_are_needed():
 
 @pytest.mark.parametrize("id_", [7, "7", None, [1], {"line": 2}, True])
 def test_ids_stay_what_they_are_and_none_is_made(id_):
-    place = rows.Place({"line": 2})
+    place = rows.LineKey({"line": 2})
     assert rows.key_of(id_) == {"id": id_}
     assert rows.key_of(place) == {"line": 2}
     assert str(place) == "line 2"
@@ -350,8 +350,8 @@ def test_five_other_places_are_shown():
 
 @pytest.mark.parametrize("odd", ["1_0", "\u0663", "x", None, [1], 10**400])
 def test_what_is_no_number(odd):
-    assert math.isnan(rows.number(odd))
-    assert rows.number(" 1e3") == 1000
+    assert math.isnan(rows.to_number(odd))
+    assert rows.to_number(" 1e3") == 1000
 
 
 def test_an_entry_knows_its_id_and_its_texts():
@@ -465,7 +465,7 @@ def test_missing_file_is_named(tmp_path):
 def test_rows_and_columns_of_parquet(file):
     content = parquet(text=["a", None] * 50, n=range(100))
     path = file(content, "t.Parquet")
-    found = list(rows.read_own(path, ["n"], itself))
+    found = list(rows.read_user_file(path, ["n"], itself))
     assert [row.values["n"] for row in found] == [*range(100)]
     assert [row.values["text"] for row in found[:2]] == ["a", None]
     assert found[70].where == f"{path}, row 71"

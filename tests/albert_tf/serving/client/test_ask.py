@@ -21,7 +21,7 @@ def read(content, inputs=LINES, name="in.jsonl"):
     if isinstance(content, str):
         content = content.encode()
     items = ask.read(io.BytesIO(content), name, inputs)
-    return list(rows.strictly(items))
+    return list(rows.raise_bad_lines(items))
 
 
 def entry(**values):
@@ -148,7 +148,7 @@ def answer(signature, lines, batch_size=32):
     items = list(ask.read(content, "in.jsonl", signature.inputs))
     starts = range(0, len(items), batch_size)
     batches = [items[start : start + batch_size] for start in starts]
-    return [one for b in batches for one in rows.answered(b, signature)]
+    return [one for b in batches for one in rows.answer_items(b, signature)]
 
 
 @pytest.mark.parametrize("batch_size", [1, 3, 32])

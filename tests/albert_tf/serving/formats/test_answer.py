@@ -229,7 +229,7 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     assert 10 < int(done.stderr.split()[-1]) / 1024 < MOST_MIB
     found = [json.loads(line) for line in done.stdout.splitlines()]
     items = list(ask.read(io.BytesIO(content), "-", signature.inputs))
-    wanted = rows.answered(items, signature)
+    wanted = rows.answer_items(items, signature)
     assert len(found) == len(wanted) == len(TEXTS) + 3 + 6
     bad = [i for i, row in enumerate(wanted) if "error" in row]
     assert [i for i, row in enumerate(found) if "error" in row] == bad

@@ -11,7 +11,7 @@ from albert_tf.tasks.embedding import data as embedding_data
 def read(path, kind, content, **how):
     path.write_text(content)
     items = embedding_data.read(str(path), kind, **how)
-    assert all(item.guid == "x" for item in rows.strictly(items))
+    assert all(item.guid == "x" for item in rows.raise_bad_lines(items))
     assert len(items[0].texts) == len(embedding_data.INPUTS[kind])
     return [(item.texts, item.label) for item in items]
 

@@ -32,7 +32,7 @@ def test_texts_and_queries_in_any_order(tmp_path):
         (),
         ("b",),
     ]
-    assert found[1].guid == rows.Place({"line": 2})
+    assert found[1].guid == rows.LineKey({"line": 2})
     assert [entry.guid for entry in found if not entry.relevant] == [
         "a",
         7,

@@ -19,7 +19,7 @@ def make(tokenizer, length=8, **options):
 
 
 def group(*texts, score=None):
-    place = rows.Place({"text": texts[0]})  # As without an id.
+    place = rows.LineKey({"text": texts[0]})  # As without an id.
     return packing.TextExample(place, texts, score)
 
 

@@ -278,7 +278,7 @@ def test_own_questions_of_another_layout(name, content, message, tmp_path):
     path = tmp_path / name
     path.write_text(content)
     with pytest.raises(errors.UserError, match=message):
-        list(rows.strictly(squad_data.read_own(str(path))))
+        list(rows.raise_bad_lines(squad_data.read_own(str(path))))
 
 
 def test_second_question_of_an_id_is_a_bad_line(tmp_path):

@@ -74,13 +74,13 @@ def test_mean_and_deviation_are_those_of_what_is_learnt(tmp_path):
 def test_a_file_is_parsed_once(tmp_path, monkeypatch):
     path = write(tmp_path, 1, 2, 3, 4)
     task = task_of(dev_share=0.25)
-    read, calls = data.rows.read_own, []
+    read, calls = data.rows.read_user_file, []
 
     def counted(*args, **kwargs):
         calls.append(args)
         return read(*args, **kwargs)
 
-    monkeypatch.setattr(data.rows, "read_own", counted)
+    monkeypatch.setattr(data.rows, "read_user_file", counted)
     facts = task.find_facts(task.options, base.KnownFile(path))
     again = numbers.NumberTask(Markers(), 16, task.options, facts)
     again.read(path, base.TRAIN)

@@ -34,7 +34,7 @@ def make(tokenizer, length=16, labels=LABELS):
 
 def of_text(text, tags=None):
     pairs = zip(*(x.tolist() for x in words.ranges(text)), strict=True)
-    guid = rows.Place({"line": 1})
+    guid = rows.LineKey({"line": 1})
     return tagging_data.TaggedText(guid, text, tuple(pairs), tags)
 
 
