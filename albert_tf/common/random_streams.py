@@ -1,4 +1,4 @@
-"""Counter-based random numbers: each depends on a key and an index only.
+"""Counter-based random numbers: each depends on a seed and an index only.
 
 So any part of the work can be done in any process, in any order, and again
 after an interruption, with the same result. `Stream` draws one number after
@@ -22,15 +22,15 @@ _SCALE = 2.0**-53
 _STREAMS_AT_ONCE, _MOST_FIRST_DRAWS = 64, 1 << 14
 
 
-def derive(key: int, *numbers: int) -> int:
-    """Derive a new key from a key and some numbers.
+def derive(seed: int, *numbers: int) -> int:
+    """Derive a new seed from a seed and some numbers.
 
     Example:
-        derive(seed, document, 3) for the fourth pass over a document
+        derive(base_seed, document, 3) for the fourth pass over a document
     """
     for number in numbers:
-        key = _mix(key + (number + 1) * _INCREMENT & _BITS)
-    return key
+        seed = _mix(seed + (number + 1) * _INCREMENT & _BITS)
+    return seed
 
 
 def _mix(bits: int) -> int:
@@ -39,15 +39,15 @@ def _mix(bits: int) -> int:
     return bits ^ bits >> 31
 
 
-def derive_array(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
+def derive_array(seeds: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
     """Do what `derive` does with one number, for arrays that broadcast.
 
-    The keys and the result are uint64, the numbers from 0.
+    The seeds and the result are uint64, the numbers from 0.
     """
     if isinstance(numbers, int):  # NumPy warns when scalars overflow.
-        bits = keys + np.uint64((numbers + 1) * _INCREMENT & _BITS)
+        bits = seeds + np.uint64((numbers + 1) * _INCREMENT & _BITS)
     else:
-        bits = keys + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(
+        bits = seeds + (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(
             _INCREMENT
         )
     bits = (bits ^ bits >> np.uint64(30)) * np.uint64(_FACTORS[0])
@@ -55,26 +55,26 @@ def derive_array(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
     return bits ^ bits >> np.uint64(31)
 
 
-def uniform(keys: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
+def uniform(seeds: np.ndarray, numbers: np.ndarray | int) -> np.ndarray:
     """Return float64 numbers from 0 to below 1, for arrays that broadcast."""
-    return (derive_array(keys, numbers) >> np.uint64(11)) * _SCALE
+    return (derive_array(seeds, numbers) >> np.uint64(11)) * _SCALE
 
 
 class Stream:
     """A sequence of draws, with the methods of `random.Random` that we use."""
 
-    def __init__(self, key: int, first: Sequence[float] = ()) -> None:
-        """Begin the stream of a key, see `derive`.
+    def __init__(self, seed: int, first: Sequence[float] = ()) -> None:
+        """Begin the stream of a seed, see `derive`.
 
         Args:
-            key: 64 bits.
+            seed: 64 bits.
             first: The first draws, if they are known; see `open_streams`.
         """
         self._first = iter(first)
-        self._state = key + len(first) * _INCREMENT & _BITS
+        self._state = seed + len(first) * _INCREMENT & _BITS
 
     def random(self) -> float:
-        """Return a number from 0 to below 1; the n-th is `uniform(key, n)`."""
+        """Return a number from 0 to below 1; the n-th is `uniform(seed, n)`."""
         for draw in self._first:
             return draw
         self._state = self._state + _INCREMENT & _BITS
@@ -85,22 +85,20 @@ class Stream:
         return first + int(self.random() * (last - first + 1))
 
 
-def open_streams(keys: np.ndarray, draws: np.ndarray) -> Iterator[Stream]:
-    """Yield the stream of each key; the first draws are made as arrays.
-
-    The streams are those of `Stream(key)`, only faster.
+def open_streams(seeds: np.ndarray, num_draws: np.ndarray) -> Iterator[Stream]:
+    """Yield `Stream(seed)` for each seed, faster: first draws come from arrays.
 
     Args:
-        keys: uint64 [n].
-        draws: int [n], about how many draws each stream is for.
+        seeds: uint64 [n].
+        num_draws: int [n], about how many draws each stream will be asked for.
     """
-    for start in range(0, len(keys), _STREAMS_AT_ONCE):
+    for start in range(0, len(seeds), _STREAMS_AT_ONCE):
         block = slice(start, start + _STREAMS_AT_ONCE)
-        counts = np.minimum(draws[block], _MOST_FIRST_DRAWS)
+        counts = np.minimum(num_draws[block], _MOST_FIRST_DRAWS)
         ends = np.cumsum(counts)
         numbers = ragged.gather(np.zeros_like(counts), counts)
-        first = uniform(np.repeat(keys[block], counts), numbers).tolist()
+        first = uniform(np.repeat(seeds[block], counts), numbers).tolist()
         begin = 0
-        for key, end in zip(keys[block].tolist(), ends.tolist(), strict=True):
-            yield Stream(key, first[begin:end])
+        for seed, end in zip(seeds[block].tolist(), ends.tolist(), strict=True):
+            yield Stream(seed, first[begin:end])
             begin = end

@@ -1,7 +1,7 @@
 """What training draws anew in every pass, made from arrays of records.
 
-A drawer is a pure function of records and keys, so a restarted run goes on with
-the same batches.
+A drawer is a pure function of records and seeds, so a restarted run goes on
+with the same batches.
 """
 
 import dataclasses
@@ -12,7 +12,7 @@ import numpy as np
 
 from albert_tf.data import layouts, masking
 
-Arrays = Mapping[str, np.ndarray]
+Batch = Mapping[str, np.ndarray]
 
 
 class Drawer(Protocol):
@@ -27,21 +27,21 @@ class Drawer(Protocol):
         """Features of the records that examples do not have."""
 
     def draw(
-        self, records: Arrays, keys: np.ndarray, step: int | None = None
-    ) -> Arrays:
+        self, records: Batch, seeds: np.ndarray, step: int | None = None
+    ) -> Batch:
         """Return the features of a batch of examples, by name.
 
         Args:
             records: By feature name, int32 or float32 [n, ...]; records that
                 only fill up a batch are 0 everywhere.
-            keys: uint64 [n], see `random_streams`; one for each example.
+            seeds: uint64 [n], see `random_streams`; one for each example.
             step: Updates before that of the batch; None in evaluation.
         """
 
 
 @dataclasses.dataclass(frozen=True)
 class Masks:
-    """Hides pieces of sequences that the records hold."""
+    """Masks pieces of sequences that the records hold."""
 
     masker: masking.Masker
     max_seq_length: int
@@ -54,31 +54,34 @@ class Masks:
         )
 
     def draw(
-        self, records: Arrays, keys: np.ndarray, step: int | None = None
-    ) -> Arrays:
-        return self.hide(
+        self, records: Batch, seeds: np.ndarray, step: int | None = None
+    ) -> Batch:
+        return self.masked_features(
             records["input_ids"],
             records["input_mask"].sum(1),
             records["token_boundary"],
-            keys,
+            seeds,
         )
 
-    def hide(
+    def masked_features(
         self,
         tokens: np.ndarray,
         lengths: np.ndarray,
-        boundary: np.ndarray,
-        keys: np.ndarray,
+        token_boundary: np.ndarray,
+        seeds: np.ndarray,
     ) -> dict[str, np.ndarray]:
-        """Return what `makes` lists; arguments as of `Masker.mask`."""
-        masked = self.masker.mask(tokens, lengths, keys, boundary)
+        """Return the features that `makes` lists.
+
+        The arguments are those of `Masker.mask`.
+        """
+        masked = self.masker.mask(tokens, lengths, seeds, token_boundary)
         lists = masked.positions, masked.labels, masked.counts
-        return {"input_ids": masked.input_ids, **predictions(*lists)}
+        return {"input_ids": masked.input_ids, **prediction_features(*lists)}
 
 
 @dataclasses.dataclass(frozen=True)
 class Chain:
-    """Draws from what another drawer makes."""
+    """Two drawers: the second one draws from the features of the first."""
 
     first: Drawer
     second: Drawer
@@ -94,16 +97,16 @@ class Chain:
         return (*(f for f in self.first.makes if f.name not in names), *last)
 
     def draw(
-        self, records: Arrays, keys: np.ndarray, step: int | None = None
-    ) -> Arrays:
-        drawn = {**records, **self.first.draw(records, keys, step)}
-        return {**drawn, **self.second.draw(drawn, keys, step)}
+        self, records: Batch, seeds: np.ndarray, step: int | None = None
+    ) -> Batch:
+        drawn = {**records, **self.first.draw(records, seeds, step)}
+        return {**drawn, **self.second.draw(drawn, seeds, step)}
 
 
-def predictions(
+def prediction_features(
     positions: np.ndarray, labels: np.ndarray, counts: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """Return the features of what is predicted; see `masking.collect`."""
+    """Return the lists of predictions as features; see `masking.to_lists`."""
     weights = np.arange(positions.shape[1]) < counts[:, None]
     return {
         "masked_lm_positions": positions,

@@ -34,11 +34,11 @@ SHUFFLE_BUFFER = 10_000
 # 2**31 - 1, so that 2**31 would be 1: the passes of the next seed.
 _SEED_STEP = 2**20 + 7
 
-# What masks are drawn for; each has keys of its own.
+# What masks are drawn for; each has seeds of its own.
 _TRAINING, _EVALUATION = range(2)
 
 # Records that are parsed together, in search of one that cannot be.
-_SEARCHED_AT_ONCE = 1000
+_PARSED_AT_ONCE = 1000
 
 Batch = dict[str, tf.Tensor]
 
@@ -62,8 +62,10 @@ def training_dataset(
     records = _shuffled_records(paths, seed, first_step * batch_size)
     dataset = records.batch(batch_size, drop_remainder=True)
     dataset = dataset.enumerate(first_step)
-    key = random_streams.derive(0, _TRAINING, seed)
-    return _finish(dataset, layout, batch_size, drawer, key, is_training=True)
+    draw_seed = random_streams.derive(0, _TRAINING, seed)
+    return _to_batches(
+        dataset, layout, batch_size, drawer, draw_seed, is_training=True
+    )
 
 
 def grouped_training_dataset(
@@ -79,25 +81,26 @@ def grouped_training_dataset(
     # A window of several passes would put the same record into a batch several
     # times, because its copies are equally long.
     most = min(length_groups.max_records(batch_size), count_examples(paths))
-    count = max(1, most // batch_size)  # Batches in a window.
-    # A window is read from its beginning; its first batches are left out then.
-    first_window, done = divmod(first_step, count)
-    records = _shuffled_records(paths, seed, (first_step - done) * batch_size)
+    count = max(1, most // batch_size)  # Batches of a window.
+    # A window is read from its beginning, and its first batches are dropped.
+    first_window, skipped = divmod(first_step, count)
+    num_seen = (first_step - skipped) * batch_size
+    records = _shuffled_records(paths, seed, num_seen)
     windows = records.batch(count * batch_size, drop_remainder=True)
 
-    def divide(number: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
+    def divide(window: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
         by_length = grouping.order(layout, serialized)
-        rows = tf.reshape(by_length, [count, batch_size])
-        draws = tf.random.stateless_uniform([count], [seed, number])
-        rows = tf.gather(rows, tf.argsort(draws, stable=True))
-        return tf.data.Dataset.from_tensor_slices(tf.gather(serialized, rows))
+        batches = tf.reshape(by_length, [count, batch_size])
+        draws = tf.random.stateless_uniform([count], [seed, window])
+        order = tf.gather(batches, tf.argsort(draws, stable=True))
+        return tf.data.Dataset.from_tensor_slices(tf.gather(serialized, order))
 
     def finish(serialized: tf.Tensor) -> Batch:
-        batch = _pad(parsing.parse(layout, serialized), batch_size)
+        batch = _fill_up(parsing.parse(layout, serialized), batch_size)
         return length_groups.trim(batch, layout, grouping.shortest)
 
-    batches = windows.enumerate(first_window).flat_map(divide).skip(done)
-    return _prefetched(batches, finish)
+    batches = windows.enumerate(first_window).flat_map(divide).skip(skipped)
+    return _prepare_batches(batches, finish)
 
 
 def packed_training_dataset(
@@ -109,47 +112,48 @@ def packed_training_dataset(
     num_rows: int,
     first_step: int = 0,
 ) -> tf.data.Dataset:
-    """Endless, shuffled batches of rows that instances share.
+    """Endless, shuffled batches of packed rows, see `packed_rows.join`.
 
-    They are as `packed_rows.join` makes them; where the packing has masks,
-    pieces are hidden anew in every pass. `num_rows` is from `count_rows`.
+    Where the packing has masks, pieces are masked anew in every pass.
+    `num_rows` is from `count_rows`.
     """
 
     def open_rows(path: tf.Tensor) -> tf.data.Dataset:
-        return packing.rows(_open(path))
+        return packing.pack_records(_open(path))
 
     passes, seen = divmod(first_step * batch_size, num_rows)
     shuffled = _shuffled(paths, seed, open_rows, passes).skip(seen)
     dataset = shuffled.batch(batch_size, drop_remainder=True)
-    key = random_streams.derive(0, _TRAINING, seed)
+    draw_seed = random_streams.derive(0, _TRAINING, seed)
 
     def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        def mask(batch: Batch, places: tf.Tensor) -> Batch:
+        def mask(batch: Batch, slots: tf.Tensor) -> Batch:
             if packing.masks is None:
                 return batch
-            return _draw(batch, number, places, packing.masks, key, True)
+            return _draw(batch, number, slots, packing.masks, draw_seed, True)
 
         return packed_rows.join(serialized, packing.layout, mask)
 
-    return _prefetched(dataset.enumerate(first_step), finish)
+    return _prepare_batches(dataset.enumerate(first_step), finish)
 
 
 def count_rows(paths: Sequence[str], packing: packed_rows.Packing) -> int:
     """Count the rows that the instances of the files share; all are read."""
 
     def count(path: tf.Tensor) -> tf.data.Dataset:
-        batches = packing.rows(_open(path)).batch(packed_rows.WINDOW_RECORDS)
-        return batches.map(lambda rows: tf.shape(rows)[0])
+        rows = packing.pack_records(_open(path))
+        batches = rows.batch(packed_rows.WINDOW_RECORDS)
+        return batches.map(lambda batch: tf.shape(batch)[0])
 
     files = tf.data.Dataset.from_tensor_slices(list(paths))
     counts = files.interleave(count, num_parallel_calls=tf.data.AUTOTUNE)
-    return sum(int(number) for number in counts.as_numpy_iterator())
+    return sum(map(int, counts.as_numpy_iterator()))
 
 
 def _shuffled_records(
     paths: Sequence[str], seed: int, seen: int
 ) -> tf.data.Dataset:
-    """Yield serialized records without end, after the first `seen` of them."""
+    """Shuffle serialized records, without end, and skip the first `seen`."""
     passes = 0
     if seen:
         passes, seen = divmod(seen, count_examples(paths))
@@ -162,10 +166,10 @@ def _shuffled(
     open_file: Callable[[tf.Tensor], tf.data.Dataset],
     passes: int,
 ) -> tf.data.Dataset:
-    """Yield what `open_file` reads, pass after pass, after so many passes."""
+    """Shuffle the records of `open_file`, without end; skip so many passes."""
 
-    def one_pass(number: tf.Tensor) -> tf.data.Dataset:
-        pass_seed = number * _SEED_STEP + seed
+    def one_pass(pass_number: tf.Tensor) -> tf.data.Dataset:
+        pass_seed = pass_number * _SEED_STEP + seed
         files = tf.data.Dataset.from_tensor_slices(list(paths))
         files = files.shuffle(
             len(paths), pass_seed, reshuffle_each_iteration=False
@@ -194,14 +198,16 @@ def evaluation_dataset(
 ) -> tf.data.Dataset:
     """All examples once, in file order; the last batch is filled with zeros.
 
-    The drawer draws the same every time.
+    The drawer draws the same at each evaluation.
     """
     dataset = tf.data.Dataset.from_tensor_slices(list(paths))
     dataset = dataset.flat_map(_open).batch(batch_size)
     if max_batches is not None:
         dataset = dataset.take(max_batches)
-    key = random_streams.derive(0, _EVALUATION, seed)
-    return _finish(dataset.enumerate(), layout, batch_size, drawer, key)
+    draw_seed = random_streams.derive(0, _EVALUATION, seed)
+    return _to_batches(
+        dataset.enumerate(), layout, batch_size, drawer, draw_seed
+    )
 
 
 def grouped_evaluation_dataset(
@@ -210,33 +216,35 @@ def grouped_evaluation_dataset(
     """All examples once, in batches of similar length, see `length_groups`.
 
     The longest of a window come first. Batches also have `record_number` int32
-    [batch], the place of each record in the files, from 0.
+    [batch], the index of each record in file order.
     """
     records = tf.data.Dataset.from_tensor_slices(list(paths)).flat_map(_open)
     windows = records.enumerate().batch(length_groups.max_records(batch_size))
 
     def sort(numbers: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
         lengths = length_groups.record_lengths(layout, serialized)
-        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
-        ordered = tf.gather(numbers, order), tf.gather(serialized, order)
-        return tf.data.Dataset.from_tensor_slices(ordered)
+        by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        window = numbers, serialized
+        return tf.data.Dataset.from_tensor_slices(
+            tuple(tf.gather(values, by_length) for values in window)
+        )
 
     def finish(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = parsing.parse(layout, serialized)
         batch["record_number"] = tf.cast(numbers, tf.int32)
-        batch = _pad(batch, batch_size)
+        batch = _fill_up(batch, batch_size)
         return length_groups.trim(batch, layout, shortest)
 
-    return _prefetched(windows.flat_map(sort).batch(batch_size), finish)
+    return _prepare_batches(windows.flat_map(sort).batch(batch_size), finish)
 
 
 def count_examples(paths: Sequence[str]) -> int:
     """Return how many records are in the files.
 
-    Manifests say it if every file has one, and all files that it names are
-    given. Otherwise the files are read.
+    Manifests say it if every file has one, and `paths` has all files that it
+    names. Otherwise the files are read.
     """
-    names = {os.path.abspath(path) for path in paths}
+    absolute = {os.path.abspath(path) for path in paths}
     counts: dict[str, int] = {}
     for path in paths:
         manifest = manifests.find(path)
@@ -244,7 +252,7 @@ def count_examples(paths: Sequence[str]) -> int:
             break
         folder = os.path.dirname(os.path.abspath(path))
         shards = [os.path.join(folder, shard) for shard in manifest.shards]
-        if not names.issuperset(shards):
+        if not absolute.issuperset(shards):
             break
         counts[min(shards)] = manifest.num_examples
     else:
@@ -258,10 +266,10 @@ def naming_damage(
     layout: layouts.Layout,
     remedy: str = "Copy the file again, or write the records again.",
 ) -> Iterator[None]:
-    """Have errors about damaged records name the file and the record.
+    """Make errors about damaged records in the block name file and record.
 
-    TensorFlow names neither. After an error in the block, the files are read
-    in search of the first record that is damaged or of another layout.
+    TensorFlow names neither. So the files are read again, up to the first
+    record that is damaged or of another layout.
     """
     try:
         yield
@@ -283,22 +291,22 @@ def check_values(
 ) -> None:
     """Refuse records of another layout, or with numbers that no model can use.
 
-    Of each file the first `most` records are looked at; None: all.
+    The first `most` records of each file are checked; None: all.
     """
     for path in paths:
         records = itertools.islice(tfrecord.read_records(path), most)
         first = 1
-        while chunk := list(itertools.islice(records, _SEARCHED_AT_ONCE)):
+        while block := list(itertools.islice(records, _PARSED_AT_ONCE)):
             try:
-                parsing.parse(layout, tf.constant(chunk))
+                parsing.parse(layout, tf.constant(block))
             except tf.errors.InvalidArgumentError as error:
-                for number, record in enumerate(chunk, first):
-                    if wrong := parsing.complaint(layout, record):
+                for number, record in enumerate(block, first):
+                    if fault := parsing.describe_fault(layout, record):
                         raise errors.UserError(
                             f"The record file {path} cannot be used: record "
-                            f"{number:,} {wrong}. {remedy}"
+                            f"{number:,} {fault}. {remedy}"
                         ) from error
-            first += len(chunk)
+            first += len(block)
 
 
 def _open(path: tf.Tensor) -> tf.data.Dataset:
@@ -307,31 +315,31 @@ def _open(path: tf.Tensor) -> tf.data.Dataset:
     return tf.data.TFRecordDataset(path, tf.where(compressed, "GZIP", ""))
 
 
-def _finish(
+def _to_batches(
     dataset: tf.data.Dataset,
     layout: layouts.Layout,
     batch_size: int,
     drawer: drawing.Drawer | None,
-    key: int,
+    seed: int,
     *,
     is_training: bool = False,
 ) -> tf.data.Dataset:
-    """Parse numbered batches of examples, fill them up and draw the rest."""
+    """Parse (step, batch of records), fill it up and draw further features."""
 
     def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
-        batch = _pad(parsing.parse(layout, serialized), batch_size)
+        batch = _fill_up(parsing.parse(layout, serialized), batch_size)
         if drawer is None:
             return batch
-        places = tf.range(batch_size)
-        return _draw(batch, number, places, drawer, key, is_training)
+        slots = tf.range(batch_size)
+        return _draw(batch, number, slots, drawer, seed, is_training)
 
-    return _prefetched(dataset, finish)
+    return _prepare_batches(dataset, finish)
 
 
-def _prefetched(
+def _prepare_batches(
     dataset: tf.data.Dataset, finish: Callable[..., Batch]
 ) -> tf.data.Dataset:
-    """Turn serialized records into batches, ahead of their use."""
+    """Apply `finish` to batches of records in parallel, ahead of their use."""
     parallel = tf.data.AUTOTUNE
     dataset = dataset.map(finish, parallel, deterministic=True)
     options = tf.data.Options()
@@ -346,41 +354,45 @@ def _prefetched(
 def _draw(
     batch: Batch,
     number: tf.Tensor,
-    places: tf.Tensor,
+    slots: tf.Tensor,
     drawer: drawing.Drawer,
-    key: int,
+    seed: int,
     is_training: bool,
 ) -> Batch:
-    """Draw features; key, number and places in the batch, int [n], decide."""
-    names, size = list(batch), places.shape[0]
+    """Replace or add features that the drawer draws.
+
+    The seed of an example follows from `seed`, the number of its batch, and its
+    slot in the batch, int [n].
+    """
+    names, size = list(batch), slots.shape[0]
 
     def draw(
-        number: int, places: np.ndarray, *values: np.ndarray
+        number: int, slots: np.ndarray, *values: np.ndarray
     ) -> list[np.ndarray]:
-        batch_key = random_streams.derive(key, int(number))
-        batch_keys = np.full(len(places), batch_key, np.uint64)
-        keys = random_streams.derive_array(batch_keys, places)
+        batch_seed = random_streams.derive(seed, int(number))
+        repeated = np.full(len(slots), batch_seed, np.uint64)
+        seeds = random_streams.derive_array(repeated, slots)
         step = int(number) if is_training else None
         features = drawer.draw(
-            dict(zip(names, values, strict=True)), keys, step
+            dict(zip(names, values, strict=True)), seeds, step
         )
         return [features[f.name].astype(types[f.dtype]) for f in drawer.makes]
 
     types = {"int64": np.int32, "float32": np.float32}
-    made = tf.numpy_function(
+    drawn = tf.numpy_function(
         draw,
-        [number, places, *batch.values()],
+        [number, slots, *batch.values()],
         [types[feature.dtype] for feature in drawer.makes],
         stateful=False,
     )
     kept = {name: batch[name] for name in names if name not in drawer.drops}
     return kept | {
         feature.name: tf.ensure_shape(value, [size, *feature.shape])
-        for feature, value in zip(drawer.makes, made, strict=True)
+        for feature, value in zip(drawer.makes, drawn, strict=True)
     }
 
 
-def _pad(batch: Batch, batch_size: int) -> Batch:
+def _fill_up(batch: Batch, batch_size: int) -> Batch:
     """Fill up a batch with zeros and mark which examples are real.
 
     Adds `is_real_example` int32 [batch] if the records do not have it:

@@ -1,12 +1,13 @@
-"""Hide runs of one to a few words, in many sequences at once.
+"""Mask runs of one to a few words, in many sequences at once.
 
 N-gram masking (ALBERT §4.1; in the original, create_pretraining_data.
 create_masked_lm_predictions). The writer masks with it, and so does training on
 records that hold no masks. All sequences of a batch are processed together, but
-the result for one depends on its tokens and its key only: batches of any size
+the result for one depends on its tokens and its seed only: batches of any size
 give the same masks.
 
-Dimensions in comments: n sequences, S positions, W words, P predictions.
+Dimensions: n sequences, S positions, W words, P predictions. Flat positions are
+indices of the array of all n * S positions, ascending.
 """
 
 import dataclasses
@@ -55,7 +56,7 @@ WITHOUT_SPACES = (
 @checked
 @shown(Data="max_predictions_per_seq masked_lm_prob ngram")
 class MaskingOptions:
-    """How many pieces are hidden and in what runs."""
+    """How many pieces are masked and in what runs."""
 
     max_predictions_per_seq: int = option(
         20, "Most pieces to predict in one sequence.", within=ranges.TOKENS
@@ -205,7 +206,7 @@ WORD_START_RULES: dict[str, Callable[[str], bool]] = {
 
 @dataclasses.dataclass(frozen=True)
 class MaskedBatch:
-    """Sequences with some of their pieces hidden; padding is 0 everywhere.
+    """Sequences with some of their pieces masked; padding is 0 everywhere.
 
     Attributes:
         input_ids: int32 [n, S], pieces after masking.
@@ -240,23 +241,23 @@ class Masker:
         return self._options.record_predictions
 
     def most_predictions(self, lengths: np.ndarray) -> np.ndarray:
-        """Return how many pieces to hide at most, int [n]; half goes to even.
+        """Return how many pieces to mask at most, int [n]; half goes to even.
 
-        `lengths` are the tokens of each sequence, int [n].
+        `lengths`, int [n], count the tokens of each sequence.
         """
-        share = np.rint(lengths * self._options.masked_lm_prob).astype(int)
+        desired = np.rint(lengths * self._options.masked_lm_prob).astype(int)
         return np.minimum(
-            self._options.max_predictions_per_seq, np.maximum(1, share)
+            self._options.max_predictions_per_seq, np.maximum(1, desired)
         )
 
     def mask(
         self,
         tokens: np.ndarray,
         lengths: np.ndarray,
-        keys: np.ndarray,
+        seeds: np.ndarray,
         boundary: np.ndarray | None = None,
     ) -> MaskedBatch:
-        """Hide some pieces of every sequence.
+        """Mask some pieces of every sequence.
 
         Example:
             [CLS] ▁it ▁rain s [SEP] ▁we ▁stay [SEP], so a budget of one piece;
@@ -269,17 +270,17 @@ class Masker:
         Args:
             tokens: int [n, S], [CLS] and [SEP] included, padded with 0.
             lengths: int [n], tokens of each sequence.
-            keys: uint64 [n], see `random_streams`.
+            seeds: uint64 [n], see `random_streams`.
             boundary: uint8 [n, S], 1 where a word starts, as records say it;
                 by default the vocabulary says it.
 
         Returns:
-            The batch. With `masked_lm_prob` 0 nothing is hidden.
+            The batch. With `masked_lm_prob` 0 nothing is masked.
         """
         real = np.arange(tokens.shape[1]) < lengths[:, None]
         if boundary is None:
             boundary = self.vocabulary.boundaries[tokens] * real
-        outputs = tokens.astype(np.int32)  # A copy.
+        input_ids = tokens.astype(np.int32)  # A copy.
         predicted = np.zeros(0, np.int64)
         run_lengths = np.zeros(self._options.ngram + 1, np.int64)
         if self._options.masked_lm_prob > 0:
@@ -287,63 +288,64 @@ class Masker:
                 tokens, real, boundary, self.vocabulary, self._options
             )
             budget = self.most_predictions(lengths)
-            predicted, run_lengths = self._hide(words, budget, keys, outputs)
-        positions, labels, counts = collect(
+            predicted, run_lengths = self._corrupt(
+                words, budget, seeds, input_ids
+            )
+        positions, labels, counts = to_lists(
             predicted, tokens, self._options.record_predictions
         )
         return MaskedBatch(
-            outputs, boundary, positions, labels, counts, run_lengths
+            input_ids, boundary, positions, labels, counts, run_lengths
         )
 
-    def _hide(
+    def _corrupt(
         self,
         words: "Candidates",
         budget: np.ndarray,
-        keys: np.ndarray,
-        outputs: np.ndarray,
+        seeds: np.ndarray,
+        input_ids: np.ndarray,
     ) -> tuple[np.ndarray, np.ndarray]:
         """Replace pieces of chosen words, and exchange those of others.
 
         Args:
-            budget: int [n], pieces to choose, in both steps.
-            outputs: int32 [n, S], changed in place.
+            budget: int [n], pieces to choose for each of the two steps.
+            input_ids: int32 [n, S], changed in place.
 
         Returns:
-            int64 [k], where something is to be predicted, as indices of
-            `outputs.ravel()`, ascending; and how many runs of each length were
-            chosen for replacement.
+            int64 [k], flat positions to be predicted; and how many runs of each
+            length were chosen for replacement.
         """
-        choice = _RunChoice(words, self._cumulative, keys, _ORDER, _LENGTH)
+        choice = _RunChoice(words, self._cumulative, seeds, _ORDER, _LENGTH)
         chosen, run_lengths = choice.run(budget)
         predicted = words.positions(chosen)
-        self._replace(outputs, predicted, keys)
+        self._replace(input_ids, predicted, seeds)
         if self._options.do_permutation:
             streams = _MOVED_ORDER, _MOVED_LENGTH
-            choice = _RunChoice(words, self._cumulative, keys, *streams, chosen)
-            moved = words.positions(choice.run(budget)[0])
-            _exchange(outputs, moved, keys)
+            other = _RunChoice(words, self._cumulative, seeds, *streams, chosen)
+            moved = words.positions(other.run(budget)[0])
+            _exchange(input_ids, moved, seeds)
             predicted = np.sort(np.concatenate([predicted, moved]))
         return predicted, run_lengths
 
     def _replace(
-        self, outputs: np.ndarray, chosen: np.ndarray, keys: np.ndarray
+        self, input_ids: np.ndarray, chosen: np.ndarray, seeds: np.ndarray
     ) -> None:
         """Make each chosen piece [MASK], itself or a random piece, in place.
 
-        `chosen` are indices of `outputs.ravel()`, int64 [k].
+        `chosen` are flat positions, int64 [k].
         """
-        rows, columns = np.divmod(chosen, outputs.shape[1])
+        rows, columns = np.divmod(chosen, input_ids.shape[1])
         decide, draw = (
-            random_streams.derive_array(keys, purpose)[rows]
+            random_streams.derive_array(seeds, purpose)[rows]
             for purpose in (_REPLACE, _PIECE)
         )
         # Two draws of one stream: which of the three, and which of the last.
         first = random_streams.uniform(decide, 2 * columns)
         second = random_streams.uniform(decide, 2 * columns + 1)
         pieces = random_streams.uniform(draw, columns) * self.vocabulary.size
-        kept = outputs[rows, columns]
-        other = np.where(second < _KEEP_PROB, kept, pieces.astype(np.int32))
-        outputs[rows, columns] = np.where(
+        original = input_ids[rows, columns]
+        other = np.where(second < _KEEP_PROB, original, pieces.astype(np.int32))
+        input_ids[rows, columns] = np.where(
             first < _MASK_PROB, self.vocabulary.mask_id, other
         )
 
@@ -372,18 +374,17 @@ class Candidates:
 
     Attributes:
         counts: int [n], words of each sequence.
-        before: int32 [n, W + 1], pieces before each word, and of all words.
-        ends: int [n, W], number of the word at which a run that begins here
-            has to end, not included.
-        places: int64 [k], where the pieces of all words are, as indices of the
-            flat array of all n * S positions, ascending.
-        first: int64 [n], where the pieces of each sequence begin in `places`.
+        pieces_before: int32 [n, W + 1], pieces before each word; then all.
+        ends: int [n, W], index of the word before which a run that begins here
+            has to end.
+        flat_positions: int64 [k], those of the pieces of all words.
+        first: int64 [n], where the pieces of each sequence begin in that.
     """
 
     counts: np.ndarray
-    before: np.ndarray
+    pieces_before: np.ndarray
     ends: np.ndarray
-    places: np.ndarray
+    flat_positions: np.ndarray
     first: np.ndarray
 
     @classmethod
@@ -399,7 +400,7 @@ class Candidates:
 
         Example:
             [CLS] ▁it ▁rain s [SEP] ▁we ▁stay [SEP]
-            before = [0, 1, 3, 4, 5], places = [1, 2, 3, 5, 6]
+            pieces_before = [0, 1, 3, 4, 5], flat_positions = [1, 2, 3, 5, 6]
 
         As in the original, a continuation piece joins the word before it even
         across the [SEP] between the segments.
@@ -409,49 +410,48 @@ class Candidates:
             boundary: uint8 [n, S], 1 where a word starts.
         """
         is_sep = tokens == vocabulary.sep_id
-        candidate = real & ~is_sep & (tokens != vocabulary.cls_id)
-        places = np.flatnonzero(candidate)
-        num_pieces = np.count_nonzero(candidate, axis=1)
+        is_piece = real & ~is_sep & (tokens != vocabulary.cls_id)
+        flat = np.flatnonzero(is_piece)
+        num_pieces = np.count_nonzero(is_piece, axis=1)
         first = np.cumsum(num_pieces) - num_pieces
         if options.do_whole_word_mask:
-            opens = boundary.ravel()[places] == 1
+            is_start = boundary.ravel()[flat] == 1
             # The first candidate opens a word, whatever it is.
-            opens[first[num_pieces > 0]] = True
+            is_start[first[num_pieces > 0]] = True
         else:
-            opens = np.ones(len(places), bool)
-        begins = np.flatnonzero(opens)  # Of words, in `places`.
-        words_before = np.searchsorted(begins, np.append(first, len(places)))
+            is_start = np.ones(len(flat), bool)
+        starts = np.flatnonzero(is_start)  # Of words, in `flat`.
+        words_before = np.searchsorted(starts, np.append(first, len(flat)))
         counts = np.diff(words_before)
         n, width = len(tokens), max(1, int(counts.max(initial=0)))
         before = np.tile(num_pieces.astype(np.int32)[:, None], width + 1)
         is_word = np.arange(width + 1) < counts[:, None]
-        before[is_word] = begins - np.repeat(first, counts)
+        before[is_word] = starts - np.repeat(first, counts)
         ends = np.broadcast_to(counts[:, None], (n, width))
         if options.stop_ngrams_at_sep:
             # Of each word, how many [SEP] of the batch are before it.
-            seps = is_sep.ravel().cumsum()[places[begins]]
-            last = np.searchsorted(seps, seps, "right")
+            seps = is_sep.ravel().cumsum()[flat[starts]]
+            stops = np.searchsorted(seps, seps, "right")
             # Without a [SEP] at its end, a sequence ends a segment, too.
-            last = np.minimum(last, np.repeat(words_before[1:], counts))
+            stops = np.minimum(stops, np.repeat(words_before[1:], counts))
             ends = ends.copy()
-            ends[is_word[:, :-1]] = last - np.repeat(words_before[:-1], counts)
-        return cls(counts, before, ends, places, first)
+            ends[is_word[:, :-1]] = stops - np.repeat(words_before[:-1], counts)
+        return cls(counts, before, ends, flat, first)
 
-    def pieces(
+    def count_pieces(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> np.ndarray:
-        """Return how many pieces the runs from start to before end have."""
-        return np.subtract(self.before[rows, end], self.before[rows, start])
+        """Count the pieces of runs of words, from start to before end."""
+        return np.subtract(
+            self.pieces_before[rows, end], self.pieces_before[rows, start]
+        )
 
     def positions(self, chosen: np.ndarray) -> np.ndarray:
-        """Return where the pieces of chosen words, bool [n, W], are.
-
-        These are indices of the flat array of all positions, ascending, int64.
-        """
+        """Return the flat positions, int64, of chosen words, bool [n, W]."""
         rows, words = np.nonzero(chosen)
-        begins = self.first[rows] + self.before[rows, words]
-        sizes = self.pieces(rows, words, words + 1)
-        return self.places[ragged.gather(begins, sizes)]
+        begins = self.first[rows] + self.pieces_before[rows, words]
+        lengths = self.count_pieces(rows, words, words + 1)
+        return self.flat_positions[ragged.gather(begins, lengths)]
 
 
 class _RunChoice:
@@ -467,12 +467,12 @@ class _RunChoice:
         self,
         words: Candidates,
         cumulative: np.ndarray,
-        keys: np.ndarray,
+        seeds: np.ndarray,
         order_stream: int,
         length_stream: int,
         taken: np.ndarray | None = None,
     ) -> None:
-        """Begin with nothing chosen; words in `taken`, [n, W], may not be."""
+        """Begin with nothing chosen; words `taken`, bool [n, W], cannot be."""
         self._words = words
         self._cumulative = cumulative
         n, width = words.ends.shape
@@ -481,49 +481,50 @@ class _RunChoice:
         self._blocked = self._chosen.copy()
         if taken is not None:
             self._blocked[:, :width] = taken
-        # From a step on: the words of which none has been drawn before.
+        # Columns from the current step on hold the words not drawn yet.
         self._order = np.tile(np.arange(width, dtype=np.int32), (n, 1))
-        self._order_keys = random_streams.derive_array(keys, order_stream)
-        self._length_keys = random_streams.derive_array(keys, length_stream)
+        self._order_seeds = random_streams.derive_array(seeds, order_stream)
+        self._length_seeds = random_streams.derive_array(seeds, length_stream)
 
     def run(self, budget: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Choose words of as many pieces as the budget, int [n], allows.
+        """Choose words of at most as many pieces as the budget, int [n].
 
-        Returned are the words, bool [n, W], and how many runs of each length.
+        Returns:
+            The chosen words, bool [n, W], and how many runs of each length.
         """
         longest, counts = len(self._cumulative), self._words.counts
         used = np.zeros(len(budget), int)
         run_lengths = np.zeros(longest + 1, np.int64)
-        rows = np.flatnonzero(counts > 0)
+        active = np.flatnonzero(counts > 0)
         step = 0
-        while len(rows):
-            start, end = self._draw(rows, step)
-            room = budget[rows] - used[rows]
-            pieces = self._words.pieces(rows, start, end)
+        while len(active):
+            start, end = self._draw(active, step)
+            room = budget[active] - used[active]
+            num_pieces = self._words.count_pieces(active, start, end)
             # Runs that do not fit are shortened, down to one word.
-            while (too_long := (pieces > room) & (end - start > 1)).any():
+            while (too_long := (num_pieces > room) & (end - start > 1)).any():
                 end = end - too_long
-                pieces = self._words.pieces(rows, start, end)
-            fits = (pieces <= room) & self._is_free(rows, start, end)
-            self._take(rows[fits], start[fits], end[fits])
-            used[rows] += pieces * fits
+                num_pieces = self._words.count_pieces(active, start, end)
+            fits = (num_pieces <= room) & self._is_free(active, start, end)
+            self._take(active[fits], start[fits], end[fits])
+            used[active] += num_pieces * fits
             taken = (end - start)[fits]
             run_lengths += np.bincount(taken, minlength=longest + 1)
             step += 1
-            going_on = (used[rows] < budget[rows]) & (step < counts[rows])
-            rows = rows[going_on]
+            going_on = (used[active] < budget[active]) & (step < counts[active])
+            active = active[going_on]
         return self._chosen[:, : self._order.shape[1]], run_lengths
 
     def _draw(
         self, rows: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return first word and end of the next run of some rows, int [k]."""
-        count = self._words.counts[rows] - step
-        draw = random_streams.uniform(self._order_keys[rows], step)
-        place = step + (draw * count).astype(np.int64)
-        start = self._order[rows, place]
-        self._order[rows, place] = self._order[rows, step]
-        draw = random_streams.uniform(self._length_keys[rows], step)
+        num_left = self._words.counts[rows] - step
+        draw = random_streams.uniform(self._order_seeds[rows], step)
+        column = step + (draw * num_left).astype(np.int64)
+        start = self._order[rows, column]
+        self._order[rows, column] = self._order[rows, step]
+        draw = random_streams.uniform(self._length_seeds[rows], step)
         length = np.searchsorted(self._cumulative, draw, "right") + 1
         return start, np.minimum(start + length, self._words.ends[rows, start])
 
@@ -540,39 +541,42 @@ class _RunChoice:
     def _take(
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> None:
+        """Choose the words of the runs, and block them for later ones."""
         for offset in range(len(self._cumulative)):
             inside = start + offset < end
-            place = rows[inside], start[inside] + offset
-            self._chosen[place] = True
-            self._blocked[place] = True
+            words = rows[inside], start[inside] + offset
+            self._chosen[words] = True
+            self._blocked[words] = True
 
 
-def _exchange(outputs: np.ndarray, moved: np.ndarray, keys: np.ndarray) -> None:
-    """Exchange the pieces at the moved positions of each row at random.
+def _exchange(
+    input_ids: np.ndarray, moved: np.ndarray, seeds: np.ndarray
+) -> None:
+    """Exchange pieces of each row at random, in place.
 
-    `moved` are indices of `outputs.ravel()`, int64 [k], ascending.
+    `moved` are the flat positions that take part, int64 [k].
     """
-    rows, columns = np.divmod(moved, outputs.shape[1])
+    rows, columns = np.divmod(moved, input_ids.shape[1])
     draws = random_streams.derive_array(
-        random_streams.derive_array(keys, _MOVE)[rows], columns
+        random_streams.derive_array(seeds, _MOVE)[rows], columns
     )
     # Within each row, in the order of the draws.
     source = np.lexsort([draws, rows])
-    outputs[rows, columns] = outputs[rows[source], columns[source]]
+    input_ids[rows, columns] = input_ids[rows[source], columns[source]]
 
 
-def collect(
-    predicted: np.ndarray, tokens: np.ndarray, width: int
+def to_lists(
+    predicted: np.ndarray, tokens: np.ndarray, num_predictions: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return positions and labels, int32 [n, P], and counts, int32 [n].
 
-    `predicted` are indices of `tokens.ravel()`, int64 [k], ascending.
+    They are those of `MaskedBatch`, made from flat positions, int64 [k].
     """
     rows, columns = np.divmod(predicted, tokens.shape[1])
     counts = np.bincount(rows, minlength=len(tokens)).astype(np.int32)
-    place = ragged.gather(np.zeros_like(counts), counts)
-    positions = np.zeros([len(tokens), width], np.int32)
+    slot = ragged.gather(np.zeros_like(counts), counts)
+    positions = np.zeros([len(tokens), num_predictions], np.int32)
     labels = positions.copy()
-    positions[rows, place] = columns
-    labels[rows, place] = tokens[rows, columns]
+    positions[rows, slot] = columns
+    labels[rows, slot] = tokens[rows, columns]
     return positions, labels, counts

@@ -1,6 +1,7 @@
-"""Examples drawn from passages: segments, a label, hidden pieces.
+"""Examples drawn from passages: segments, a label, masked pieces.
 
-Dimensions in comments: n passages, C pieces of one, S positions.
+Dimensions: n passages, C pieces of one, S positions. Marked ids are ids with
+the bits of `marks` below them: `id << marks.BITS | flags`.
 """
 
 import dataclasses
@@ -26,7 +27,8 @@ class PassageDrawer:
             have the last one.
         task_stages: How often each task is drawn, such as "1/3", by step.
             Later tasks are not. Evaluation and default: all equally often.
-        mask_stages: What is hidden at once, by step. Default: words.
+        mask_stages: Level of `marks.LEVELS` whose units are masked as a whole,
+            by step. Default: words.
         task_embeddings: Whether each task has `num_segments` ids of its own,
             one task after the other.
     """
@@ -42,7 +44,7 @@ class PassageDrawer:
 
     @property
     def makes(self) -> layouts.Layout:
-        """See `Drawer`; `marks` are those of positions, 0 where one is hidden.
+        """See `Drawer`; `marks` are those of positions, 0 where one is masked.
 
         `sentence_task`, [1], is the number of the task.
         """
@@ -55,131 +57,139 @@ class PassageDrawer:
         )
 
     def draw(
-        self, records: drawing.Arrays, keys: np.ndarray, step: int | None = None
-    ) -> drawing.Arrays:
+        self, records: drawing.Batch, seeds: np.ndarray, step: int | None = None
+    ) -> drawing.Batch:
         """See `Drawer`; partners are other passages of the batch."""
         lengths = np.count_nonzero(records["tokens"], axis=1)
         marked = records["tokens"].astype(np.int64) << marks.BITS
         marked |= records["marks"]
-        rows = [
-            row[:length] for row, length in zip(marked, lengths, strict=True)
+        passages = [
+            ids[:length] for ids, length in zip(marked, lengths, strict=True)
         ]
-        partners = self._partners(rows, records["document"])
-        size, length = len(rows), self.masks.max_seq_length
-        pieces = np.zeros((size, length), np.int64)
+        partners = self._partners(passages, records["document"])
+        size, length = len(passages), self.masks.max_seq_length
+        marked_ids = np.zeros((size, length), np.int64)
         segments = np.zeros((size, length), np.int64)
         labels = np.full((size, 1), layouts.NO_LABEL)
-        numbers = np.zeros((size, 1), np.int64)
-        task_numbers = self._drawn_tasks(step)
+        tasks = np.zeros((size, 1), np.int64)
+        task_numbers = self._task_numbers(step)
         vocabulary = self.masks.masker.vocabulary
         for row in np.flatnonzero(lengths).tolist():
             draws = random_streams.Stream(
-                random_streams.derive(int(keys[row]), _ARRANGE)
+                random_streams.derive(int(seeds[row]), _ARRANGE)
             )
-            parts, ids, labels[row], numbers[row] = self._arrange(
-                rows[row],
+            segments_of_row, ids, labels[row], tasks[row] = self._arrange(
+                passages[row],
                 [of_task[row] for of_task in partners],
                 draws,
                 task_numbers,
             )
-            pieces[row, 0] = vocabulary.cls_id << marks.BITS
+            marked_ids[row, 0] = vocabulary.cls_id << marks.BITS
             begin = 1
-            for part, id_ in zip(parts, ids, strict=True):
-                end = begin + len(part)
-                pieces[row, begin:end] = part
-                pieces[row, end] = vocabulary.sep_id << marks.BITS
+            for segment, id_ in zip(segments_of_row, ids, strict=True):
+                end = begin + len(segment)
+                marked_ids[row, begin:end] = segment
+                marked_ids[row, end] = vocabulary.sep_id << marks.BITS
                 segments[row, begin : end + 1] = min(id_, self.num_segments - 1)
                 begin = end + 1
         if self.task_embeddings:
-            segments += self.num_segments * numbers * (pieces > 0)
-        return self._hide(pieces, keys, step) | {
+            segments += self.num_segments * tasks * (marked_ids > 0)
+        return self._masked_features(marked_ids, seeds, step) | {
             "segment_ids": segments,
             "next_sentence_labels": labels,
-            "sentence_task": numbers,
+            "sentence_task": tasks,
         }
 
-    def _drawn_tasks(self, step: int | None) -> list[int]:
-        """Return the numbers of tasks, each as often as its share."""
+    def _task_numbers(self, step: int | None) -> list[int]:
+        """Return indices of tasks, each repeated: "1/2" gives [0, 1, 1]."""
         if step is None or not self.task_stages:
             return list(range(len(self.tasks)))
-        shares = stages.at(self.task_stages, step).split("/")
-        return [n for n, s in enumerate(shares) for _ in range(int(s))]
+        weights = stages.at(self.task_stages, step).split("/")
+        return [n for n, w in enumerate(weights) for _ in range(int(w))]
 
     def _partners(
-        self, rows: Sequence[np.ndarray], documents: np.ndarray
+        self, passages: Sequence[np.ndarray], documents: np.ndarray
     ) -> list[list[np.ndarray]]:
-        """Return each passage's partner, or nothing, for each task."""
-        sentences = np.array([arrangements.count_sentences(r) for r in rows])
+        """Return, for each task, the partner of each passage, or nothing.
+
+        It is the passage that another second segment is taken from.
+        """
+        counts = np.array([*map(arrangements.count_sentences, passages)])
         partners = []
         for name in self.tasks:
             task = arrangements.ARRANGEMENTS[name]
-            is_fine = sentences >= task.least_sentences
-            places = find_partners(documents, is_fine)
-            partners.append(
-                [rows[n] if n >= 0 else rows[0][:0] for n in places]
-            )
+            rows = find_partners(documents, counts >= task.least_sentences)
+            nothing = passages[0][:0]
+            partners.append([passages[n] if n >= 0 else nothing for n in rows])
         return partners
 
     def _arrange(
         self,
-        pieces: np.ndarray,
+        marked_ids: np.ndarray,
         partners: Sequence[np.ndarray],
         draws: random_streams.Stream,
         task_numbers: Sequence[int],
     ) -> tuple[list[np.ndarray], list[int], int, int]:
-        """Return segments, their ids, label and number of a drawn task."""
+        """Draw a task; return segments, segment ids, label, and its index."""
         if not task_numbers:
-            return [pieces], [0], layouts.NO_LABEL, 0
+            return [marked_ids], [0], layouts.NO_LABEL, 0
         number = task_numbers[draws.randint(0, len(task_numbers) - 1)]
         task = arrangements.ARRANGEMENTS[self.tasks[number]]
         # Room for the [SEP] of each segment.
         room = self.masks.max_seq_length - 1 - task.most_segments
-        both = pieces[:room], partners[number][:room]
+        both = marked_ids[:room], partners[number][:room]
         passage = arrangements.Passage(*both, draws, room, self.markers)
-        parts, label = task.arrange(passage)
-        ids = list(range(len(parts)))
+        segments, label = task.arrange(passage)
+        ids = list(range(len(segments)))
         if task.by_speaker:
-            ids = [int((part & marks.RESPONSE).any()) for part in parts]
-        return parts, ids, label, number
+            ids = [int((s & marks.RESPONSE).any()) for s in segments]
+        return segments, ids, label, number
 
-    def _hide(
-        self, pieces: np.ndarray, keys: np.ndarray, step: int | None
+    def _masked_features(
+        self, marked_ids: np.ndarray, seeds: np.ndarray, step: int | None
     ) -> dict[str, np.ndarray]:
-        """Return the features that follow from pieces [n, S]; hide some."""
+        """Mask some pieces of marked ids [n, S]; return the features of all."""
         vocabulary = self.masks.masker.vocabulary
-        ids, mark_bits = pieces >> marks.BITS, pieces & (1 << marks.BITS) - 1
+        ids = marked_ids >> marks.BITS
+        flags = marked_ids & (1 << marks.BITS) - 1
         special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)
-        starts = units = special | (mark_bits & marks.WORD > 0)
+        word_starts = unit_starts = special | (flags & marks.WORD > 0)
         if self.mask_stages:
             level = stages.at(self.mask_stages, step)
-            units = special | marks.unit_starts(level, mark_bits)
-            units[:, 1:] |= special[:, :-1]
-        real = (ids > 0).astype(np.int64)
-        hidden = self.masks.hide(ids, real.sum(1), units.astype(np.uint8), keys)
-        rows, columns = np.nonzero(hidden["masked_lm_weights"])
-        mark_bits[rows, hidden["masked_lm_positions"][rows, columns]] = 0
-        return hidden | {
-            "input_mask": real,
-            "token_boundary": starts,
-            "marks": mark_bits,
+            unit_starts = special | marks.unit_starts(level, flags)
+            # A segment may begin inside a phrase: its rest is a unit, too.
+            unit_starts[:, 1:] |= special[:, :-1]
+        input_mask = (ids > 0).astype(np.int64)
+        masked = self.masks.masked_features(
+            ids, input_mask.sum(1), unit_starts.astype(np.uint8), seeds
+        )
+        # Masked pieces do not count in the losses on marks.
+        rows, columns = np.nonzero(masked["masked_lm_weights"])
+        flags[rows, masked["masked_lm_positions"][rows, columns]] = 0
+        return masked | {
+            "input_mask": input_mask,
+            "token_boundary": word_starts,
+            "marks": flags,
         }
 
 
-def find_partners(documents: np.ndarray, real: np.ndarray) -> np.ndarray:
-    """Return the next passage of another document, the first after the last.
+def find_partners(documents: np.ndarray, candidate: np.ndarray) -> np.ndarray:
+    """Return for each passage the next one of another document, int64 [n].
+
+    The first follows the last; -1: there is none.
 
     Example:
-        documents 7, 7, 8, all real: 2, 2, 0; of one document: -1, -1, -1
+        documents 7, 7, 8, all candidates: 2, 2, 0; of one document: -1, -1, -1
 
-    It is -1 where there is none, int64 [n]. Passages that are not `real`, bool
-    [n], have no partner and are none.
+    Passages that are not a candidate, bool [n], have no partner and are none.
     """
     partners = np.full(len(documents), -1)
-    places = np.flatnonzero(real).tolist()
-    following = -1
-    ring = places * 2
-    for here, after in zip(ring[-2::-1], ring[:0:-1], strict=True):
-        if documents[after] != documents[here]:
-            following = after
-        partners[here] = following
+    candidates = np.flatnonzero(candidate).tolist()
+    partner = -1
+    # Backwards, twice around, so that the last passages see the first.
+    ring = candidates * 2
+    for row, next_row in zip(ring[-2::-1], ring[:0:-1], strict=True):
+        if documents[next_row] != documents[row]:
+            partner = next_row
+        partners[row] = partner
     return partners

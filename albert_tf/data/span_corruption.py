@@ -1,4 +1,4 @@
-"""Span corruption: spans of a text are replaced, and are what is predicted.
+"""Span corruption: sentinels replace spans of a text, which are the targets.
 
 Source: T5, Raffel et al., arXiv 1910.10683, section 3.1.4; the released
 program's random_spans_noise_mask and random_spans_helper.
@@ -13,29 +13,29 @@ from albert_tf.data import drawing, layouts, masking
 
 # The last ids of the model, which are no pieces: each stands for a span.
 SENTINELS = 100
-# Share of the pieces that is hidden, and pieces of a span, on average.
+# Fraction of the pieces that is masked, and pieces of a span, on average.
 DENSITY, MEAN_LENGTH = 0.15, 3.0
 # Purposes of draws.
 _HIDDEN, _KEPT = 30, 31
 
 
-def count_spans(hidden: int) -> int:
-    """Return how many spans the hidden pieces form; half goes to even."""
-    return max(1, round(hidden / MEAN_LENGTH))
+def count_spans(num_masked: int) -> int:
+    """Return how many spans the masked pieces form; half goes to even."""
+    return max(1, round(num_masked / MEAN_LENGTH))
 
 
-def count_hidden(length: int) -> int:
-    """Return how many of 2 pieces or more are hidden; half goes to even."""
+def count_masked(length: int) -> int:
+    """Return how many of `length` pieces, 2 or more, are masked."""
     return max(1, round(length * DENSITY))
 
 
 @dataclasses.dataclass(frozen=True)
 class SpanDrawer:
-    """Replaces spans by sentinels, and lists them.
+    """Replaces spans by sentinels, and lists the spans as targets.
 
-    Both lists end in [SEP]; the text begins with [CLS], and its other [SEP] are
-    left out. So it is shorter than it was, and has one segment. The masker says
-    how many pieces are hidden at most.
+    Text and targets end in [SEP]; the text begins with [CLS], and its other
+    [SEP] are left out. So it is shorter than it was, and has one segment. The
+    masker says how many pieces are masked at most.
     """
 
     masker: masking.Masker
@@ -59,7 +59,7 @@ class SpanDrawer:
         )
 
     def draw(
-        self, records: drawing.Arrays, keys: np.ndarray, step: int | None = None
+        self, records: drawing.Batch, seeds: np.ndarray, step: int | None = None
     ) -> dict[str, np.ndarray]:
         """See `Drawer`; a text of one piece has no target."""
         vocabulary, ids = self.masker.vocabulary, records["input_ids"]
@@ -69,7 +69,7 @@ class SpanDrawer:
         targets = np.zeros([len(ids), self.target_length], ids.dtype)
         for row in np.flatnonzero(ordinary.any(1)).tolist():
             pieces = ids[row, ordinary[row]]
-            text, target = self._corrupt(pieces, int(keys[row]))
+            text, target = self._corrupt(pieces, int(seeds[row]))
             text = [vocabulary.cls_id, *text, vocabulary.sep_id]
             texts[row, : len(text)] = text
             mask[row, : len(text)] = 1
@@ -82,41 +82,46 @@ class SpanDrawer:
         }
 
     def _corrupt(
-        self, pieces: np.ndarray, key: int
+        self, pieces: np.ndarray, seed: int
     ) -> tuple[list[int], list[int]]:
         """Return text and target; the target ends in [SEP].
 
         Example:
-            a b c d e f with c and f hidden, 100 sentinels, 500 ids:
+            a b c d e f with c and f masked, 100 sentinels, 500 ids:
             a b 499 d e 498; 499 c 498 f [SEP]
         """
         if len(pieces) < 2:
             return pieces.tolist(), []
-        hidden = min(count_hidden(len(pieces)), self.masker.num_predictions)
-        spans = count_spans(hidden)
-        parts = [
-            cut(total, spans, random_streams.derive(key, purpose))
+        num_masked = min(count_masked(len(pieces)), self.masker.num_predictions)
+        num_spans = count_spans(num_masked)
+        lengths = [
+            random_lengths(
+                total, num_spans, random_streams.derive(seed, purpose)
+            )
             for total, purpose in (
-                (len(pieces) - hidden, _KEPT),
-                (hidden, _HIDDEN),
+                (len(pieces) - num_masked, _KEPT),
+                (num_masked, _HIDDEN),
             )
         ]
-        ends = np.cumsum(np.stack(parts, 1).ravel())
+        ends = np.cumsum(np.stack(lengths, 1).ravel())
         text, target = [], []
         last = self.masker.vocabulary.size + SENTINELS - 1
-        for number, part in enumerate(np.split(pieces, ends[:-1])):
-            if number % 2:
-                text.append(last - number // 2)
-                target += [last - number // 2, *part.tolist()]
+        for index, part in enumerate(np.split(pieces, ends[:-1])):
+            if index % 2:
+                text.append(last - index // 2)
+                target += [last - index // 2, *part.tolist()]
             else:
                 text += part.tolist()
         return text, [*target, self.masker.vocabulary.sep_id]
 
 
-def cut(total: int, parts: int, key: int) -> np.ndarray:
-    """Return the lengths of parts, at least 1 each; all are equally likely."""
+def random_lengths(total: int, num_parts: int, seed: int) -> np.ndarray:
+    """Divide a length at random into parts of 1 or more; return their lengths.
+
+    All ways are equally likely.
+    """
     draws = random_streams.uniform(
-        np.array([key], np.uint64), np.arange(total - 1)
+        np.array([seed], np.uint64), np.arange(total - 1)
     )
-    places = np.sort(np.argsort(draws)[: parts - 1]) + 1
-    return np.diff(places, prepend=0, append=total)
+    cuts = np.sort(np.argsort(draws)[: num_parts - 1]) + 1
+    return np.diff(cuts, prepend=0, append=total)

@@ -164,7 +164,7 @@ class Assembler:
         values |= {
             "input_ids": masked.input_ids,
             "token_boundary": masked.token_boundary,
-            **drawing.predictions(*lists),
+            **drawing.prediction_features(*lists),
         }
         mask_id = self.vocabulary.mask_id
         return values, counts | statistics.count_masked(masked, mask_id)

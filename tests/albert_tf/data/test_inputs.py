@@ -390,7 +390,7 @@ def test_damaged_record_is_named(paths, dataset, packed):
 
 
 def test_record_of_another_layout_is_named(paths, monkeypatch):
-    monkeypatch.setattr(inputs, "_SEARCHED_AT_ONCE", 3)
+    monkeypatch.setattr(inputs, "_PARSED_AT_ONCE", 3)
     other = (layouts.Feature("input_ids", (4,), "int64"), LAYOUT[1])
     record = record_files.encode(other, {"input_ids": [1] * 4, "weight": 0.5})
     with open(paths[0], "ab") as stream:

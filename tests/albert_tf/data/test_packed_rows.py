@@ -12,7 +12,7 @@ PACKING = packed_rows.Packing(short_records.LAYOUT)
 
 
 def plan(tokens, predictions, max_tokens=128, max_predictions=20):
-    found = packed_rows.plan(
+    found = packed_rows.pack_rows(
         np.array(tokens), np.array(predictions), max_tokens, max_predictions
     )
     assert found.shape[1] == packed_rows.MAX_INSTANCES
@@ -55,7 +55,7 @@ def rows_of(records, packing=PACKING):
     """The rows of some records, string [rows, K]."""
     encoded = short_records.encode(records, packing.layout)
     dataset = tf.data.Dataset.from_tensor_slices(encoded)
-    return tf.stack(list(packing.rows(dataset)))
+    return tf.stack(list(packing.pack_records(dataset)))
 
 
 def by_number(instances):

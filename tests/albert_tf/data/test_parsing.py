@@ -80,7 +80,7 @@ def test_sequences_of_different_lengths_are_refused(lengths):
     record = record_files.encode(exact, {**values, "document": 0})
     with pytest.raises(tf.errors.InvalidArgumentError):
         parsing.parse(layout, tf.constant([record]))
-    assert "the same length" in (parsing.complaint(layout, record) or "")
+    assert "the same length" in (parsing.describe_fault(layout, record) or "")
 
 
 def padded(count, *numbers):
@@ -127,8 +127,8 @@ def test_numbers_that_no_model_can_use_are_refused_in_every_record(
     assert parse([good] * 3)[name].shape[0] == 3
     with pytest.raises(tf.errors.InvalidArgumentError):
         parse([good, good, wrong])
-    assert f"has {name} " in parsing.complaint(MODEL_LAYOUT, wrong)
-    assert parsing.complaint(MODEL_LAYOUT, good) is None
+    assert f"has {name} " in parsing.describe_fault(MODEL_LAYOUT, wrong)
+    assert parsing.describe_fault(MODEL_LAYOUT, good) is None
 
 
 @pytest.mark.parametrize(
@@ -149,7 +149,9 @@ def test_numbers_that_no_model_can_use_are_refused_in_every_record(
 )
 def test_numbers_of_a_record_go_together(changes, message):
     values = {**VALUES, "masked_lm_weights": [1.0, 1.0], **changes}
-    found = parsing.complaint(MODEL_LAYOUT, record_files.encode(LAYOUT, values))
+    found = parsing.describe_fault(
+        MODEL_LAYOUT, record_files.encode(LAYOUT, values)
+    )
     assert found is None if message is None else message in found
 
 
@@ -178,10 +180,13 @@ SQUAD = squad_features.squad_layout(2, is_training=True)
 )
 def test_numbers_of_tasks_are_checked(layout, name, values):
     good = {f.name: np.ones(f.shape, int) for f in layout}
-    assert parsing.complaint(layout, record_files.encode(layout, good)) is None
+    assert (
+        parsing.describe_fault(layout, record_files.encode(layout, good))
+        is None
+    )
     wrong = record_files.encode(layout, {**good, name: values})
-    assert f"has {name} " in parsing.complaint(layout, wrong)
+    assert f"has {name} " in parsing.describe_fault(layout, wrong)
     if name == "input_mask":  # The original fills its last batch with these.
         filling = {**good, name: values, "is_real_example": 0}
         record = record_files.encode(layout, filling)
-        assert parsing.complaint(layout, record) is None
+        assert parsing.describe_fault(layout, record) is None

@@ -54,7 +54,7 @@ def put_together(text, target):
 def test_lengths_are_those_of_the_released_program(raw, text, target):
     """Both with the end; ours has [CLS] in front."""
     pieces = np.arange(5, 5 + raw)
-    found = draw(pieces, span_corruption.count_hidden(raw))
+    found = draw(pieces, span_corruption.count_masked(raw))
     texts, targets = (
         without_padding(found[name][0]) for name in ("input_ids", "target_ids")
     )
@@ -87,7 +87,9 @@ def test_draws_follow_from_their_keys():
     short, long = draw([7], 3), draw(list(range(5, 105)), 20, 50)
     assert without_padding(short["input_ids"][0]) == [CLS, 7, SEP]
     assert not short["target_ids"].any()
-    parts = [span_corruption.cut(5, 3, key).tolist() for key in range(99)]
+    parts = [
+        span_corruption.random_lengths(5, 3, key).tolist() for key in range(99)
+    ]
     assert (
         digest(long["input_ids"], long["target_ids"], parts) == "977c770cf138"
     )
