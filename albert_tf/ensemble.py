@@ -153,7 +153,7 @@ def _claim_folder(
     }
     text = strict_json.dumps({"outputs": made_of}, indent=2) + "\n"
     is_own = files.exists(path) and files.read_bytes(path) == text.encode()
-    run_folder.refuse_foreign(folder, settings, [path], is_own=is_own)
+    run_folder.refuse_foreign_results(folder, settings, [path], is_own=is_own)
     return path, text
 
 

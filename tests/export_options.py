@@ -49,7 +49,9 @@ def make_run(folder, config, vocabulary, task_name, **values):
         values["task_name"] = task_name
     settings = albert_options.from_dict(kind, values)
     known = settings.finetuning.vocabulary
-    run_folder.Start(str(folder), program, settings, config, known).claim()
+    run_folder.RunStart(
+        str(folder), program, settings, config, known
+    ).write_options()
     task = registry.make(
         run_folder.read(str(folder)).options,
         tokenization.Tokenizer(vocabulary),
@@ -72,10 +74,10 @@ def make_pretrained(folder, config, vocabulary, max_seq_length):
             "spm_model_file": vocabulary,
         },
     )
-    run_folder.Start(
+    run_folder.RunStart(
         *(str(folder), "run_pretraining", settings, config),
         settings.data.vocabulary,
-    ).claim()
+    ).write_options()
     model = pretraining.AlbertPretrainer(AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
 

@@ -66,8 +66,8 @@ def run(
     data = run_data.RunData(shared, task, sources, strategy, taught)
     if not (shared.do_train or shared.init.init_checkpoint):
         for folder in folders:
-            if not run_folder.is_trained(folder):
-                raise run_folder.no_weights(folder)
+            if not run_folder.has_checkpoint(folder):
+                raise run_folder.no_weights_error(folder)
     is_chief, several = distribution.is_chief(strategy), len(runs) > 1
     done = []
     with run_folder.hold(shared.output_dir, is_wanted=is_chief):
@@ -163,7 +163,7 @@ def _check_folders(
         )
     if num_runs > 1:
         is_own = run_folder.is_run(os.path.join(folder, "run_1"))
-        run_folder.refuse_foreign(folder, settings, is_own=is_own)
+        run_folder.refuse_foreign_results(folder, settings, is_own=is_own)
     for folder in folders:
         run_folder.check_start(
             folder, settings.init.init_checkpoint, settings.vocabulary

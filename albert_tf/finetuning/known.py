@@ -169,8 +169,8 @@ def started(output_dir: str) -> str | None:
 
     None for a start that was broken off before its first checkpoint.
     """
-    folder = run_folder.first(output_dir)
-    return folder if folder and run_folder.is_trained(folder) else None
+    folder = run_folder.find_first_run(output_dir)
+    return folder if folder and run_folder.has_checkpoint(folder) else None
 
 
 def of_checkpoint(path: str) -> dict[str, Any]:

@@ -40,7 +40,7 @@ def run_once(
     strategy: tf.distribute.Strategy,
 ) -> scores.RunScores:
     shared, is_chief = settings.finetuning, distribution.is_chief(strategy)
-    start = run_folder.Start(
+    start = run_folder.RunStart(
         shared.output_dir,
         program,
         settings,
@@ -49,14 +49,14 @@ def run_once(
         facts=data.task.facts.to_dict(),
     )
     if is_chief:
-        start.require_free()
-    start.check_same()
+        start.refuse_foreign_files()
+    start.checked_options()
     # Errors in their files come before the folder becomes the run's.
     data.make_features(shared)
     if shared.do_train:
         run_folder.check_same_data(shared.output_dir, data.training_key)
     if is_chief:
-        start.claim()
+        start.write_options()
     with distribution.Workers(strategy).ending_together():
         return _TaskRun(shared, data, strategy).run()
 

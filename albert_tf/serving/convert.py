@@ -223,13 +223,13 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
     if settings.format == convert_options.BFLOAT16:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
         existing = [os.path.join(target, name) for name in names]
-        existing += run_folder.vocabulary_paths(target)
+        existing += run_folder.vocabulary_copy_paths(target)
     elif settings.format in convert_options.HUB_FORMATS:
         existing = hub_folder.paths(target)
     else:
         existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
-        if not run_folder.vocabularies(folder):
-            existing += run_folder.vocabulary_paths(folder)
+        if not run_folder.find_vocabularies(folder):
+            existing += run_folder.vocabulary_copy_paths(folder)
         if os.path.isdir(target) or target.endswith((".index", ".meta", "/")):
             raise errors.UserError(
                 f"`to={target}` is not the prefix of a checkpoint. Use, for "
@@ -378,14 +378,14 @@ def _prepare_prefix(
     manifests.check_vocabularies(
         {
             f"the folder of `to={settings.to}`": (
-                run_folder.known_vocabularies(folder)
+                run_folder.folder_vocab_hashes(folder)
             ),
-            **run_folder.vocabulary_of(vocabulary),
+            **run_folder.vocab_hashes(vocabulary),
         }
     )
     if vocabulary.path:  # Parsed before anything is written.
         tokenization.load(vocabulary)
-        if not run_folder.vocabularies(folder):
+        if not run_folder.find_vocabularies(folder):
             run_folder.copy_vocabulary(vocabulary, folder)
 
 
@@ -401,7 +401,7 @@ def _write_bfloat16(
         **run_folder.vocabulary_files(vocabulary, folder),
     }
     # The vocabulary of the model that was replaced is not that of the new one.
-    old = run_folder.vocabulary_paths(folder) if is_replaced else []
+    old = run_folder.vocabulary_copy_paths(folder) if is_replaced else []
     files.write_together(contents, old)
 
 

@@ -171,11 +171,11 @@ def choose_vocabulary(
     folder: str,
 ) -> tokenization.VocabularyOptions:
     """Return the vocabulary that is given, else the known one in a folder."""
-    copy = run_folder.vocabulary_of(stored).values()
+    copy = run_folder.vocab_hashes(stored).values()
     manifests.check_vocabularies(
         {
-            **run_folder.vocabulary_of(requested),
-            f"the model in {folder}": run_folder.known_vocabularies(folder),
+            **run_folder.vocab_hashes(requested),
+            f"the model in {folder}": run_folder.folder_vocab_hashes(folder),
             f"the vocabulary {stored.path}": set().union(*copy),
         }
     )

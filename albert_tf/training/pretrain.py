@@ -68,7 +68,7 @@ def run(settings: PretrainingOptions) -> None:
         _hold(settings) if is_chief else contextlib.nullcontext(),
         distribution.Workers(strategy).ending_together(),
     ):
-        start = run_folder.Start(
+        start = run_folder.RunStart(
             settings.output_dir,
             "run_pretraining",
             settings,
@@ -79,12 +79,12 @@ def run(settings: PretrainingOptions) -> None:
             vocabularies,
         )
         if is_chief and not settings.follow_checkpoints:
-            start.claim()
+            start.write_options()
         else:
-            start.check_same()
+            start.checked_options()
         data.warn_of_full_rows()
         _train_and_evaluate(
-            settings, config, strategy, data, words, start.check_same
+            settings, config, strategy, data, words, start.checked_options
         )
 
 
@@ -92,7 +92,7 @@ def _read_words(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> np.ndarray | None:
     path = settings.recipe.word_embeddings_file
-    is_new = settings.do_train and not run_folder.is_trained(
+    is_new = settings.do_train and not run_folder.has_checkpoint(
         settings.output_dir
     )
     return word_embeddings.read(path, config) if path and is_new else None

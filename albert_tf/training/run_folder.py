@@ -71,31 +71,32 @@ class Run:
     def vocabulary(self) -> tokenization.VocabularyOptions:
         """The folder's copy of the vocabulary, with the run's settings."""
         values = {**self.options, **dict.fromkeys(VOCABULARY_NAMES)}
-        named = [n for n in VOCABULARY_NAMES if self.options.get(n)][:1]
-        for name, path in vocabularies(self.folder).items():
-            if name in named or not named:  # Not what a failed start left.
+        option_names = [n for n in VOCABULARY_NAMES if self.options.get(n)][:1]
+        for name, path in find_vocabularies(self.folder).items():
+            # Not the copy that a failed start left.
+            if name in option_names or not option_names:
                 values[name] = path
         vocabulary = options.from_dict(tokenization.VocabularyOptions, values)
-        fingerprints = {self.vocab_sha256} if self.vocab_sha256 else set()
+        run_hashes = {self.vocab_sha256} if self.vocab_sha256 else set()
         copy = f"the vocabulary {vocabulary.path}"
         manifests.check_vocabularies(
             {
-                f"the model in {self.folder}": fingerprints,
-                copy: set().union(*vocabulary_of(vocabulary).values()),
+                f"the model in {self.folder}": run_hashes,
+                copy: set().union(*vocab_hashes(vocabulary).values()),
             }
         )
         return vocabulary
 
 
 def folder_of(checkpoint: str) -> str:
-    """Return the folder of a checkpoint; a folder is its own."""
+    """Return the folder that a checkpoint is in, or that the path itself is."""
     if tf.io.gfile.isdir(checkpoint):
         return checkpoint
     return os.path.dirname(checkpoint)
 
 
-def vocabularies(folder: str) -> dict[str, str]:
-    """Return option and path of the vocabularies in a folder, or beside it.
+def find_vocabularies(folder: str) -> dict[str, str]:
+    """Return option name and path of the vocabulary files in a folder.
 
     The folder is that of a run or a release, or a checkpoint in it.
     """
@@ -121,13 +122,13 @@ def vocabulary_beside(
 ) -> tuple[tokenization.VocabularyOptions, str]:
     """Return the vocabulary in a checkpoint's folder, and the folder.
 
-    The folder of a run also says how the vocabulary is used; else the options
-    do.
+    How its text is normalized, the folder of a run says itself; elsewhere it
+    is taken from the options `vocabulary`.
     """
     folder = folder_of(checkpoint)
     if is_run(folder):
         return read(folder).vocabulary, folder
-    paths = vocabularies(folder)
+    paths = find_vocabularies(folder)
     if len(paths) > 1:  # It is not known which one is right.
         paths = {}
     return options.from_dict(
@@ -135,11 +136,11 @@ def vocabulary_beside(
     ), folder
 
 
-def known_vocabularies(folder: str | None) -> set[str]:
-    """Return the SHA-256 of what may be the vocabulary of a folder.
+def folder_vocab_hashes(folder: str | None) -> set[str]:
+    """Return the SHA-256 of what may be the vocabulary of a folder's model.
 
-    What a run has written counts, and else the files; see `vocabularies`. A
-    checkpoint that is missing has none.
+    That in a run's options, else those of all vocabulary files there; none if
+    the folder or checkpoint does not exist.
     """
     is_there = files.exists, checkpoint_files.is_prefix
     if not folder or not any(test(folder) for test in is_there):
@@ -147,25 +148,25 @@ def known_vocabularies(folder: str | None) -> set[str]:
     folder = folder_of(folder)
     if not is_run(folder):
         folder = scores.best_folder(folder)
-    if is_run(folder) and (known := read(folder).vocab_sha256):
-        return {known}
-    return set(map(files.sha256, vocabularies(folder).values()))
+    if is_run(folder) and (run_hash := read(folder).vocab_sha256):
+        return {run_hash}
+    return set(map(files.sha256, find_vocabularies(folder).values()))
 
 
 def check_vocabularies(**folders: str | None) -> None:
-    """Refuse folders of several vocabularies, which options name."""
+    """Refuse folders, given by option name, whose vocabularies differ."""
     manifests.check_vocabularies(
         {
-            f"`{option}={folder}`": known_vocabularies(folder)
+            f"`{option}={folder}`": folder_vocab_hashes(folder)
             for option, folder in folders.items()
         }
     )
 
 
-def vocabulary_of(
+def vocab_hashes(
     vocabulary: tokenization.VocabularyOptions,
 ) -> dict[str, set[str]]:
-    """Return the SHA-256 of a vocabulary, by the option that names it."""
+    """Return the SHA-256 of a vocabulary's file; the key is for messages."""
     if not (vocabulary.kind and vocabulary.path):
         return {}
     files.require_file(vocabulary.path, vocabulary.kind)
@@ -173,7 +174,7 @@ def vocabulary_of(
     return {name: {files.sha256(vocabulary.path)}}
 
 
-def vocabulary_paths(folder: str) -> list[str]:
+def vocabulary_copy_paths(folder: str) -> list[str]:
     """Return all paths that `copy_vocabulary` may write."""
     copies = [os.path.join(folder, n) for n in VOCABULARY_NAMES.values()]
     return [*copies, *map(normalization.path_beside, copies)]
@@ -182,11 +183,11 @@ def vocabulary_paths(folder: str) -> list[str]:
 def hold(
     folder: str, *, is_wanted: bool
 ) -> contextlib.AbstractContextManager[Any]:
-    """Lock the folder of a run, if wanted: one of several workers does."""
+    """Lock a run's folder for this process; not in workers but the chief."""
     if not is_wanted:
         return contextlib.nullcontext()
     advice = "Choose a place that you may write to"
-    if is_trained(folder):
+    if has_checkpoint(folder):
         advice += (
             ". To evaluate the run that is there, or to start from its "
             f"weights, add `init_checkpoint={folder}`"
@@ -195,14 +196,14 @@ def hold(
 
 
 @dataclasses.dataclass(frozen=True)
-class Start:
-    """A start of a run in a folder, which may hold an earlier start's work.
+class RunStart:
+    """One start of a command in a run's folder, which may hold earlier work.
 
     Attributes:
         settings: The options. Those declared with `may_change` may differ from
             those of an earlier start; the newest values are kept.
-        of_records: What they know of their vocabulary, see
-            `manifests.check_vocabularies`.
+        record_vocab_hashes: SHA-256 of the vocabularies that the training
+            records were written with, by what messages call the records.
         facts: See `Run`.
     """
 
@@ -211,29 +212,30 @@ class Start:
     settings: Any
     config: AlbertConfig
     vocabulary: tokenization.VocabularyOptions
-    of_records: Mapping[str, Collection[str]] = dataclasses.field(
+    record_vocab_hashes: Mapping[str, Collection[str]] = dataclasses.field(
         default_factory=dict
     )
     facts: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-    def claim(self) -> None:
-        """Write the options of the run into its folder, unless it is another's.
+    def write_options(self) -> None:
+        """Write options, config and a copy of the vocabulary into the folder.
 
-        The vocabulary's file is copied, if one is named. Nothing of another
-        run, or of an unknown one, is overwritten.
+        Later starts compare themselves with them, and exports read them. A
+        folder with files of another run or program is refused.
         """
-        self.require_free()
+        self.refuse_foreign_files()
         folder, vocabulary = self.folder, self.vocabulary.resolved()
         content: dict[str, Any] = {
             "program": self.program,
-            "options": self.check_same(),
+            "options": self.checked_options(),
             **({"facts": dict(self.facts)} if self.facts else {}),
         }
         files.make_folder(folder, "output_dir")
-        fingerprints = {**vocabulary_of(vocabulary), **self.of_records}
-        if is_trained(folder):
-            fingerprints["earlier"] = known_vocabularies(folder)
-        for sha256 in itertools.chain(*fingerprints.values()):
+        hashes = {**vocab_hashes(vocabulary), **self.record_vocab_hashes}
+        if has_checkpoint(folder):
+            hashes["earlier start"] = folder_vocab_hashes(folder)
+        # `checked_options` has found all of them equal.
+        for sha256 in itertools.chain(*hashes.values()):
             content.setdefault("vocab_sha256", sha256)
         text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
         files.write_together(
@@ -246,60 +248,62 @@ class Start:
             }
         )
 
-    def require_free(self) -> None:
+    def refuse_foreign_files(self) -> None:
         """Refuse a folder of no run with files that a run would replace."""
-        folder, others = self.folder, []
+        folder, replaced = self.folder, []
         if not is_run(folder):
-            others = [os.path.join(folder, OPTIONS_NAME)]
-            others += [os.path.join(folder, CONFIG_NAME)]
-            same = set(
-                itertools.chain(*vocabulary_of(self.vocabulary).values())
+            replaced = [os.path.join(folder, OPTIONS_NAME)]
+            replaced += [os.path.join(folder, CONFIG_NAME)]
+            hashes = set(
+                itertools.chain(*vocab_hashes(self.vocabulary).values())
             )
-            # Not what is beside a folder that is missing.
-            copies = vocabularies(folder) if tf.io.gfile.isdir(folder) else {}
-            others += [
+            # Otherwise the parent would be searched.
+            is_there = tf.io.gfile.isdir(folder)
+            copies = find_vocabularies(folder) if is_there else {}
+            replaced += [
                 path
                 for path in copies.values()
-                if files.sha256(path) not in same
+                if files.sha256(path) not in hashes
             ]
-        is_own = is_run(folder) or is_trained(folder)  # See `check_same`.
-        refuse_foreign(folder, self.settings, others, is_own=is_own)
+        # Checkpoints of another run are refused by `checked_options`.
+        is_own = is_run(folder) or has_checkpoint(folder)
+        refuse_foreign_results(folder, self.settings, replaced, is_own=is_own)
 
-    def check_same(self) -> dict[str, Any]:
-        """Make sure that the folder belongs to this run or to none.
+    def checked_options(self) -> dict[str, Any]:
+        """Return the options to write; refuse a folder of another run.
 
         Returns:
-            All options, with what is known of the text's normalization. What is
-            not said of it is as in the earlier run.
+            All options, by name, and the settings of the text's normalization;
+            a setting that is not given is that of the earlier start.
         """
-        if not is_trained(self.folder):  # There is nothing to protect.
+        if not has_checkpoint(self.folder):  # There is nothing to protect.
             return self._options({})
-        place = f"`output_dir={self.folder}`"
+        target = f"`output_dir={self.folder}`"
         if not is_run(self.folder):
             raise errors.UserError(
-                f"{place} holds checkpoints but no {OPTIONS_NAME}, so it "
+                f"{target} holds checkpoints but no {OPTIONS_NAME}, so it "
                 "cannot be continued safely. Choose another `output_dir`; to "
                 "start from those weights, name them as `init_checkpoint`."
             )
         previous = read(self.folder)
         current = self._options(previous.options)
         outputs.require_same(
-            f"{place} belongs to another run",
+            f"{target} belongs to another run",
             self._differences(previous, current),
             "Repeat its options to continue it, or choose another "
             "`output_dir`.",
         )
         manifests.check_vocabularies(
             {
-                place: known_vocabularies(self.folder),
-                **vocabulary_of(self.vocabulary),
-                **self.of_records,
+                target: folder_vocab_hashes(self.folder),
+                **vocab_hashes(self.vocabulary),
+                **self.record_vocab_hashes,
             }
         )
         return current
 
     def _options(self, previous: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all options, and the markers' fingerprint."""
+        """Return what `checked_options` does, with a hash of the markers."""
         current = options.to_dict(self.settings)
         for name, value in self.vocabulary.resolved().settings.items():
             value = previous.get(name) if value is None else value
@@ -325,36 +329,41 @@ class Start:
                 lines.append("`markers_file` had other markers")
             facts = previous.facts or _facts_among(previous.options)
             lines += outputs.changes({**self.facts, **facts}, self.facts)
-        named = [line.split()[0].strip("-") for line in lines]
+        # Some options, such as the pooling, are also keys of the config.
+        reported = [line.split()[0].strip("-") for line in lines]
         before, now = (
-            {k: v for k, v in vars(config).items() if k not in named}
+            {k: v for k, v in vars(config).items() if k not in reported}
             for config in (previous.config, self.config)
         )
-        place = f"(in {CONFIG_NAME})"
-        return lines + [f"{x} {place}" for x in outputs.changes(before, now)]
+        changed_keys = outputs.changes(before, now)
+        return lines + [f"{line} (in {CONFIG_NAME})" for line in changed_keys]
 
 
-def refuse_foreign(
-    folder: str, settings: Any, others: Iterable[str] = (), *, is_own: bool
+def refuse_foreign_results(
+    folder: str,
+    settings: Any,
+    more_paths: Iterable[str] = (),
+    *,
+    is_own: bool,
 ) -> None:
     """Refuse a folder with files that a run or an ensemble would replace.
 
     Args:
-        others: Paths that are written besides results.
-        is_own: Whether what is there is an earlier start's.
+        more_paths: Files that are written besides results such as scores.
+        is_own: Whether an earlier start of this run wrote what is there.
     """
     paths = [
         os.path.join(folder, name)
         for name in files.list_folder(folder)
         if any(fnmatch.fnmatch(name, pattern) for pattern in _RESULTS)
     ]
-    outputs.claim(settings, "output_dir", [*others, *paths], is_own=is_own)
+    outputs.claim(settings, "output_dir", [*more_paths, *paths], is_own=is_own)
 
 
 def copy_vocabulary(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> str | None:
-    """Copy a vocabulary and its description into a folder.
+    """Copy a vocabulary and its normalization file into a folder.
 
     Returned is the name of the copy, or None without a vocabulary.
     """
@@ -370,16 +379,21 @@ def vocabulary_files(
     if not vocabulary.kind or not vocabulary.path:
         return {}
     copy = os.path.join(folder, VOCABULARY_NAMES[vocabulary.kind])
-    tokenization.load(vocabulary)  # Nothing else is copied.
-    described = vocabulary.normalization.to_json().encode()
+    tokenization.load(vocabulary)  # Refuses a file that is no vocabulary.
     return {
         copy: files.read_bytes(vocabulary.path),
-        normalization.path_beside(copy): described,
+        normalization.path_beside(copy): (
+            vocabulary.normalization.to_json().encode()
+        ),
     }
 
 
 def _facts_among(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts that earlier versions wrote among the options."""
+    """Return the facts of a run of an earlier version, from its options.
+
+    There they were options, and labels one text with commas or tabs. All
+    options are returned: the caller compares those that facts are today.
+    """
     facts = {name: v for name, v in values.items() if v is not None}
     labels = facts.get("labels") or facts.get("tags")
     if labels:
@@ -388,13 +402,13 @@ def _facts_among(values: Mapping[str, Any]) -> dict[str, Any]:
     return facts
 
 
-def check_same_data(folder: str, training_data: str) -> None:
-    """Refuse to continue a run with other data than it was trained on."""
-    if not is_trained(folder):
+def check_same_data(folder: str, data_digest: str) -> None:
+    """Refuse to continue a run with other data than the log has a digest of."""
+    if not has_checkpoint(folder):
         return
     lines = run_log.read(folder)
-    keys = [f["training_data"] for f in lines if "training_data" in f]
-    if keys and keys[-1] != training_data:
+    digests = [x["training_data"] for x in lines if "training_data" in x]
+    if digests and digests[-1] != data_digest:
         raise errors.UserError(
             f"`output_dir={folder}` holds a run that was trained on other "
             "records, or on the same files in another order or without their "
@@ -405,17 +419,17 @@ def check_same_data(folder: str, training_data: str) -> None:
 
 
 def is_run(folder: str) -> bool:
-    """Tell whether a folder says what run it is of."""
+    """Tell whether a folder is a run's, from its `run_options.json`."""
     return files.exists(os.path.join(folder, OPTIONS_NAME))
 
 
-def first(folder: str) -> str | None:
-    """Return the folder of a run, or of the first of several; None for none."""
+def find_first_run(folder: str) -> str | None:
+    """Return `folder` if it is a run, else its `run_1` if that is; or None."""
     folders = folder, os.path.join(folder, "run_1")
     return next(filter(is_run, folders), None)
 
 
-def is_trained(folder: str) -> bool:
+def has_checkpoint(folder: str) -> bool:
     """Tell whether a folder holds checkpoints, of a run or of a release."""
     return bool(checkpoint_files.numbered(folder)) or any(
         files.exists(os.path.join(folder, name))
@@ -423,7 +437,7 @@ def is_trained(folder: str) -> bool:
     )
 
 
-def no_weights(folder: str) -> errors.UserError:
+def no_weights_error(folder: str) -> errors.UserError:
     return errors.UserError(
         f"`output_dir={folder}` has no checkpoint to evaluate. Set `do_train`, "
         "name the folder of a run, or give an `init_checkpoint` that holds all "
@@ -435,9 +449,13 @@ def check_start(
     folder: str,
     init_checkpoint: str | None,
     vocabulary: tokenization.VocabularyOptions,
-    of_records: Mapping[str, Collection[str]] = MappingProxyType({}),
+    record_vocab_hashes: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
-    """Check a run's folder, and what a new run is to start from."""
+    """Refuse a bad folder name, and an `init_checkpoint` that does not fit.
+
+    It must have the vocabulary of the run and the records, its normalization,
+    and finite weights.
+    """
     if match := _PATTERN.search(folder):
         raise errors.UserError(
             f"`output_dir={folder}` has {match[0]!r} in its name, which "
@@ -445,33 +463,33 @@ def check_start(
             "other folders, or not find its own. Choose a name without any of "
             "*?[]\\."
         )
-    facts = {**vocabulary_of(vocabulary), **of_records}
-    if init_checkpoint and not is_trained(folder):
+    hashes = {**vocab_hashes(vocabulary), **record_vocab_hashes}
+    if init_checkpoint and not has_checkpoint(folder):
         checkpoint = checkpoint_files.find(init_checkpoint)
-        facts[f"`init_checkpoint={init_checkpoint}`"] = known_vocabularies(
+        hashes[f"`init_checkpoint={init_checkpoint}`"] = folder_vocab_hashes(
             checkpoint
         )
         _check_normalization(vocabulary, folder_of(checkpoint))
-    manifests.check_vocabularies(facts)
-    if init_checkpoint and not is_trained(folder):
+    manifests.check_vocabularies(hashes)
+    if init_checkpoint and not has_checkpoint(folder):
         restoring.require_numbers(init_checkpoint)
 
 
 def _check_normalization(
     vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    """Refuse text that is normalized in another way than that of a run."""
+    """Refuse settings of the normalization that differ from a run's."""
     if not is_run(folder):
         return
-    settings = read(folder).vocabulary.resolved().settings
-    for name, here in vocabulary.resolved().settings.items():
-        there = settings[name]
-        if None not in (here, there) and here != there:
+    run_settings = read(folder).vocabulary.resolved().settings
+    for name, value in vocabulary.resolved().settings.items():
+        run_value = run_settings[name]
+        if None not in (value, run_value) and value != run_value:
             raise errors.UserError(
-                f"`{name}={str(here).lower()}` is not what the run of "
+                f"`{name}={str(value).lower()}` is not what the run of "
                 f"`init_checkpoint={folder}` was trained with: its text was "
-                f"normalized with {name}={str(there).lower()}. Use that, or "
-                "its copy of the vocabulary, beside which a file says so."
+                f"normalized with {name}={str(run_value).lower()}. Use that, "
+                "or its copy of the vocabulary, beside which a file says so."
             )
 
 
@@ -501,14 +519,14 @@ def read(folder: str, option: str = "run_dir") -> Run:
             "nothing in it is needed."
         ) from None
     config = AlbertConfig.from_json_file(files.in_folder(folder, CONFIG_NAME))
-    _check_task(values, config, path)
+    _check_options(values, config, path)
     return Run(folder, program, values, config, vocab_sha256, facts)
 
 
-def _check_task(
+def _check_options(
     values: dict[str, Any], config: AlbertConfig, path: str
 ) -> None:
-    """Refuse values that no task can have; the file may be damaged."""
+    """Refuse a task name or a length that a damaged file may hold."""
     name, length = values.get("task_name", ""), values.get("max_seq_length", 1)
     longest = config.max_position_embeddings
     if not isinstance(name, str):

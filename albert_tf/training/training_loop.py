@@ -150,7 +150,7 @@ class Trainer:
 
     def restore_best(self) -> None:
         if not (self._saved.restore_best() or self.step or self._is_complete):
-            raise run_folder.no_weights(self.output_dir)
+            raise run_folder.no_weights_error(self.output_dir)
 
     def train(
         self,

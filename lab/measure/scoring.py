@@ -166,7 +166,7 @@ class Source:
         if vocabulary.kind is None and run_folder.is_run(folder):
             vocabulary = run_folder.read(folder, "init_checkpoint").vocabulary
         if vocabulary.kind is None:
-            beside = run_folder.vocabularies(folder)
+            beside = run_folder.find_vocabularies(folder)
             vocabulary = dataclasses.replace(vocabulary, **beside)
         return cls(checkpoint, config_file, vocabulary)
 

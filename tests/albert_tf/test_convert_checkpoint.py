@@ -167,7 +167,7 @@ def finetuned(saved, tmp_path):
 
 
 def without_vocabulary(run):
-    for path in run_folder.vocabulary_paths(str(pathlib.Path(run).parent)):
+    for path in run_folder.vocabulary_copy_paths(str(pathlib.Path(run).parent)):
         pathlib.Path(path).unlink(missing_ok=True)
 
 
@@ -417,7 +417,7 @@ def test_a_small_folder_is_complete(saved, tmp_path):
         name: v if name == "output_bias" else v.astype(bfloat16).astype("f4")
         for name, v in contents(prefix).items()
     }
-    assert run_folder.vocabularies(str(target)).keys() == {"vocab_file"}
+    assert run_folder.find_vocabularies(str(target)).keys() == {"vocab_file"}
     with pytest.raises(errors.UserError, match="`to=.* exists"):
         convert(prefix, target, "bfloat16", vocabulary=vocabulary)
     back = convert(target, tmp_path / "back" / "model.ckpt-best", "tf2")

@@ -8,9 +8,9 @@ from albert_tf.training import run_folder
 def test_the_card_is_made_from_the_folder_alone(small_config, tmp_path, capsys):
     settings = write_run_card.RunCardOptions(str(tmp_path))
     vocabulary = tokenization.VocabularyOptions()
-    run_folder.Start(
+    run_folder.RunStart(
         str(tmp_path), "run_x", settings, small_config, vocabulary
-    ).claim()
+    ).write_options()
     write_run_card.run(settings)
     path = tmp_path / "run_card.md"
     assert capsys.readouterr().out == f"{path}\n"

@@ -227,8 +227,8 @@ def test_given_vocabulary_is_the_one_that_a_folder_has(
         path.write_text("\n".join(pieces) + "\n")
         options[name] = VOCABULARY(vocab_file=str(path))
     known = options["known"]
-    (its,) = run_folder.vocabulary_of(known).values()
-    monkeypatch.setattr(run_folder, "known_vocabularies", lambda folder: its)
+    (its,) = run_folder.vocab_hashes(known).values()
+    monkeypatch.setattr(run_folder, "folder_vocab_hashes", lambda folder: its)
     found = source.choose_vocabulary(options["copy"], known, "r")
     assert found.path == options["copy"].path
     for given in (options["other"], VOCABULARY(undescribed_vocab)):

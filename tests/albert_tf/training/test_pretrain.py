@@ -278,13 +278,13 @@ def test_a_follower_refuses_the_run_of_others_that_begins_later(
     theirs = make_short()
 
     def begin(seconds):
-        run_folder.Start(
+        run_folder.RunStart(
             theirs.output_dir,
             "run_pretraining",
             theirs,
             config,
             theirs.data.vocabulary,
-        ).claim()
+        ).write_options()
         (tmp_path / "run/model.ckpt-1.index").touch()
         monkeypatch.setattr(validation.time, "sleep", lambda _: pytest.fail())
 

@@ -24,14 +24,14 @@ class Settings:
 @pytest.fixture
 def folder(small_config, tmp_path):
     vocabulary = tokenization.VocabularyOptions()
-    run_folder.Start(
+    run_folder.RunStart(
         str(tmp_path),
         "run_x",
         Settings(),
         small_config,
         vocabulary,
         facts={"labels": ["no", "yes"]},
-    ).claim()
+    ).write_options()
     return str(tmp_path)
 
 

@@ -22,16 +22,16 @@ class Settings:
 
 @pytest.fixture
 def claim(small_config, tmp_path):
-    def claim(settings=Settings(), spm=None, of_records=(), **changes):
-        start = run_folder.Start(
+    def claim(settings=Settings(), spm=None, record_vocab_hashes=(), **changes):
+        start = run_folder.RunStart(
             str(tmp_path / "run"),
             "run_x",
             settings,
             small_config,
             tokenization.VocabularyOptions(spm),
-            {"the records": of_records},
+            {"the records": record_vocab_hashes},
         )
-        dataclasses.replace(start, **changes).claim()
+        dataclasses.replace(start, **changes).write_options()
         return run_folder.read(str(tmp_path / "run"))
 
     return claim
@@ -167,11 +167,14 @@ def test_another_run_is_refused(
 def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
     """Also one that only the records know, then and now."""
     sha256 = files.sha256(tiny_vocab)
-    same, ours = {"of_records": [sha256]}, tokenization.VocabularyOptions()
+    same, ours = (
+        {"record_vocab_hashes": [sha256]},
+        tokenization.VocabularyOptions(),
+    )
     if named:
         same = {"spm": tiny_vocab}
         ours = tokenization.VocabularyOptions(tiny_vocab)
-    claim(of_records=["of a start that trained nothing"])
+    claim(record_vocab_hashes=["of a start that trained nothing"])
     assert claim(**same).vocab_sha256 == sha256
     tf.train.Checkpoint().write(f"{tmp_path}/run/model.ckpt-best")
     claim(**same)
@@ -180,7 +183,7 @@ def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
     other.write_bytes(b"another vocabulary")
     before = content(tmp_path / "run")
     another = pytest.raises(errors.UserError, match="another vocabulary")
-    for changes in ({"spm": str(other)}, {"of_records": ["0ther"]}):
+    for changes in ({"spm": str(other)}, {"record_vocab_hashes": ["0ther"]}):
         with another:
             claim(**changes)
     assert content(tmp_path / "run") == before
@@ -194,7 +197,7 @@ def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
     with another:  # Records of two vocabularies, and no checkpoint.
         run_folder.check_start("new", None, theirs, {"x": ["a"], "y": ["b"]})
     (tmp_path / "run" / "spm.model").write_bytes(b"replaced")
-    assert run_folder.known_vocabularies(checkpoint) == {sha256}
+    assert run_folder.folder_vocab_hashes(checkpoint) == {sha256}
     if named:
         run = run_folder.read(str(tmp_path / "run"))
         with another:
@@ -330,7 +333,7 @@ def test_files_of_no_run_are_not_replaced(claim, tiny_vocab, tmp_path):
     copied = tokenization.VocabularyOptions(tiny_vocab)
     assert run_folder.copy_vocabulary(copied, str(folder)) == "spm.model"
     written = {str(path) for path in folder.glob("spm.*")}
-    assert written < {*run_folder.vocabulary_paths(str(folder))}
+    assert written < {*run_folder.vocabulary_copy_paths(str(folder))}
     assert len(written) == 2
     claim(spm=tiny_vocab)
     nothing = tokenization.VocabularyOptions()
@@ -346,25 +349,25 @@ def test_the_vocabulary_beside_a_checkpoint(claim, tiny_vocab, tmp_path):
         assert folder == str(tmp_path)
         return found
 
-    assert find() == given and not run_folder.known_vocabularies(checkpoint)
+    assert find() == given and not run_folder.folder_vocab_hashes(checkpoint)
     copy = tmp_path / "spm.model"
     copy.write_bytes(pathlib.Path(tiny_vocab).read_bytes())
     assert find() == dataclasses.replace(given, spm_model_file=str(copy))
-    assert not run_folder.known_vocabularies(checkpoint)  # There is none yet.
+    assert not run_folder.folder_vocab_hashes(checkpoint)  # There is none yet.
     (tmp_path / "model.ckpt-1.index").touch()
-    known = run_folder.known_vocabularies(checkpoint)
+    known = run_folder.folder_vocab_hashes(checkpoint)
     assert known == {files.sha256(tiny_vocab)}
     (tmp_path / "vocab.txt").touch()
     assert find() == given  # It is not known which one is right.
-    assert run_folder.known_vocabularies(None) == set()
+    assert run_folder.folder_vocab_hashes(None) == set()
     run = claim(spm=tiny_vocab)  # The folder of a run says which, and how.
     inner = f"{run.folder}/model.ckpt-2"
     expected = run.vocabulary, run.folder
     assert run_folder.vocabulary_beside(inner, given) == expected
-    assert run_folder.first(run.folder) == run.folder
-    assert run_folder.first(str(tmp_path)) is None
+    assert run_folder.find_first_run(run.folder) == run.folder
+    assert run_folder.find_first_run(str(tmp_path)) is None
     (tmp_path / "run").rename(tmp_path / "run_1")
-    assert run_folder.first(str(tmp_path)) == str(tmp_path / "run_1")
+    assert run_folder.find_first_run(str(tmp_path)) == str(tmp_path / "run_1")
 
 
 def test_advice_on_a_folder_that_cannot_be_held(tmp_path, monkeypatch):
