@@ -62,7 +62,7 @@ def run(
     folders = [one.finetuning.output_dir for one in runs]
     _check_folders(shared, folders)
     _check_model(shared, task)
-    _check_batches(shared, task, strategy)
+    _check_batch_sizes(shared, task, strategy)
     data = run_data.RunData(shared, task, sources, strategy, taught)
     if not (shared.do_train or shared.init.init_checkpoint):
         for folder in folders:
@@ -185,13 +185,13 @@ def _check_model(
     config.exits(settings.exit_layers)
 
 
-def _check_batches(
+def _check_batch_sizes(
     settings: finetuning_options.FinetuningOptions,
     task: base.Task,
     strategy: tf.distribute.Strategy,
 ) -> None:
     microbatches = settings.trainer.gradient_accumulation_steps
-    step = memory_check.Step(
+    step = memory_check.StepSize(
         settings.read_config(),
         settings.max_seq_length,
         task.sequences_at_once,

@@ -161,7 +161,7 @@ class _TaskRun:
 
     def _start_log(self) -> run_log.RunLog:
         settings, data = self._settings, self._data
-        facts = run_card.environment(
+        facts = run_card.provenance(
             self._trainer.model, data.description, data.training_key
         )
         logging.info("%s", run_card.summary(settings.read_config(), facts))

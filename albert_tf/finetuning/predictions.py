@@ -91,7 +91,7 @@ class RunPredictor:
 
     def load(self, precision: str | None = None) -> keras.Model:
         task = self.task
-        step = memory_check.Step(
+        step = memory_check.StepSize(
             self._source.config, task.max_seq_length, task.sequences_at_once
         )
         strategy = distribution.make_strategy(

@@ -280,7 +280,7 @@ class AlbertConfig:
         return depths
 
     def forward_flops(
-        self, length: int, predictions: int, outputs: int | None = None
+        self, length: int, num_predictions: int, num_outputs: int | None = None
     ) -> float:
         """Return the operations of all matrix products for one sequence.
 
@@ -288,26 +288,28 @@ class AlbertConfig:
         count one each; other operations are left out.
 
         Args:
-            predictions: Positions that the masked LM head predicts.
-            outputs: `output_positions` of `AlbertModel`; None for all.
+            length: Tokens of the sequence.
+            num_predictions: Positions that the masked LM head predicts.
+            num_outputs: Number of positions, `output_positions` of
+                `AlbertModel`, at which the last layer is computed; None: all.
         """
-        width, narrow = self.hidden_size, self.embedding_size
-        key_and_value = 2 * width**2
-        # Relative: products with the keys of 2 S distances, too.
-        spans = 2 if self.position_bias == "relative" else 1
-        row_flops = (
-            2 * width * (width + self.intermediate_size + spans * length)
-        )
-        layer = 2 * length * (key_and_value + row_flops)
-        if outputs is None or self.pooling != "cls":
-            outputs = length
-        outputs = min(length, outputs)
-        last_layer = 2 * (length * key_and_value + outputs * row_flops)
+        hidden, embedding = self.hidden_size, self.embedding_size
+        # Of one position, multiplications alone: its key and its value.
+        key_and_value = 2 * hidden**2
+        # Query, attention, output and feed-forward; relative: products with
+        # the keys of 2 S distances, too.
+        keys = 2 if self.position_bias == "relative" else 1
+        query = 2 * hidden * (hidden + self.intermediate_size + keys * length)
+        layer = 2 * length * (key_and_value + query)
+        if num_outputs is None or self.pooling != "cls":
+            num_outputs = length
+        num_outputs = min(length, num_outputs)
+        last_layer = 2 * (length * key_and_value + num_outputs * query)
         projected = self.project_words_first or self.maps_embeddings
-        mapping = 2 * length * narrow * width if projected else 0
-        head = 2 * predictions * narrow * (width + self.vocab_size)
+        mapping = 2 * length * embedding * hidden if projected else 0
+        head = 2 * num_predictions * embedding * (hidden + self.vocab_size)
         if self.project_words_first:
-            head += 2 * predictions * width**2
+            head += 2 * num_predictions * hidden**2
         layers = self.num_hidden_layers * self.inner_group_num
         return float((layers - 1) * layer + last_layer + mapping + head)
 

@@ -21,68 +21,74 @@ _ACCURACY = 2
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-    """A training step, or a batch of inference.
+class StepSize:
+    """What the memory of a training step, or of a batch of inference, needs.
 
     Attributes:
         config: Of the encoder. A generator is smaller, and not counted.
+        length: Tokens of a sequence.
         sequences: Of an example that go through the encoder together.
-        predictions: Masked words of a sequence; 0 without that head.
-        other_tokens: Beside those of a sequence, that layers compute, too:
-            queries of permutations, or the target of a decoder.
+        num_predictions: Masked tokens of a sequence; 0 without that head.
+        extra_tokens: Tokens for each sequence that layers compute beside its
+            own: queries of permutations, or the target of a decoder.
     """
 
     config: AlbertConfig
     length: int
     sequences: int = 1
-    predictions: int = 0
+    num_predictions: int = 0
     precision: str = "float32"
     recompute: bool = False
     microbatches: int = 1
-    other_tokens: int = 0
+    extra_tokens: int = 0
 
     def bytes_needed(self, examples: int, *, is_training: bool) -> float:
         """Return about how many bytes so many examples need at once."""
         config = self.config
-        parts = self.microbatches if is_training else 1
-        rows = examples * self.sequences / parts
-        tokens = rows * (self.length + self.other_tokens)
+        microbatches = self.microbatches if is_training else 1
+        rows = examples * self.sequences / microbatches
+        tokens = rows * (self.length + self.extra_tokens)
+        # Numbers of entries.
         hidden = tokens * config.hidden_size
         inner = tokens * config.intermediate_size
         scores = tokens * self.length * config.num_attention_heads
-        logits = rows * self.predictions * config.vocab_size
-        # Of a block, what is not kept for the gradient.
-        passing = max(2 * scores, 2 * inner, 4 * hidden)
+        logits = rows * self.num_predictions * config.vocab_size
+        # What one layer needs only while it is computed.
+        temporary = max(2 * scores, 2 * inner, 4 * hidden)
         # Scores of all distances and what is chosen of them, for each query.
         biases = scores if config.position_bias == "relative" else 0
-        passing += 4 * biases
+        temporary += 4 * biases
         if not is_training:
-            return PROCESS + 4 * (self._weights + 1.5 * passing + 2 * logits)
-        block = 8 * hidden + inner + 2 * biases
+            entries = self._num_weights + 1.5 * temporary + 2 * logits
+            return PROCESS + 4 * entries
+        layer = 8 * hidden + inner + 2 * biases
         if config.attention_probs_dropout_prob:
-            block += 2 * scores
-        blocks = config.num_hidden_layers * config.inner_group_num
-        kept = blocks * (hidden if self.recompute else block)
+            layer += 2 * scores
+        layers = config.num_hidden_layers * config.inner_group_num
+        kept = layers * (hidden if self.recompute else layer)
         # Weights, gradients and two moments.
-        numbers = 4 * self._weights + passing + 3 * logits
-        width = 4 if self.precision == "float32" else 2
-        return PROCESS + 4 * numbers + width * kept
+        entries = 4 * self._num_weights + temporary + 3 * logits
+        bytes_kept = 4 if self.precision == "float32" else 2
+        return PROCESS + 4 * entries + bytes_kept * kept
 
     @property
-    def _weights(self) -> int:
-        """The entries of the large matrices."""
+    def _num_weights(self) -> int:
+        """The number of entries of the large matrices."""
         config = self.config
         width, inner = config.hidden_size, config.intermediate_size
         attentions, ffns = (
             len(set(x)) for x in zip(*config.layer_groups, strict=True)
         )
-        blocks = 4 * width**2 * attentions + 2 * width * inner * ffns
+        layers = 4 * width**2 * attentions + 2 * width * inner * ffns
         words = config.embedding_size * config.vocab_size
-        return words + config.inner_group_num * blocks
+        return words + config.inner_group_num * layers
 
 
 def check(
-    step: Step, strategy: tf.distribute.Strategy, option: str, batch_size: int
+    step: StepSize,
+    strategy: tf.distribute.Strategy,
+    option: str,
+    batch_size: int,
 ) -> None:
     """Warn of a batch that may not fit; refuse one that certainly does not.
 
@@ -91,9 +97,10 @@ def check(
             means training.
     """
     on_cpu = "CPU" in strategy.extended.worker_devices[0]
-    shares = 1 if on_cpu else strategy.num_replicas_in_sync
+    # Replicas on CPUs share one memory.
+    devices = 1 if on_cpu else strategy.num_replicas_in_sync
     is_training = option == "train_batch_size"
-    need = step.bytes_needed(batch_size // shares, is_training=is_training)
+    need = step.bytes_needed(batch_size // devices, is_training=is_training)
     free = free_memory(strategy)
     if free is None or need <= free:
         return

@@ -46,26 +46,27 @@ def run(settings: PretrainingOptions) -> None:
     pretraining_recipe.best_metric(settings.recipe, settings.best_metric)
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
-    data = _find_data(settings, config)
-    words = _read_words(settings, config)
-    vocabularies = data.vocabularies
-    path = settings.recipe.word_embeddings_file if words is not None else None
+    data = _prepare_data(settings, config)
+    word_table = _read_word_embeddings(settings, config)
+    table_path = settings.recipe.word_embeddings_file
+    if word_table is None:
+        table_path = None
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
         settings.data.vocabulary,
-        {**vocabularies, **manifests.embeddings_vocabulary(path)},
+        {**data.vocab_hashes, **manifests.embeddings_vocabulary(table_path)},
     )
-    _check_vocabulary(settings, config)
+    _check_vocab_size(settings, config)
     if settings.do_train:
         run_folder.check_same_data(
-            settings.output_dir, manifests.fingerprint(data.training)
+            settings.output_dir, manifests.fingerprint(data.training_paths)
         )
-    _warn(settings, data.manifests)
-    _check_batches(settings, config, strategy)
+    _warn_of_settings(settings, data.manifests)
+    _check_batch_sizes(settings, config, strategy)
     is_chief = distribution.is_chief(strategy)
     with (
-        _hold(settings) if is_chief else contextlib.nullcontext(),
+        _lock_folder(settings) if is_chief else contextlib.nullcontext(),
         distribution.Workers(strategy).ending_together(),
     ):
         start = run_folder.RunStart(
@@ -73,10 +74,10 @@ def run(settings: PretrainingOptions) -> None:
             "run_pretraining",
             settings,
             config,
-            pretraining_data.with_settings(
+            pretraining_data.with_record_settings(
                 settings.data.vocabulary, data.manifests
             ),
-            vocabularies,
+            data.vocab_hashes,
         )
         if is_chief and not settings.follow_checkpoints:
             start.write_options()
@@ -84,13 +85,14 @@ def run(settings: PretrainingOptions) -> None:
             start.checked_options()
         data.warn_of_full_rows()
         _train_and_evaluate(
-            settings, config, strategy, data, words, start.checked_options
+            settings, config, strategy, data, word_table, start.checked_options
         )
 
 
-def _read_words(
+def _read_word_embeddings(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> np.ndarray | None:
+    """Return a new run's word embeddings from a file, [V, E], if it has one."""
     path = settings.recipe.word_embeddings_file
     is_new = settings.do_train and not run_folder.has_checkpoint(
         settings.output_dir
@@ -98,16 +100,16 @@ def _read_words(
     return word_embeddings.read(path, config) if path and is_new else None
 
 
-def _check_vocabulary(
+def _check_vocab_size(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> None:
-    """Refuse a vocabulary of another size; records may have no manifest."""
+    """Refuse a vocabulary whose pieces, with sentinels, are not vocab_size."""
     vocabulary = settings.data.vocabulary
     if not vocabulary.path:
         return
     pieces = tokenization.load(vocabulary).vocab_size
-    needed = pieces + settings.recipe.sentinels
-    if needed != config.vocab_size:
+    needed_size = pieces + settings.recipe.sentinels
+    if needed_size != config.vocab_size:
         counted = "pieces"
         if settings.recipe.sentinels:
             counted += (
@@ -116,17 +118,14 @@ def _check_vocabulary(
         raise errors.UserError(
             f"`{vocabulary.kind}={vocabulary.path}` has {pieces} pieces, but "
             f"`albert_config_file={settings.albert_config_file}` has "
-            f"vocab_size={config.vocab_size}, which counts {counted}. Use "
-            f"a config with vocab_size={needed}, or the model's vocabulary."
+            f"vocab_size={config.vocab_size}, which counts {counted}. Use a "
+            f"config with vocab_size={needed_size}, or the model's vocabulary."
         )
 
 
 @contextlib.contextmanager
-def _hold(settings: PretrainingOptions) -> Iterator[None]:
-    """Lock the run against a second training, and a second evaluation.
-
-    One process may train while another one follows its checkpoints.
-    """
+def _lock_folder(settings: PretrainingOptions) -> Iterator[None]:
+    """Lock the run's folder: one process may train, another may evaluate."""
     folder = settings.output_dir
     follows, evaluates = settings.follow_checkpoints, settings.do_eval
     with (
@@ -149,22 +148,22 @@ def _train_and_evaluate(
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
     data: pretraining_data.PretrainingData,
-    words: np.ndarray | None,
-    check: Callable[[], object],
+    word_table: np.ndarray | None,
+    check_folder: Callable[[], object],
 ) -> None:
     recipe = settings.recipe
-    trainer = _make_trainer(settings, config, strategy, words)
+    trainer = _make_trainer(settings, config, strategy, word_table)
     log = _open_log(settings, config, strategy, data.examples_per_row)
-    facts = _find_facts(settings, config, trainer.model, data)
+    provenance = _collect_provenance(settings, config, trainer.model, data)
 
     def evaluate() -> dict[str, float]:
         sizes = settings.eval_batch_size, settings.max_eval_steps
         return trainer.evaluate(data.evaluation_batches(*sizes))
 
-    def watch() -> None:
+    def warn_of_plateau() -> None:
         losses = log.column("train", "masked_lm_loss")
         pretraining_recipe.warn_of_plateau(
-            recipe, losses, facts.entropy_of_labels
+            recipe, losses, provenance.entropy_of_labels
         )
 
     validation = trainer.validation(
@@ -172,57 +171,57 @@ def _train_and_evaluate(
         evaluate,
         pretraining_recipe.best_metric(recipe, settings.best_metric),
         f"{settings.max_eval_steps}x{settings.eval_batch_size} "
-        f"{manifests.fingerprint(data.evaluation)[:12]}",
+        f"{manifests.fingerprint(data.evaluation_paths)[:12]}",
     )
     with data.naming_damage():
         if settings.do_train:
-            log.start(trainer.step, recipe.num_train_steps, facts)
+            log.start(trainer.step, recipe.num_train_steps, provenance)
             trainer.train(
                 data.training_batches(settings.train_batch_size, trainer.step),
                 recipe.num_train_steps,
                 log,
                 validation if settings.do_eval else None,
-                watch,
+                warn_of_plateau,
             )
         if settings.follow_checkpoints:
             logging.info("Waiting for checkpoints in %s.", settings.output_dir)
-            validation.follow(recipe.num_train_steps, check)
+            validation.follow(recipe.num_train_steps, check_folder)
         if settings.do_eval:
             trainer.restore_best()
-        numbers = evaluate() if settings.do_eval else {}
+        metrics = evaluate() if settings.do_eval else {}
     if distribution.is_chief(strategy):
-        _write_results(settings, trainer.step, numbers)
+        _write_results(settings, trainer.step, metrics)
 
 
-def _find_facts(
+def _collect_provenance(
     settings: PretrainingOptions,
     config: AlbertConfig,
     model: keras.Model,
     data: pretraining_data.PretrainingData,
 ) -> run_log.Provenance:
-    """Return what stays the same while this process runs, and log it."""
-    digest = manifests.fingerprint(data.training)
-    facts = run_card.environment(model, data.description, digest)
-    facts = dataclasses.replace(facts, **data.baselines)
-    logging.info("%s", run_card.summary(config, facts))
+    """Return machine, versions, data and baselines of the run, and log them."""
+    digest = manifests.fingerprint(data.training_paths)
+    provenance = run_card.provenance(model, data.description, digest)
+    provenance = dataclasses.replace(provenance, **data.unigram_baselines)
+    logging.info("%s", run_card.summary(config, provenance))
     system = pretraining_recipe.system_of(settings.recipe)
-    if described := system.describe(config):
-        logging.info("%s", described)
-    return facts
+    if generator := system.describe(config):
+        logging.info("%s", generator)
+    return provenance
 
 
 def _make_trainer(
     settings: PretrainingOptions,
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
-    words: np.ndarray | None,
+    word_table: np.ndarray | None,
 ) -> training_loop.Trainer:
     recipe, trainer_options = settings.recipe, settings.trainer
     keras.utils.set_random_seed(trainer_options.seed)
     with strategy.scope():
         model = pretraining_recipe.make_model(recipe, config, trainer_options)
-        if words is not None:
-            word_embeddings.assign(model, words)
+        if word_table is not None:
+            word_embeddings.assign(model, word_table)
         optimizer = optimization.make_optimizer(
             recipe.optimizer,
             recipe.num_train_steps,
@@ -240,9 +239,11 @@ def _make_trainer(
     trainer.restore_or_initialize(
         recipe.init, continue_schedule=recipe.init_schedule == "continue"
     )
-    goes_on = recipe.init_schedule == "continue" and not trainer.resumed_from
+    continues_schedule = (
+        recipe.init_schedule == "continue" and not trainer.resumed_from
+    )
     is_over = trainer.step >= recipe.num_train_steps
-    if settings.do_train and goes_on and is_over:
+    if settings.do_train and continues_schedule and is_over:
         raise errors.UserError(
             f"`init_checkpoint={recipe.init.init_checkpoint}` stands at step "
             f"{trainer.step}, and `num_train_steps={recipe.num_train_steps}` "
@@ -278,7 +279,7 @@ def _open_log(
 
 
 def _write_results(
-    settings: PretrainingOptions, step: int, numbers: dict[str, float]
+    settings: PretrainingOptions, step: int, metrics: dict[str, float]
 ) -> None:
     # A training whose checkpoints were followed writes its own card first.
     with (
@@ -287,38 +288,42 @@ def _write_results(
         else contextlib.nullcontext()
     ):
         if settings.do_eval:
-            run_log.write_eval_results(settings.output_dir, step, numbers)
+            run_log.write_eval_results(settings.output_dir, step, metrics)
         logging.info("Wrote %s.", run_card.write(settings.output_dir))
 
 
-def _check_batches(
+def _check_batch_sizes(
     settings: PretrainingOptions,
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    trainer, predictions = settings.trainer, settings.data.num_predictions
+    """Refuse batches that replicas and microbatches cannot share, or too large.
+
+    Too large is what needs more than twice the free memory.
+    """
+    trainer, num_predictions = settings.trainer, settings.data.num_predictions
     system = pretraining_recipe.system_of(settings.recipe)
-    step = memory_check.Step(
+    step = memory_check.StepSize(
         config,
         settings.data.max_seq_length,
-        predictions=predictions,
+        num_predictions=num_predictions,
         precision=trainer.precision,
         recompute=trainer.recompute,
         microbatches=trainer.gradient_accumulation_steps,
-        other_tokens=system.count_other_tokens(predictions),
+        extra_tokens=system.count_extra_tokens(num_predictions),
     )
-    for name, parts, is_wanted in (
+    for name, microbatches, is_used in (
         ("train_batch_size", step.microbatches, settings.do_train),
         ("eval_batch_size", 1, settings.do_eval),
     ):
         size = getattr(settings, name)
-        distribution.check_batch(strategy, size, name, parts)
-        if is_wanted:
+        distribution.check_batch(strategy, size, name, microbatches)
+        if is_used:
             memory_check.check(step, strategy, name, size)
 
 
 def _check_model(settings: PretrainingOptions, config: AlbertConfig) -> None:
-    """Refuse a model that cannot learn the tasks, or is too short."""
+    """Refuse a config whose pooling or positions do not suit the options."""
     data, recipe = settings.data, settings.recipe
     has_sentences = recipe.sentence_objective != "none"
     if data.pack_sequences and has_sentences and config.pooling != "cls":
@@ -333,7 +338,7 @@ def _check_model(settings: PretrainingOptions, config: AlbertConfig) -> None:
         data.max_seq_length, config, settings.albert_config_file
     )
     system = pretraining_recipe.system_of(recipe)
-    target_length = system.count_other_tokens(data.num_predictions)
+    target_length = system.count_extra_tokens(data.num_predictions)
     longest = config.max_position_embeddings
     if recipe.objective == "spans" and target_length > longest:
         raise errors.UserError(
@@ -362,9 +367,10 @@ def _make_drawer(
     )
 
 
-def _find_data(
+def _prepare_data(
     settings: PretrainingOptions, config: AlbertConfig
 ) -> pretraining_data.PretrainingData:
+    """Check files and records against options and config; read no batch yet."""
     _check_model(settings, config)
     records, recipe = settings.data, settings.recipe
     if records.vocabulary.kind and records.vocabulary.path:
@@ -379,12 +385,12 @@ def _find_data(
     }
     training = paths["input_file"]
     evaluation = paths.get("eval_input_file", training)
-    described = _check_records(settings, config, training, evaluation)
+    record_manifests = _check_records(settings, config, training, evaluation)
     drawer = _make_drawer(settings, config)
     data = pretraining_data.PretrainingData(
         training,
         evaluation,
-        described,
+        record_manifests,
         layouts.for_model(
             records.layout, config.vocab_size, config.type_vocab_size
         ),
@@ -394,7 +400,7 @@ def _find_data(
     )
     data.check_first_records()
     for name in paths if settings.do_eval else ("input_file",):
-        pretraining_drawer.check_partners(drawer, paths[name], name)
+        pretraining_drawer.check_documents(drawer, paths[name], name)
         pretraining_drawer.check_markers(recipe, drawer, paths[name], name)
     return data
 
@@ -415,29 +421,35 @@ def _check_records(
         kind=records.records,
         sentinels=recipe.sentinels,
     )
-    described = record_check.check_records(training, expected)
-    others = record_check.check_records(evaluation, expected, "eval_input_file")
-    described += [manifest for manifest in others if manifest not in described]
-    for manifest in described:
-        pretraining_data.check_settings(records.vocabulary, manifest)
+    record_manifests = record_check.check_records(training, expected)
+    evaluation_manifests = record_check.check_records(
+        evaluation, expected, "eval_input_file"
+    )
+    record_manifests += [
+        manifest
+        for manifest in evaluation_manifests
+        if manifest not in record_manifests
+    ]
+    for manifest in record_manifests:
+        pretraining_data.check_normalization(records.vocabulary, manifest)
         pretraining_data.check_labels(
             recipe.sentence_objective, manifest, training
         )
     pretraining_data.check_marks(recipe, [*training, *evaluation])
-    return described
+    return record_manifests
 
 
-def _warn_of_no_effect(settings: PretrainingOptions) -> None:
+def _warn_of_unused_options(settings: PretrainingOptions) -> None:
     devices, values = settings.devices, options.to_dict(settings)
-    for part in ("sentence", "token"):
-        factor = values[f"{part}_factor"]
-        if factor != 1 and values[f"{part}_objective"] == "none":
+    for task in ("sentence", "token"):
+        factor = values[f"{task}_factor"]
+        if factor != 1 and values[f"{task}_objective"] == "none":
             logging.warning(
                 "`%s_factor=%g` has no effect: `%s_objective=none` leaves out "
                 "the loss that it multiplies.",
-                part,
+                task,
                 factor,
-                part,
+                task,
             )
     budget = settings.data.masked_lm_budget
     predictions = settings.data.masks.max_predictions_per_seq
@@ -456,15 +468,16 @@ def _warn_of_no_effect(settings: PretrainingOptions) -> None:
         logging.warning("`tpu_name` has no effect without `use_tpu`.")
 
 
-def _warn(
-    settings: PretrainingOptions, described: Sequence[manifests.Manifest]
+def _warn_of_settings(
+    settings: PretrainingOptions, record_manifests: Sequence[manifests.Manifest]
 ) -> None:
+    """Warn of options that probably spoil a run, before it starts."""
     if settings.do_train:
         pretraining_recipe.warn_of_learning_rate(
             settings.recipe.optimizer, settings.train_batch_size
         )
     recipe = settings.recipe
-    _warn_of_no_effect(settings)
+    _warn_of_unused_options(settings)
     if "capitalization" in recipe.passages.token_objective and (
         settings.data.vocabulary.resolved().do_lower_case is False
     ):
@@ -481,17 +494,19 @@ def _warn(
                 "The factor of %s is 0: it is not learned, only measured.", name
             )
     budget = settings.data.masked_lm_budget
-    hidden = settings.data.masks.masked_lm_prob * settings.data.max_seq_length
-    if budget and hidden > budget + 1:
+    num_masked = (
+        settings.data.masks.masked_lm_prob * settings.data.max_seq_length
+    )
+    if budget and num_masked > budget + 1:
         logging.warning(
             "`masked_lm_prob=%g` would hide %.0f of %d pieces, but "
             "`masked_lm_budget=%d` lets only so many be. Give a larger one.",
             settings.data.masks.masked_lm_prob,
-            hidden,
+            num_masked,
             settings.data.max_seq_length,
             budget,
         )
-    for manifest in described:
+    for manifest in record_manifests:
         pretraining_data.warn_of_lost_masks(manifest)
     if settings.do_eval and settings.data.eval_input_file is None:
         logging.warning(

@@ -24,10 +24,10 @@ from albert_tf.text import tokenization
 from albert_tf.training import pretraining_options, run_log
 
 # Packing that leaves more rows than this share of instances is warned of.
-_HARDLY_FEWER = 0.98
-# Records of each file that are looked at before anything else is done.
-_LOOKED_AT = 1000
-# Options of the writer that levels and tasks need, one of them.
+_MAX_ROW_SHARE = 0.98
+# Records of each file that are checked before anything else is done.
+_NUM_CHECKED = 1000
+# By mask level or task: options of the writer, one of which must be given.
 _WRITTEN_WITH = {
     "phrase": ("phrase_file", "word_segmenter"),
     "entity": ("entity_file",),
@@ -45,13 +45,14 @@ class PretrainingData:
 
     Attributes:
         manifests: Of all files that have one.
-        drawer: Draws the rest of the examples; None if records hold all.
+        drawer: Draws the masks and, of passages, segments and labels; None if
+            the records hold them.
         seed: Of the order of examples, and of masks.
         pack: Whether short examples share a row in training.
     """
 
-    training: Sequence[str]
-    evaluation: Sequence[str]
+    training_paths: Sequence[str]
+    evaluation_paths: Sequence[str]
     manifests: Sequence[manifests.Manifest]
     layout: layouts.Layout
     drawer: drawing.Drawer | None
@@ -66,9 +67,9 @@ class PretrainingData:
         if self.pack:
             shared = f"; in training {self.examples_per_row:.2f} share a row"
         return (
-            f"{len(self.training)} file(s) for training, "
-            f"{len(self.evaluation)} for evaluation; {total:,} examples in "
-            f"those with a manifest{shared}"
+            f"{len(self.training_paths)} file(s) for training, "
+            f"{len(self.evaluation_paths)} for evaluation; {total:,} examples "
+            f"in those with a manifest{shared}"
         )
 
     @functools.cached_property
@@ -77,13 +78,13 @@ class PretrainingData:
         if not self.pack:
             return 1.0
         with self.naming_damage():
-            return inputs.count_examples(self.training) / self._num_rows
+            return inputs.count_examples(self.training_paths) / self._num_rows
 
     @functools.cached_property
     def _num_rows(self) -> int:
         """Rows that the training examples share, see `inputs.count_rows`."""
         logging.info("Reading all training examples to count packed rows.")
-        return inputs.count_rows(self.training, self._packing)
+        return inputs.count_rows(self.training_paths, self._packing)
 
     @property
     def _packing(self) -> packed_rows.Packing:
@@ -92,25 +93,27 @@ class PretrainingData:
         return packed_rows.Packing(self.layout, masks)
 
     @property
-    def baselines(self) -> dict[str, Any]:
-        """What a model reaches that knows only how frequent pieces are.
+    def unigram_baselines(self) -> dict[str, Any]:
+        """Loss and accuracy of a model that knows only how frequent pieces are.
 
-        The keys are those of `run_log.BASELINES`; the numbers are means over
-        the examples. Nothing if some training records do not say it: they have
-        no manifest, are of an earlier version or hold no masks.
+        The keys are values of `run_log.BASELINES`; the numbers are means over
+        the examples. {} if some training records do not say it: they have no
+        manifest, are of an earlier version or hold no masks.
         """
         names = run_log.BASELINES.values()
-        written: list[manifests.Manifest] = []
-        for path in self.training:
+        record_manifests: list[manifests.Manifest] = []
+        for path in self.training_paths:
             manifest = manifests.find(path)
             if manifest is None:
                 return {}
-            if manifest not in written:
-                written.append(manifest)
-        rows = [[m.summary.get(name) for name in names] for m in written]
+            if manifest not in record_manifests:
+                record_manifests.append(manifest)
+        rows = [
+            [m.summary.get(name) for name in names] for m in record_manifests
+        ]
         if not all(isinstance(v, (int, float)) for row in rows for v in row):
             return {}
-        weights = [manifest.num_examples for manifest in written]
+        weights = [manifest.num_examples for manifest in record_manifests]
         means = np.average(np.array(rows, float), axis=0, weights=weights)
         return dict(zip(names, means.tolist(), strict=True))
 
@@ -120,7 +123,7 @@ class PretrainingData:
         """Return endless batches for training, from that of a step on."""
         if self.pack:
             return inputs.packed_training_dataset(
-                self.training,
+                self.training_paths,
                 self._packing,
                 batch_size,
                 seed=self.seed,
@@ -128,7 +131,7 @@ class PretrainingData:
                 first_step=first_step,
             )
         return inputs.training_dataset(
-            self.training,
+            self.training_paths,
             self.layout,
             batch_size,
             seed=self.seed,
@@ -141,7 +144,7 @@ class PretrainingData:
     ) -> tf.data.Dataset:
         """Return the first batches for evaluation, the same ones every time."""
         return inputs.evaluation_dataset(
-            self.evaluation,
+            self.evaluation_paths,
             self.layout,
             batch_size,
             max_batches,
@@ -150,7 +153,8 @@ class PretrainingData:
         )
 
     def warn_of_full_rows(self) -> None:
-        if self.pack and 1 / self.examples_per_row > _HARDLY_FEWER:
+        """Warn where `pack_sequences` puts hardly two examples into any row."""
+        if self.pack and 1 / self.examples_per_row > _MAX_ROW_SHARE:
             logging.warning(
                 "`pack_sequences`: only %.2f examples share a row, because "
                 "most are as long as a row. Without it training is as fast.",
@@ -162,46 +166,48 @@ class PretrainingData:
 
     def check_first_records(self) -> None:
         """Refuse files whose first records are not what the model takes."""
-        inputs.check_values(self._paths, self.layout, _REMEDY, _LOOKED_AT)
+        inputs.check_values(self._paths, self.layout, _REMEDY, _NUM_CHECKED)
 
     @property
     def _paths(self) -> list[str]:
-        return list(dict.fromkeys([*self.training, *self.evaluation]))
+        return list(
+            dict.fromkeys([*self.training_paths, *self.evaluation_paths])
+        )
 
     @property
-    def vocabularies(self) -> dict[str, set[str]]:
+    def vocab_hashes(self) -> dict[str, set[str]]:
         return manifests.vocabularies(self._paths)
 
 
-def with_settings(
+def with_record_settings(
     vocabulary: tokenization.VocabularyOptions,
     records: Sequence[manifests.Manifest],
 ) -> tokenization.VocabularyOptions:
-    """Return the options with the settings of the records' text.
+    """Return a vocabulary whose open settings are those of the records' text.
 
-    They count where neither an option nor the file beside the vocabulary says
-    anything, which is so if no vocabulary is named.
+    A setting of the normalization is open where neither an option nor the file
+    beside the vocabulary gives it, so always where no vocabulary is named.
     """
     resolved = vocabulary.resolved()
-    written = records[0].options if records else {}
+    record_options = records[0].options if records else {}
     values: dict[str, Any] = {
-        name: written.get(name) if value is None else value
+        name: record_options.get(name) if value is None else value
         for name, value in resolved.settings.items()
     }
     return dataclasses.replace(resolved, **values)
 
 
-def check_settings(
+def check_normalization(
     vocabulary: tokenization.VocabularyOptions, manifest: manifests.Manifest
 ) -> None:
     """Refuse records whose text was normalized in another way than the run's.
 
     The run hands its settings on to finetuning and export.
     """
-    for name, here in vocabulary.resolved().settings.items():
-        if here is not None and manifest.options.get(name, here) != here:
+    for name, value in vocabulary.resolved().settings.items():
+        if value is not None and manifest.options.get(name, value) != value:
             raise errors.UserError(
-                f"`{name}={here}`, but the records "
+                f"`{name}={value}`, but the records "
                 f"{', '.join(manifest.shards)} were written with the opposite. "
                 "Set what the records have, or write them again."
             )
@@ -210,14 +216,14 @@ def check_settings(
 def check_labels(
     objective: str, manifest: manifests.Manifest, training_files: Sequence[str]
 ) -> None:
-    """Refuse training records whose label means something else.
+    """Refuse training records whose label is that of another objective.
 
-    Passages have none; those that cross documents serve no task.
+    Passages have no label; those that cross documents suit no objective.
 
-    To evaluate on them is allowed: how a model that was trained on nsp does on
-    sop is a result (ALBERT Table 5).
+    To evaluate on other labels is allowed: how a model that was trained on nsp
+    does on sop is a result (ALBERT Table 5).
     """
-    written = manifest.sentence_objective
+    record_objective = manifest.sentence_objective
     shards = ", ".join(manifest.shards)
     if objective != "none" and manifest.options.get("cross_documents"):
         raise errors.UserError(
@@ -226,18 +232,19 @@ def check_labels(
             "`sentence_objective=none`, or write them again without "
             "`cross_documents`."
         )
-    if manifest.kind == "passages" or objective in ("none", written):
+    if manifest.kind == "passages" or objective in ("none", record_objective):
         return
     if manifest in map(manifests.find, training_files):
         raise errors.UserError(
             f"`sentence_objective={objective}`, but the records {shards} were "
-            f"written for {written}: their labels mean something else. Use "
-            f"`sentence_objective={written}`, or none, or write them again."
+            f"written for {record_objective}: their labels mean something "
+            f"else. Use `sentence_objective={record_objective}`, or none, or "
+            "write them again."
         )
     logging.warning(
         "The labels of %s mean %s; the model is asked about %s.",
         shards,
-        written,
+        record_objective,
         objective,
     )
 
@@ -251,17 +258,19 @@ def check_marks(
         f"mask_levels={levels}": [x.value for x in recipe.passages.levels],
         f"sentence_objective={tasks}": arrangements.parse(tasks),
     }
-    marked = [
+    marked_names = [
         (option, name)
         for option, names in requested.items()
         for name in names
         if name in _WRITTEN_WITH
     ]
-    for path, (option, name) in itertools.product(paths, marked):
-        manifest, needed = manifests.find(path), _WRITTEN_WITH[name]
-        if manifest and any(_has(manifest, n) for n in needed):
+    for path, (option, name) in itertools.product(paths, marked_names):
+        manifest, writer_options = manifests.find(path), _WRITTEN_WITH[name]
+        if manifest and any(
+            _was_written_with(manifest, n) for n in writer_options
+        ):
             continue
-        options = " or ".join(f"`{n}`" for n in needed)
+        options = " or ".join(f"`{n}`" for n in writer_options)
         raise errors.UserError(
             f"`{option}` has {name}, but the records {path} "
             f"were not written with {options}, or have no manifest that "
@@ -269,25 +278,28 @@ def check_marks(
         )
 
 
-def _has(manifest: manifests.Manifest, option: str) -> bool:
-    """Tell whether an option was given, or had the value after a "="."""
+def _was_written_with(manifest: manifests.Manifest, option: str) -> bool:
+    """Tell whether the writer had an option, NAME, or its value, NAME=VALUE."""
     name, _, value = option.partition("=")
     written = manifest.options.get(name)
     return written == value if value else written not in (None, "none")
 
 
 def warn_of_lost_masks(manifest: manifests.Manifest) -> None:
-    """Warn of records that hold fewer predictions than they were to have."""
-    intended = manifest.max_seq_length * manifest.options.get(
+    """Warn of records with fewer masked tokens than `masked_lm_prob` means."""
+    num_intended = manifest.max_seq_length * manifest.options.get(
         "masked_lm_prob", 0.0
     )
-    if manifest.has_masks and intended > manifest.max_predictions_per_seq + 1:
+    if (
+        manifest.has_masks
+        and num_intended > manifest.max_predictions_per_seq + 1
+    ):
         logging.warning(
             "The records %s were to hide %.0f of %d pieces, but hold only "
             "%d predictions: fewer are hidden. Write them with a larger "
             "`max_predictions_per_seq`.",
             ", ".join(manifest.shards),
-            intended,
+            num_intended,
             manifest.max_seq_length,
             manifest.max_predictions_per_seq,
         )

@@ -40,7 +40,12 @@ def make(
     max_seq_length: int,
     num_segments: int,
 ) -> drawing.Drawer:
-    """Return what draws examples for a model with so many segment ids."""
+    """Return what draws masks, and of passages also segments and labels.
+
+    Args:
+        records: One of `layouts.KINDS`.
+        num_segments: Segment ids of the model.
+    """
     if recipe.objective == "spans" and tokenizer.pad_id != 0:
         raise errors.UserError(
             "`objective=spans` needs a vocabulary whose id 0 is padding; here "
@@ -60,12 +65,12 @@ def make(
     )
     if records == "instances":
         return drawer
-    hides = isinstance(drawer, drawing.Masks)
-    if not hides:  # It hides by itself.
-        nothing = dataclasses.replace(masks, masked_lm_prob=0.0)
-        masker = masking.Masker(nothing, vocabulary)
+    masks_alone = isinstance(drawer, drawing.Masks)
+    if not masks_alone:  # It chooses its targets after the segments.
+        no_masks = dataclasses.replace(masks, masked_lm_prob=0.0)
+        masker = masking.Masker(no_masks, vocabulary)
     tasks = arrangements.parse(recipe.sentence_objective)
-    arranged = passages.PassageDrawer(
+    passage_drawer = passages.PassageDrawer(
         drawing.Masks(masker, max_seq_length),
         tasks,
         _segments_of_a_task(recipe, num_segments),
@@ -74,7 +79,9 @@ def make(
         _encode_markers(recipe, tokenizer),
         recipe.passages.task_embeddings,
     )
-    return arranged if hides else drawing.Chain(arranged, drawer)
+    return (
+        passage_drawer if masks_alone else drawing.Chain(passage_drawer, drawer)
+    )
 
 
 def _segments_of_a_task(
@@ -84,8 +91,8 @@ def _segments_of_a_task(
     if not recipe.passages.task_embeddings:
         return num_segments
     tasks = len(arrangements.parse(recipe.sentence_objective))
-    each, remainder = divmod(num_segments, max(1, tasks))
-    if tasks < 2 or each < 2 or remainder:
+    per_task, remainder = divmod(num_segments, max(1, tasks))
+    if tasks < 2 or per_task < 2 or remainder:
         raise errors.UserError(
             f"`task_embeddings=True` has {num_segments} rows of embeddings for "
             f"segments and {tasks} task(s). It is for several tasks of "
@@ -93,14 +100,14 @@ def _segments_of_a_task(
             f"Give the config type_vocab_size={2 * max(2, tasks)}, or leave "
             "the option out."
         )
-    return each
+    return per_task
 
 
 def _encode_markers(
     recipe: pretraining_options.RecipeOptions,
     tokenizer: tokenization.AnyTokenizer,
 ) -> dict[tuple[int, ...], int]:
-    """Return the pieces of markers, and their classes."""
+    """Return the class of each discourse marker by its ids, longest first."""
     labels: dict[tuple[int, ...], int] = {}
     for label, names in enumerate(recipe.passages.markers):
         for name in names:
@@ -120,18 +127,18 @@ def _first_passages(paths: Sequence[str]) -> Iterator[dict[str, Any]]:
             yield examples.decode(record)
 
 
-def check_partners(
+def check_documents(
     drawer: drawing.Drawer | None, paths: Sequence[str], option: str
 ) -> None:
     """Refuse tasks about two documents if the first passages are of one."""
-    drawn = drawer.tasks if isinstance(drawer, passages.PassageDrawer) else ()
-    # The others do not look at partners.
-    tasks = [
+    tasks = drawer.tasks if isinstance(drawer, passages.PassageDrawer) else ()
+    # The other tasks need no second document.
+    pair_tasks = [
         name
-        for name in drawn
+        for name in tasks
         if arrangements.ARRANGEMENTS[name].least_sentences > 1
     ]
-    if not tasks:
+    if not pair_tasks:
         return
     documents: set[tuple[int, ...]] = set()
     for passage in _first_passages(paths):
@@ -139,10 +146,10 @@ def check_partners(
         if len(documents) > 1:
             return
     raise errors.UserError(
-        f"`sentence_objective` has {tasks[0]}, which needs text of several "
-        f"documents in `{option}`, but the first {_LOOKED_AT:,} passages of "
-        "each file are of one. Write records of text with empty lines between "
-        "documents, or choose another task."
+        f"`sentence_objective` has {pair_tasks[0]}, which needs text of "
+        f"several documents in `{option}`, but the first {_LOOKED_AT:,} "
+        "passages of each file are of one. Write records of text with empty "
+        "lines between documents, or choose another task."
     )
 
 
@@ -157,9 +164,9 @@ def check_markers(
         return
     for passage in _first_passages(paths):
         # Zeros at the end may be left out of each.
-        both = zip(passage["tokens"], passage["marks"], strict=False)
-        joined = [id_ << marks.BITS | bits for id_, bits in both]
-        pieces = np.array(joined, np.int64)
+        pairs = zip(passage["tokens"], passage["marks"], strict=False)
+        packed = [id_ << marks.BITS | bits for id_, bits in pairs]
+        pieces = np.array(packed, np.int64)
         if arrangements.find_markers(pieces, drawer.markers):
             return
     raise errors.UserError(

@@ -32,6 +32,7 @@ SYSTEMS: dict[str, type[system.System]] = {
 
 
 def system_of(recipe: pretraining_options.RecipeOptions) -> system.System:
+    """Return what `--objective` means: objective, model, cost; see `System`."""
     return SYSTEMS[recipe.objective](recipe)
 
 
@@ -51,9 +52,9 @@ def make_objective(
 def best_metric(
     recipe: pretraining_options.RecipeOptions, name: str | None
 ) -> str:
-    """Return the number that chooses a checkpoint; refuse others."""
-    measured = ("loss", *make_objective(recipe).names)
-    names = [name for name in measured if not name.endswith("share")]
+    """Return the metric that chooses the best checkpoint; check the option."""
+    metrics = ("loss", *make_objective(recipe).names)
+    names = [name for name in metrics if not name.endswith("share")]
     if name is None:
         return system_of(recipe).best_metric
     if name not in names:
@@ -87,17 +88,20 @@ def forward_flops(
     recipe: pretraining_options.RecipeOptions,
     config: AlbertConfig,
     length: int,
-    predictions: int,
-    instances: int | None = 1,
+    num_predictions: int,
+    num_instances: int | None = 1,
 ) -> float:
     """Return the operations of a forward pass, see `config.forward_flops`.
 
     Args:
-        instances: In a row, at most: the last layer is computed at the first
-            token of each and at the predictions; None: at all positions.
+        num_instances: In a row, at most: the last layer is computed at the
+            first token of each and where tokens are predicted; None: at all
+            positions.
     """
-    outputs = None if instances is None else instances + predictions
-    shape = system.Shape(config, length, predictions, outputs)
+    num_outputs = None
+    if num_instances is not None:
+        num_outputs = num_instances + num_predictions
+    shape = system.PassShape(config, length, num_predictions, num_outputs)
     return system_of(recipe).forward_flops(shape)
 
 
@@ -139,10 +143,13 @@ def warn_of_plateau(
     losses: Sequence[tuple[int, float]],
     entropy_of_labels: float | None,
 ) -> None:
-    """Warn if a tenth of the run has taught only how frequent pieces are.
+    """Warn if after a tenth of the run the loss is that of a unigram model.
 
-    Once: at the first line of the log that is not before that step. The losses
-    are step and training `masked_lm_loss` of all lines of the log.
+    Once: at the first line of the log from that step on.
+
+    Args:
+        losses: Step and training `masked_lm_loss` of each line of the log.
+        entropy_of_labels: The loss of the unigram model, in nats.
     """
     due = recipe.num_train_steps / 10
     steps = [0, *(step for step, _ in losses)]

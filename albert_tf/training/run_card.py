@@ -39,20 +39,24 @@ _BASELINE_LABELS = {
 _PACKAGES = ("tf_keras", "tensorflow-text", "sentencepiece", "numpy", "libtpu")
 
 
-def environment(
-    model: keras.Model, data: str, training_data: str
+def provenance(
+    model: keras.Model, data_description: str, data_digest: str
 ) -> run_log.Provenance:
-    """Return the facts of a run that the log keeps for the card."""
+    """Return command, machine, versions and data of this start of a run.
+
+    Args:
+        data_digest: See `run_folder.check_same_data`.
+    """
     devices = [device.name for device in tf.config.list_logical_devices()]
     return run_log.Provenance(
         command=" ".join(sys.argv),
         parameters=sum(int(tf.size(v)) for v in model.trainable_variables),
-        data=data,
+        data=data_description,
         python=platform.python_version(),
         machine=f"{platform.machine()}, {os.cpu_count()} cores",
         devices=", ".join(devices),
         versions=", ".join(f"{k} {v}" for k, v in _versions().items()),
-        training_data=training_data,
+        training_data=data_digest,
     )
 
 
@@ -75,16 +79,16 @@ def write(output_dir: str) -> str:
     _draw(lines).savefig(picture, format="png", dpi=80)
     drawn = {os.path.join(output_dir, CURVES_NAME): picture.getvalue()}
     pictures = [f"![curves]({CURVES_NAME})\n"]
-    mixed_up = confusion.read(output_dir)
-    for split, counts in mixed_up.items():
-        if counts.are_several:  # Each is right or wrong by itself.
+    confusions = confusion.read(output_dir)
+    for split, confusion_counts in confusions.items():
+        if confusion_counts.are_several:  # Each is right or wrong by itself.
             continue
         name = confusion.name_of(split, "png")
-        drawn[os.path.join(output_dir, name)] = counts.draw()
+        drawn[os.path.join(output_dir, name)] = confusion_counts.draw()
         pictures.append(f"![{split}]({name})\n")
     files.write_together(drawn)
     path = os.path.join(output_dir, CARD_NAME)
-    files.write_text(path, _card(lines, run, mixed_up, *pictures))
+    files.write_text(path, _card(lines, run, confusions, *pictures))
     return path
 
 
@@ -102,22 +106,22 @@ def _lines(output_dir: str) -> list[dict[str, Any]]:
     )
 
 
-def summary(config: AlbertConfig, facts: run_log.Provenance) -> str:
+def summary(config: AlbertConfig, provenance: run_log.Provenance) -> str:
     """Return the first line of a run's output."""
     return (
-        f"ALBERT with {facts.parameters:,} parameters: "
+        f"ALBERT with {provenance.parameters:,} parameters: "
         f"{config.sharing}, embedding size {config.embedding_size}, hidden "
         f"size {config.hidden_size}, {config.num_attention_heads} heads, "
         f"{config.hidden_act}, dropout {config.hidden_dropout_prob} (hidden) "
         f"and {config.attention_probs_dropout_prob} (attention). "
-        f"Devices: {facts.devices}. Data: {facts.data}"
+        f"Devices: {provenance.devices}. Data: {provenance.data}"
     )
 
 
 def _card(
     lines: list[dict[str, Any]],
     run: run_folder.Run,
-    mixed_up: Mapping[str, confusion.Confusion],
+    confusions: Mapping[str, confusion.Confusion],
     *pictures: str,
 ) -> str:
     facts = _of_split(lines, "facts")
@@ -129,8 +133,8 @@ def _card(
         chosen = _of_split(lines, split)
         if chosen:
             sections += [f"## {title}\n", _table(chosen[-1])]
-    for split, counts in mixed_up.items():
-        sections += [f"## Labels of {split}\n", counts.to_markdown()]
+    for split, confusion_counts in confusions.items():
+        sections += [f"## Labels of {split}\n", confusion_counts.to_markdown()]
     speed = _speed(lines)
     if speed:
         sections += ["## Speed and memory\n", _table(speed)]

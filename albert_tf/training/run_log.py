@@ -171,7 +171,10 @@ class RunLog:
         self._writers: dict[str, tf.summary.SummaryWriter] = {}
 
     def start(
-        self, step: int, num_train_steps: int, facts: Provenance | None = None
+        self,
+        step: int,
+        num_train_steps: int,
+        provenance: Provenance | None = None,
     ) -> None:
         """Begin or continue at `step`; later lines of an earlier start go."""
         self._num_train_steps = num_train_steps
@@ -185,7 +188,7 @@ class RunLog:
             tokens = round(self._batch_size * self._cost.tokens)
             costs["tokens_per_step"] = tokens
         line = {"split": "facts", "step": step, **costs}
-        values = dataclasses.asdict(facts) if facts else {}
+        values = dataclasses.asdict(provenance) if provenance else {}
         line |= {k: v for k, v in values.items() if v is not None}
         self._lines.append(line)
         self._save()

@@ -139,13 +139,13 @@ def test_an_example_without_others_is_refused(
     with pytest.raises(errors.UserError, match=message):
         run_embeddings.run(settings)
     task = embedding.EmbeddingTask(None, 24, settings.vectors)
-    finetune._check_batches(
+    finetune._check_batch_sizes(
         changed(settings, train_batch_size=2 * replicas * parts).finetuning,
         task,
         strategy,
     )
     scored = embedding.EmbeddingTask(None, 24, embedding.EmbeddingOptions())
-    finetune._check_batches(settings.finetuning, scored, strategy)
+    finetune._check_batch_sizes(settings.finetuning, scored, strategy)
 
 
 def test_queries_find_what_pairs_find(world, trained, tmp_path):

@@ -30,8 +30,8 @@ class MaskedWords(system.System):
             token_tasks=self.recipe.passages.token_tasks,
         )
 
-    def forward_flops(self, shape: system.Shape) -> float:
-        config, length, predictions, outputs = shape
+    def forward_flops(self, shape: system.PassShape) -> float:
+        config, length, num_predictions, num_outputs = shape
         if self.recipe.passages.token_tasks:
-            outputs = None  # All positions are read.
-        return config.forward_flops(length, predictions, outputs)
+            num_outputs = None  # All positions are read.
+        return config.forward_flops(length, num_predictions, num_outputs)

@@ -19,15 +19,16 @@ class PermutationLm(system.System):
     ) -> permutation.PermutationPretrainer:
         return permutation.PermutationPretrainer(encoder)
 
-    def forward_flops(self, shape: system.Shape) -> float:
-        # In all layers but the last, queries stand beside the content.
+    def forward_flops(self, shape: system.PassShape) -> float:
+        # `forward_flops` has queries in the last layer only: the others are
+        # added. With pooling=cls it counts outputs at so many positions.
         config = dataclasses.replace(shape.config, pooling="cls")
         with_queries, without_queries = (
-            config.forward_flops(shape.length, shape.predictions, queries)
-            for queries in (shape.predictions, 0)
+            config.forward_flops(shape.length, shape.num_predictions, queries)
+            for queries in (shape.num_predictions, 0)
         )
         layers = config.num_hidden_layers * config.inner_group_num
         return with_queries + (layers - 1) * (with_queries - without_queries)
 
-    def count_other_tokens(self, predictions: int) -> int:
-        return predictions
+    def count_extra_tokens(self, num_predictions: int) -> int:
+        return num_predictions

@@ -43,13 +43,13 @@ class ReplacedTokens(system.System):
             return config
         return replaced_tokens.shrink(config, self.recipe.rtd.generator_size)
 
-    def forward_flops(self, shape: system.Shape) -> float:
-        config, length, predictions, outputs = shape
+    def forward_flops(self, shape: system.PassShape) -> float:
+        config, length, num_predictions, num_outputs = shape
         generator = self.generator_config(config)
         head = 2 * length * config.hidden_size * (config.hidden_size + 1)
         return (
-            generator.forward_flops(length, predictions, outputs)
-            + config.forward_flops(length, 0)
+            generator.forward_flops(length, num_predictions, num_outputs)
+            + config.forward_flops(length, num_predictions=0)
             + head
         )
 

@@ -29,19 +29,29 @@ class SpanCorruption(system.System):
     def make_model(self, encoder: AlbertModel) -> decoder.SpanPretrainer:
         return decoder.SpanPretrainer(encoder)
 
-    def forward_flops(self, shape: system.Shape) -> float:
-        config, length = shape.config, shape.length
-        target = self.count_other_tokens(shape.predictions)
-        width = config.hidden_size
-        # Queries and outputs of the target, keys and values of the text.
-        cross = 4 * (target + length) * width**2 + 4 * target * length * width
+    def forward_flops(self, shape: system.PassShape) -> float:
+        """Return those of encoder, decoder, and cross-attention in each layer.
+
+        A multiplication and an addition count one each.
+        """
+        config, length, width = (
+            shape.config,
+            shape.length,
+            shape.config.hidden_size,
+        )
+        target_length = self.count_extra_tokens(shape.num_predictions)
+        # Queries and outputs are of the target, keys and values of the text.
+        projections = 4 * (target_length + length) * width**2
+        products = 4 * target_length * length * width
         layers = config.num_hidden_layers * config.inner_group_num
         return (
-            config.forward_flops(length, 0)
-            + config.forward_flops(target, target)
-            + layers * cross
+            config.forward_flops(length, num_predictions=0)
+            + config.forward_flops(target_length, target_length)
+            + layers * (projections + products)
         )
 
-    def count_other_tokens(self, predictions: int) -> int:
-        # A target has sentinels and an end beside predictions.
-        return predictions + span_corruption.count_spans(predictions) + 1
+    def count_extra_tokens(self, num_predictions: int) -> int:
+        # The decoder's target: hidden pieces, a sentinel for each span, an end.
+        return (
+            num_predictions + span_corruption.count_spans(num_predictions) + 1
+        )

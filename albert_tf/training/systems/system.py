@@ -10,18 +10,18 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training import pretraining_options
 
 
-class Shape(NamedTuple):
-    """The shape of a forward pass."""
+class PassShape(NamedTuple):
+    """The shape of a forward pass of one sequence; lengths are in tokens."""
 
     config: AlbertConfig
     length: int
-    predictions: int
-    # Positions of the last layer that the heads read; None: all.
-    outputs: int | None
+    num_predictions: int  # Masked tokens, or what is asked for instead.
+    # How many positions of the last layer the heads read; None: all.
+    num_outputs: int | None
 
 
 class System(abc.ABC):
-    """A way to pretrain an encoder."""
+    """A way to pretrain an encoder: what one value of `--objective` means."""
 
     # The number that chooses the best checkpoint where no option does.
     best_metric = "masked_lm_accuracy"
@@ -38,11 +38,11 @@ class System(abc.ABC):
         """Add to an encoder what only pretraining needs."""
 
     @abc.abstractmethod
-    def forward_flops(self, shape: Shape) -> float:
+    def forward_flops(self, shape: PassShape) -> float:
         """Return the operations of a pass, see `config.forward_flops`."""
 
-    def count_other_tokens(self, predictions: int) -> int:
-        """Return the tokens that layers compute beside those of the text."""
+    def count_extra_tokens(self, num_predictions: int) -> int:
+        """Return how many tokens layers compute beside those of a sequence."""
         return 0
 
     def describe(self, config: AlbertConfig) -> str:

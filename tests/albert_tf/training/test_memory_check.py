@@ -18,24 +18,45 @@ DROPOUT = dataclasses.replace(
     FEW_PIECES, hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1
 )
 
-# Config, examples, length, other values of `Step`, whether it is a training
+# Config, examples, length, other values of `StepSize`, whether it is a training
 # step, and the most MiB that a process held: measured on two cores from
 # 2026-11-21 to 2026-11-27.
 MEASURED = [
-    (BASE, 8, 128, {"predictions": 20}, True, 1972),
-    (BASE, 2, 512, {"predictions": 77}, True, 2226),
-    (BASE, 16, 128, {"predictions": 20, "precision": "bfloat16"}, True, 1655),
+    (BASE, 8, 128, {"num_predictions": 20}, True, 1972),
+    (BASE, 2, 512, {"num_predictions": 77}, True, 2226),
+    (
+        BASE,
+        16,
+        128,
+        {"num_predictions": 20, "precision": "bfloat16"},
+        True,
+        1655,
+    ),
     (BASE, 8, 384, {}, True, 2647),
-    (SMALL, 256, 128, {"predictions": 20}, True, 6387),
-    (SMALL, 256, 128, {"predictions": 20, "microbatches": 4}, True, 2320),
-    (FEW_PIECES, 256, 128, {"predictions": 20}, True, 3716),
+    (SMALL, 256, 128, {"num_predictions": 20}, True, 6387),
+    (SMALL, 256, 128, {"num_predictions": 20, "microbatches": 4}, True, 2320),
+    (FEW_PIECES, 256, 128, {"num_predictions": 20}, True, 3716),
     (FEW_PIECES, 256, 128, {"recompute": True}, True, 2125),
-    (DROPOUT, 256, 128, {"predictions": 20}, True, 4198),
+    (DROPOUT, 256, 128, {"num_predictions": 20}, True, 4198),
     (DROPOUT, 16, 256, {"sequences": 4}, True, 2927),
-    (RELATIVE, 128, 128, {"predictions": 20}, True, 2069),
-    (RELATIVE, 128, 128, {"predictions": 20, "other_tokens": 20}, True, 2378),
-    (FEW_PIECES, 128, 128, {"predictions": 28, "other_tokens": 28}, True, 2237),
-    (SMALL, 256, 128, {"predictions": 20}, False, 3084),
+    (RELATIVE, 128, 128, {"num_predictions": 20}, True, 2069),
+    (
+        RELATIVE,
+        128,
+        128,
+        {"num_predictions": 20, "extra_tokens": 20},
+        True,
+        2378,
+    ),
+    (
+        FEW_PIECES,
+        128,
+        128,
+        {"num_predictions": 28, "extra_tokens": 28},
+        True,
+        2237,
+    ),
+    (SMALL, 256, 128, {"num_predictions": 20}, False, 3084),
     (FEW_PIECES, 512, 128, {}, False, 1393),
     (FEW_PIECES, 64, 256, {"sequences": 4}, False, 1666),
 ]
@@ -47,7 +68,7 @@ MEASURED = [
 def test_estimates_are_within_a_factor_of_two(
     shape, examples, length, others, is_training, peak
 ):
-    step = memory_check.Step(shape, length, **others)
+    step = memory_check.StepSize(shape, length, **others)
     found = step.bytes_needed(examples, is_training=is_training) / 2**20
     assert peak / 2 < found < peak * 2
 
@@ -82,7 +103,7 @@ SCORES = QUERIES * 7 * 2
         # 5 queries beside 7 tokens.
         (
             {"position_bias": "relative"},
-            {"other_tokens": 5},
+            {"extra_tokens": 5},
             True,
             4 * (4 * WEIGHTS + 4 * QUERIES * 8 + 4 * SCORES + 3 * LOGITS)
             + 4 * 8 * (QUERIES * (8 * 8 + 5) + 2 * SCORES),
@@ -91,13 +112,13 @@ SCORES = QUERIES * 7 * 2
         ({}, {}, False, 4 * (WEIGHTS + 3 * (6 * HIDDEN + 2 * LOGITS))),
         (
             {},
-            {"length": 100, "predictions": 0},
+            {"length": 100, "num_predictions": 0},
             False,
             4 * (WEIGHTS + 3 * 3 * 4 * 100 * 100 * 2),
         ),
         (
             {"intermediate_size": 90},
-            {"predictions": 0},
+            {"num_predictions": 0},
             False,
             4 * (WEIGHTS + 4 * 8 * 85 * 2 + 3 * 3 * TOKENS * 90),
         ),
@@ -112,8 +133,13 @@ def test_every_tensor_is_counted(changes, others, is_training, expected):
             **changes,
         },
     )
-    told = {"length": 7, "sequences": 2, "predictions": 3, "microbatches": 3}
-    step = memory_check.Step(shape, **{**told, **others})
+    told = {
+        "length": 7,
+        "sequences": 2,
+        "num_predictions": 3,
+        "microbatches": 3,
+    }
+    step = memory_check.StepSize(shape, **{**told, **others})
     found = step.bytes_needed(6, is_training=is_training)
     assert found - memory_check.PROCESS == expected
 
@@ -178,7 +204,7 @@ def test_of_several_gpus_the_smallest_counts(monkeypatch, caplog):
     assert memory_check.free_memory(gpus) == 2 * GIB
     assert memory_check.free_memory(devices("/device:TPU:0")) is None
     # Each has half of a batch that needs twice as much and more.
-    step = memory_check.Step(SMALL, 128, predictions=20)
+    step = memory_check.StepSize(SMALL, 128, num_predictions=20)
     need = step.bytes_needed(512, is_training=True)
     assert 4 * GIB < need < 3 * 4 * GIB
     with pytest.raises(errors.UserError):
@@ -194,7 +220,7 @@ def test_of_several_gpus_the_smallest_counts(monkeypatch, caplog):
 @pytest.fixture
 def say(monkeypatch, caplog):
     """Checks a batch where a share of what it needs is free."""
-    step = memory_check.Step(SMALL, 128)
+    step = memory_check.StepSize(SMALL, 128)
 
     def check(share, option="train_batch_size"):
         is_training = option == "train_batch_size"

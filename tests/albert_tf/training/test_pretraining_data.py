@@ -111,17 +111,19 @@ def test_records_of_another_normalization_are_refused():
     manifest = tiny_manifests.make(options={"do_lower_case": False})
     vocabulary = tokenization.VocabularyOptions(do_lower_case=True)
     with pytest.raises(errors.UserError, match="`do_lower_case=True`, but"):
-        pretraining_data.check_settings(vocabulary, manifest)
-    pretraining_data.check_settings(tokenization.VocabularyOptions(), manifest)
+        pretraining_data.check_normalization(vocabulary, manifest)
+    pretraining_data.check_normalization(
+        tokenization.VocabularyOptions(), manifest
+    )
     silent = tiny_manifests.make(options={})
-    pretraining_data.check_settings(vocabulary, silent)
+    pretraining_data.check_normalization(vocabulary, silent)
 
 
 def test_settings_come_from_the_records_without_a_vocabulary():
     manifest = tiny_manifests.make(
         options={"do_lower_case": False, "keep_accents": True}
     )
-    found = pretraining_data.with_settings(
+    found = pretraining_data.with_record_settings(
         tokenization.VocabularyOptions(keep_accents=False), [manifest]
     )
     assert found.settings == {
@@ -130,7 +132,7 @@ def test_settings_come_from_the_records_without_a_vocabulary():
         "strip_spurious_marker": None,
     }
     nothing = tokenization.VocabularyOptions()
-    assert pretraining_data.with_settings(nothing, []) == nothing
+    assert pretraining_data.with_record_settings(nothing, []) == nothing
 
 
 def described(name, count, entropy, share):
@@ -147,7 +149,7 @@ def find_baselines(monkeypatch, paths, known):
     data = pretraining_data.PretrainingData(
         paths, ["c"], [], short_records.LAYOUT, None, 1
     )
-    return data.baselines
+    return data.unigram_baselines
 
 
 def test_baselines_are_averages_over_the_training_records(monkeypatch):

@@ -115,13 +115,13 @@ def test_tasks_about_two_documents_need_two(make, monkeypatch, task):
     monkeypatch.setattr(tfrecord, "read_records", lambda path: [path] * 2)
     monkeypatch.setattr(examples, "decode", lambda n: {"document": [int(n)]})
     drawer = make(sentence_objective=f"reordering,{task}")
-    pretraining_drawer.check_partners(drawer, ["7", "8"], "i")
+    pretraining_drawer.check_documents(drawer, ["7", "8"], "i")
     needs_two = contextlib.nullcontext()
     if task != "sop":
         message = f"has {task}, which needs .* 1,000 passages of each file are"
         needs_two = pytest.raises(errors.UserError, match=message)
     with needs_two:
-        pretraining_drawer.check_partners(drawer, ["7", "7"], "i")
+        pretraining_drawer.check_documents(drawer, ["7", "7"], "i")
 
 
 def test_stages_of_tasks_and_masks_are_those_of_the_recipe(make):

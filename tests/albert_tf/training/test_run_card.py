@@ -38,7 +38,7 @@ def folder(small_config, tmp_path):
 def test_card_shows_numbers_options_and_architecture(
     folder, small_config, tmp_path
 ):
-    facts = run_card.environment(
+    facts = run_card.provenance(
         AlbertModel(small_config), "two files | made up", "abc"
     )
     known = dataclasses.replace(facts, entropy_of_labels=6.4)
@@ -140,7 +140,7 @@ def test_environment_counts_parameters_and_names_versions(
 
     monkeypatch.setattr(importlib.metadata, "version", find_other)
     encoder = AlbertModel(small_config)
-    facts = run_card.environment(encoder, "none", "abc")
+    facts = run_card.provenance(encoder, "none", "abc")
     assert facts.versions.startswith(f"albert_tf {albert_tf.__version__}, ")
     assert f"tensorflow {tf.__version__}, tf_keras 2." in facts.versions
     assert facts.versions.endswith("libtpu 0.0.14")
