@@ -85,10 +85,7 @@ class StepSize:
 
 
 def check(
-    step: StepSize,
-    strategy: tf.distribute.Strategy,
-    option: str,
-    batch_size: int,
+    step: StepSize, strategy: tf.distribute.Strategy, option: str, size: int
 ) -> None:
     """Warn of a batch that may not fit; refuse one that certainly does not.
 
@@ -100,7 +97,7 @@ def check(
     # Replicas on CPUs share one memory.
     devices = 1 if on_cpu else strategy.num_replicas_in_sync
     is_training = option == "train_batch_size"
-    need = step.bytes_needed(batch_size // devices, is_training=is_training)
+    need = step.bytes_needed(size // devices, is_training=is_training)
     free = free_memory(strategy)
     if free is None or need <= free:
         return
@@ -111,7 +108,7 @@ def check(
             "`recompute`"
         )
     message = (
-        f"`{option}={batch_size}`: {work} needs about {need / 2**30:,.1f} GiB "
+        f"`{option}={size}`: {work} needs about {need / 2**30:,.1f} GiB "
         f"of memory, and {free / 2**30:,.1f} GiB are free. Use a smaller "
         f"`{option}`{advice}."
     )

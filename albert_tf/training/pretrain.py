@@ -47,20 +47,18 @@ def run(settings: PretrainingOptions) -> None:
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(settings.devices)
     data = _prepare_data(settings, config)
-    word_table = _read_word_embeddings(settings, config)
-    table_path = settings.recipe.word_embeddings_file
-    if word_table is None:
-        table_path = None
+    vectors = _read_word_embeddings(settings, config)
+    path = settings.recipe.word_embeddings_file if vectors is not None else None
     run_folder.check_start(
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
         settings.data.vocabulary,
-        {**data.vocab_hashes, **manifests.embeddings_vocabulary(table_path)},
+        {**data.vocab_hashes, **manifests.embeddings_vocabulary(path)},
     )
     _check_vocab_size(settings, config)
     if settings.do_train:
         run_folder.check_same_data(
-            settings.output_dir, manifests.fingerprint(data.training_paths)
+            settings.output_dir, manifests.fingerprint(data.train_paths)
         )
     _warn_of_settings(settings, data.manifests)
     _check_batch_sizes(settings, config, strategy)
@@ -85,7 +83,7 @@ def run(settings: PretrainingOptions) -> None:
             start.checked_options()
         data.warn_of_full_rows()
         _train_and_evaluate(
-            settings, config, strategy, data, word_table, start.checked_options
+            settings, config, strategy, data, vectors, start.checked_options
         )
 
 
@@ -148,11 +146,11 @@ def _train_and_evaluate(
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
     data: pretraining_data.PretrainingData,
-    word_table: np.ndarray | None,
+    vectors: np.ndarray | None,
     check_folder: Callable[[], object],
 ) -> None:
     recipe = settings.recipe
-    trainer = _make_trainer(settings, config, strategy, word_table)
+    trainer = _make_trainer(settings, config, strategy, vectors)
     log = _open_log(settings, config, strategy, data.examples_per_row)
     provenance = _collect_provenance(settings, config, trainer.model, data)
 
@@ -171,7 +169,7 @@ def _train_and_evaluate(
         evaluate,
         pretraining_recipe.best_metric(recipe, settings.best_metric),
         f"{settings.max_eval_steps}x{settings.eval_batch_size} "
-        f"{manifests.fingerprint(data.evaluation_paths)[:12]}",
+        f"{manifests.fingerprint(data.eval_paths)[:12]}",
     )
     with data.naming_damage():
         if settings.do_train:
@@ -200,7 +198,7 @@ def _collect_provenance(
     data: pretraining_data.PretrainingData,
 ) -> run_log.Provenance:
     """Return machine, versions, data and baselines of the run, and log them."""
-    digest = manifests.fingerprint(data.training_paths)
+    digest = manifests.fingerprint(data.train_paths)
     provenance = run_card.provenance(model, data.description, digest)
     provenance = dataclasses.replace(provenance, **data.unigram_baselines)
     logging.info("%s", run_card.summary(config, provenance))
@@ -214,14 +212,14 @@ def _make_trainer(
     settings: PretrainingOptions,
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
-    word_table: np.ndarray | None,
+    vectors: np.ndarray | None,
 ) -> training_loop.Trainer:
     recipe, trainer_options = settings.recipe, settings.trainer
     keras.utils.set_random_seed(trainer_options.seed)
     with strategy.scope():
         model = pretraining_recipe.make_model(recipe, config, trainer_options)
-        if word_table is not None:
-            word_embeddings.assign(model, word_table)
+        if vectors is not None:
+            word_embeddings.assign(model, vectors)
         optimizer = optimization.make_optimizer(
             recipe.optimizer,
             recipe.num_train_steps,
@@ -239,11 +237,9 @@ def _make_trainer(
     trainer.restore_or_initialize(
         recipe.init, continue_schedule=recipe.init_schedule == "continue"
     )
-    continues_schedule = (
-        recipe.init_schedule == "continue" and not trainer.resumed_from
-    )
+    continues = recipe.init_schedule == "continue" and not trainer.resumed_from
     is_over = trainer.step >= recipe.num_train_steps
-    if settings.do_train and continues_schedule and is_over:
+    if settings.do_train and continues and is_over:
         raise errors.UserError(
             f"`init_checkpoint={recipe.init.init_checkpoint}` stands at step "
             f"{trainer.step}, and `num_train_steps={recipe.num_train_steps}` "
@@ -297,10 +293,7 @@ def _check_batch_sizes(
     config: AlbertConfig,
     strategy: tf.distribute.Strategy,
 ) -> None:
-    """Refuse batches that replicas and microbatches cannot share, or too large.
-
-    Too large is what needs more than twice the free memory.
-    """
+    """Refuse batch sizes that do not divide, or do not fit into memory."""
     trainer, num_predictions = settings.trainer, settings.data.num_predictions
     system = pretraining_recipe.system_of(settings.recipe)
     step = memory_check.StepSize(
@@ -421,22 +414,16 @@ def _check_records(
         kind=records.records,
         sentinels=recipe.sentinels,
     )
-    record_manifests = record_check.check_records(training, expected)
-    evaluation_manifests = record_check.check_records(
-        evaluation, expected, "eval_input_file"
-    )
-    record_manifests += [
-        manifest
-        for manifest in evaluation_manifests
-        if manifest not in record_manifests
-    ]
-    for manifest in record_manifests:
+    checked = record_check.check_records(training, expected)
+    more = record_check.check_records(evaluation, expected, "eval_input_file")
+    checked += [manifest for manifest in more if manifest not in checked]
+    for manifest in checked:
         pretraining_data.check_normalization(records.vocabulary, manifest)
         pretraining_data.check_labels(
             recipe.sentence_objective, manifest, training
         )
     pretraining_data.check_marks(recipe, [*training, *evaluation])
-    return record_manifests
+    return checked
 
 
 def _warn_of_unused_options(settings: PretrainingOptions) -> None:
@@ -494,15 +481,13 @@ def _warn_of_settings(
                 "The factor of %s is 0: it is not learned, only measured.", name
             )
     budget = settings.data.masked_lm_budget
-    num_masked = (
-        settings.data.masks.masked_lm_prob * settings.data.max_seq_length
-    )
-    if budget and num_masked > budget + 1:
+    masked = settings.data.masks.masked_lm_prob * settings.data.max_seq_length
+    if budget and masked > budget + 1:
         logging.warning(
             "`masked_lm_prob=%g` would hide %.0f of %d pieces, but "
             "`masked_lm_budget=%d` lets only so many be. Give a larger one.",
             settings.data.masks.masked_lm_prob,
-            num_masked,
+            masked,
             settings.data.max_seq_length,
             budget,
         )

@@ -51,8 +51,8 @@ class PretrainingData:
         pack: Whether short examples share a row in training.
     """
 
-    training_paths: Sequence[str]
-    evaluation_paths: Sequence[str]
+    train_paths: Sequence[str]
+    eval_paths: Sequence[str]
     manifests: Sequence[manifests.Manifest]
     layout: layouts.Layout
     drawer: drawing.Drawer | None
@@ -67,8 +67,8 @@ class PretrainingData:
         if self.pack:
             shared = f"; in training {self.examples_per_row:.2f} share a row"
         return (
-            f"{len(self.training_paths)} file(s) for training, "
-            f"{len(self.evaluation_paths)} for evaluation; {total:,} examples "
+            f"{len(self.train_paths)} file(s) for training, "
+            f"{len(self.eval_paths)} for evaluation; {total:,} examples "
             f"in those with a manifest{shared}"
         )
 
@@ -78,13 +78,13 @@ class PretrainingData:
         if not self.pack:
             return 1.0
         with self.naming_damage():
-            return inputs.count_examples(self.training_paths) / self._num_rows
+            return inputs.count_examples(self.train_paths) / self._num_rows
 
     @functools.cached_property
     def _num_rows(self) -> int:
         """Rows that the training examples share, see `inputs.count_rows`."""
         logging.info("Reading all training examples to count packed rows.")
-        return inputs.count_rows(self.training_paths, self._packing)
+        return inputs.count_rows(self.train_paths, self._packing)
 
     @property
     def _packing(self) -> packed_rows.Packing:
@@ -101,19 +101,17 @@ class PretrainingData:
         manifest, are of an earlier version or hold no masks.
         """
         names = run_log.BASELINES.values()
-        record_manifests: list[manifests.Manifest] = []
-        for path in self.training_paths:
+        distinct: list[manifests.Manifest] = []
+        for path in self.train_paths:
             manifest = manifests.find(path)
             if manifest is None:
                 return {}
-            if manifest not in record_manifests:
-                record_manifests.append(manifest)
-        rows = [
-            [m.summary.get(name) for name in names] for m in record_manifests
-        ]
+            if manifest not in distinct:
+                distinct.append(manifest)
+        rows = [[m.summary.get(name) for name in names] for m in distinct]
         if not all(isinstance(v, (int, float)) for row in rows for v in row):
             return {}
-        weights = [manifest.num_examples for manifest in record_manifests]
+        weights = [manifest.num_examples for manifest in distinct]
         means = np.average(np.array(rows, float), axis=0, weights=weights)
         return dict(zip(names, means.tolist(), strict=True))
 
@@ -123,7 +121,7 @@ class PretrainingData:
         """Return endless batches for training, from that of a step on."""
         if self.pack:
             return inputs.packed_training_dataset(
-                self.training_paths,
+                self.train_paths,
                 self._packing,
                 batch_size,
                 seed=self.seed,
@@ -131,7 +129,7 @@ class PretrainingData:
                 first_step=first_step,
             )
         return inputs.training_dataset(
-            self.training_paths,
+            self.train_paths,
             self.layout,
             batch_size,
             seed=self.seed,
@@ -144,7 +142,7 @@ class PretrainingData:
     ) -> tf.data.Dataset:
         """Return the first batches for evaluation, the same ones every time."""
         return inputs.evaluation_dataset(
-            self.evaluation_paths,
+            self.eval_paths,
             self.layout,
             batch_size,
             max_batches,
@@ -170,9 +168,7 @@ class PretrainingData:
 
     @property
     def _paths(self) -> list[str]:
-        return list(
-            dict.fromkeys([*self.training_paths, *self.evaluation_paths])
-        )
+        return list(dict.fromkeys([*self.train_paths, *self.eval_paths]))
 
     @property
     def vocab_hashes(self) -> dict[str, set[str]]:
@@ -223,7 +219,7 @@ def check_labels(
     To evaluate on other labels is allowed: how a model that was trained on nsp
     does on sop is a result (ALBERT Table 5).
     """
-    record_objective = manifest.sentence_objective
+    purpose = manifest.sentence_objective
     shards = ", ".join(manifest.shards)
     if objective != "none" and manifest.options.get("cross_documents"):
         raise errors.UserError(
@@ -232,19 +228,18 @@ def check_labels(
             "`sentence_objective=none`, or write them again without "
             "`cross_documents`."
         )
-    if manifest.kind == "passages" or objective in ("none", record_objective):
+    if manifest.kind == "passages" or objective in ("none", purpose):
         return
     if manifest in map(manifests.find, training_files):
         raise errors.UserError(
             f"`sentence_objective={objective}`, but the records {shards} were "
-            f"written for {record_objective}: their labels mean something "
-            f"else. Use `sentence_objective={record_objective}`, or none, or "
-            "write them again."
+            f"written for {purpose}: their labels mean something else. Use "
+            f"`sentence_objective={purpose}`, or none, or write them again."
         )
     logging.warning(
         "The labels of %s mean %s; the model is asked about %s.",
         shards,
-        record_objective,
+        purpose,
         objective,
     )
 
@@ -265,12 +260,10 @@ def check_marks(
         if name in _WRITTEN_WITH
     ]
     for path, (option, name) in itertools.product(paths, marked_names):
-        manifest, writer_options = manifests.find(path), _WRITTEN_WITH[name]
-        if manifest and any(
-            _was_written_with(manifest, n) for n in writer_options
-        ):
+        manifest, allowed = manifests.find(path), _WRITTEN_WITH[name]
+        if manifest and any(_was_written_with(manifest, n) for n in allowed):
             continue
-        options = " or ".join(f"`{n}`" for n in writer_options)
+        options = " or ".join(f"`{n}`" for n in allowed)
         raise errors.UserError(
             f"`{option}` has {name}, but the records {path} "
             f"were not written with {options}, or have no manifest that "
@@ -287,19 +280,16 @@ def _was_written_with(manifest: manifests.Manifest, option: str) -> bool:
 
 def warn_of_lost_masks(manifest: manifests.Manifest) -> None:
     """Warn of records with fewer masked tokens than `masked_lm_prob` means."""
-    num_intended = manifest.max_seq_length * manifest.options.get(
+    intended = manifest.max_seq_length * manifest.options.get(
         "masked_lm_prob", 0.0
     )
-    if (
-        manifest.has_masks
-        and num_intended > manifest.max_predictions_per_seq + 1
-    ):
+    if manifest.has_masks and intended > manifest.max_predictions_per_seq + 1:
         logging.warning(
             "The records %s were to hide %.0f of %d pieces, but hold only "
             "%d predictions: fewer are hidden. Write them with a larger "
             "`max_predictions_per_seq`.",
             ", ".join(manifest.shards),
-            num_intended,
+            intended,
             manifest.max_seq_length,
             manifest.max_predictions_per_seq,
         )

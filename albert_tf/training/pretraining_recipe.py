@@ -98,10 +98,8 @@ def forward_flops(
             first token of each and where tokens are predicted; None: at all
             positions.
     """
-    num_outputs = None
-    if num_instances is not None:
-        num_outputs = num_instances + num_predictions
-    shape = system.PassShape(config, length, num_predictions, num_outputs)
+    count = None if num_instances is None else num_instances + num_predictions
+    shape = system.PassShape(config, length, num_predictions, num_outputs=count)
     return system_of(recipe).forward_flops(shape)
 
 

@@ -42,11 +42,7 @@ _PACKAGES = ("tf_keras", "tensorflow-text", "sentencepiece", "numpy", "libtpu")
 def provenance(
     model: keras.Model, data_description: str, data_digest: str
 ) -> run_log.Provenance:
-    """Return command, machine, versions and data of this start of a run.
-
-    Args:
-        data_digest: See `run_folder.check_same_data`.
-    """
+    """Return command, machine, versions and data of this start of a run."""
     devices = [device.name for device in tf.config.list_logical_devices()]
     return run_log.Provenance(
         command=" ".join(sys.argv),
@@ -80,11 +76,11 @@ def write(output_dir: str) -> str:
     drawn = {os.path.join(output_dir, CURVES_NAME): picture.getvalue()}
     pictures = [f"![curves]({CURVES_NAME})\n"]
     confusions = confusion.read(output_dir)
-    for split, confusion_counts in confusions.items():
-        if confusion_counts.are_several:  # Each is right or wrong by itself.
+    for split, counts in confusions.items():
+        if counts.are_several:  # Each is right or wrong by itself.
             continue
         name = confusion.name_of(split, "png")
-        drawn[os.path.join(output_dir, name)] = confusion_counts.draw()
+        drawn[os.path.join(output_dir, name)] = counts.draw()
         pictures.append(f"![{split}]({name})\n")
     files.write_together(drawn)
     path = os.path.join(output_dir, CARD_NAME)
@@ -133,8 +129,8 @@ def _card(
         chosen = _of_split(lines, split)
         if chosen:
             sections += [f"## {title}\n", _table(chosen[-1])]
-    for split, confusion_counts in confusions.items():
-        sections += [f"## Labels of {split}\n", confusion_counts.to_markdown()]
+    for split, counts in confusions.items():
+        sections += [f"## Labels of {split}\n", counts.to_markdown()]
     speed = _speed(lines)
     if speed:
         sections += ["## Speed and memory\n", _table(speed)]

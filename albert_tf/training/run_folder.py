@@ -71,10 +71,9 @@ class Run:
     def vocabulary(self) -> tokenization.VocabularyOptions:
         """The folder's copy of the vocabulary, with the run's settings."""
         values = {**self.options, **dict.fromkeys(VOCABULARY_NAMES)}
-        option_names = [n for n in VOCABULARY_NAMES if self.options.get(n)][:1]
+        used = [n for n in VOCABULARY_NAMES if self.options.get(n)][:1]
         for name, path in find_vocabularies(self.folder).items():
-            # Not the copy that a failed start left.
-            if name in option_names or not option_names:
+            if name in used or not used:  # Not what a failed start left.
                 values[name] = path
         vocabulary = options.from_dict(tokenization.VocabularyOptions, values)
         run_hashes = {self.vocab_sha256} if self.vocab_sha256 else set()
@@ -257,8 +256,7 @@ class RunStart:
             hashes = set(
                 itertools.chain(*vocab_hashes(self.vocabulary).values())
             )
-            # Otherwise the parent would be searched.
-            is_there = tf.io.gfile.isdir(folder)
+            is_there = tf.io.gfile.isdir(folder)  # Else the parent is searched.
             copies = find_vocabularies(folder) if is_there else {}
             replaced += [
                 path
@@ -340,16 +338,12 @@ class RunStart:
 
 
 def refuse_foreign_results(
-    folder: str,
-    settings: Any,
-    more_paths: Iterable[str] = (),
-    *,
-    is_own: bool,
+    folder: str, settings: Any, more: Iterable[str] = (), *, is_own: bool
 ) -> None:
     """Refuse a folder with files that a run or an ensemble would replace.
 
     Args:
-        more_paths: Files that are written besides results such as scores.
+        more: Files that are written besides results such as scores.
         is_own: Whether an earlier start of this run wrote what is there.
     """
     paths = [
@@ -357,7 +351,7 @@ def refuse_foreign_results(
         for name in files.list_folder(folder)
         if any(fnmatch.fnmatch(name, pattern) for pattern in _RESULTS)
     ]
-    outputs.claim(settings, "output_dir", [*more_paths, *paths], is_own=is_own)
+    outputs.claim(settings, "output_dir", [*more, *paths], is_own=is_own)
 
 
 def copy_vocabulary(
@@ -380,20 +374,15 @@ def vocabulary_files(
         return {}
     copy = os.path.join(folder, VOCABULARY_NAMES[vocabulary.kind])
     tokenization.load(vocabulary)  # Refuses a file that is no vocabulary.
+    rules = vocabulary.normalization.to_json().encode()
     return {
         copy: files.read_bytes(vocabulary.path),
-        normalization.path_beside(copy): (
-            vocabulary.normalization.to_json().encode()
-        ),
+        normalization.path_beside(copy): rules,
     }
 
 
 def _facts_among(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the facts of a run of an earlier version, from its options.
-
-    There they were options, and labels one text with commas or tabs. All
-    options are returned: the caller compares those that facts are today.
-    """
+    """Return the facts of a run of an earlier version: they were options."""
     facts = {name: v for name, v in values.items() if v is not None}
     labels = facts.get("labels") or facts.get("tags")
     if labels:
@@ -451,11 +440,7 @@ def check_start(
     vocabulary: tokenization.VocabularyOptions,
     record_vocab_hashes: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> None:
-    """Refuse a bad folder name, and an `init_checkpoint` that does not fit.
-
-    It must have the vocabulary of the run and the records, its normalization,
-    and finite weights.
-    """
+    """Refuse a bad folder name, and an `init_checkpoint` that does not fit."""
     if match := _PATTERN.search(folder):
         raise errors.UserError(
             f"`output_dir={folder}` has {match[0]!r} in its name, which "

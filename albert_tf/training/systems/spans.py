@@ -30,16 +30,10 @@ class SpanCorruption(system.System):
         return decoder.SpanPretrainer(encoder)
 
     def forward_flops(self, shape: system.PassShape) -> float:
-        """Return those of encoder, decoder, and cross-attention in each layer.
-
-        A multiplication and an addition count one each.
-        """
-        config, length, width = (
-            shape.config,
-            shape.length,
-            shape.config.hidden_size,
-        )
+        """Return those of encoder, decoder and cross-attention together."""
+        config, length = shape.config, shape.length
         target_length = self.count_extra_tokens(shape.num_predictions)
+        width = config.hidden_size
         # Queries and outputs are of the target, keys and values of the text.
         projections = 4 * (target_length + length) * width**2
         products = 4 * target_length * length * width
