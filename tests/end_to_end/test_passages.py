@@ -262,4 +262,4 @@ def test_records_that_lack_what_is_drawn_are_refused(
         settings = make(**changes)
         config = AlbertConfig.from_json_file(settings.albert_config_file)
         with pytest.raises(errors.UserError, match=message):
-            pretrain._find_data(settings, config)
+            pretrain._prepare_data(settings, config)

@@ -56,7 +56,7 @@ def warnings(caplog):
     def warnings(settings, *manifests):
         caplog.clear()
         with caplog.at_level(logging.WARNING, "absl"):
-            pretrain._warn(settings, list(manifests))
+            pretrain._warn_of_settings(settings, list(manifests))
         return caplog.messages
 
     return warnings
@@ -104,13 +104,13 @@ def test_only_a_new_training_reads_word_embeddings(
     folder.mkdir()
     settings = make(word_embeddings_file=str(path), output_dir=str(folder))
     with pytest.raises(errors.UserError, match=r"words\.npy` is not a file"):
-        pretrain._read_words(settings, small_config)
+        pretrain._read_word_embeddings(settings, small_config)
     shape = small_config.vocab_size, small_config.embedding_size
     np.save(path, np.ones(shape))
-    assert pretrain._read_words(settings, small_config).shape == shape
+    assert pretrain._read_word_embeddings(settings, small_config).shape == shape
     (folder / "checkpoint").touch()
     path.unlink()
-    assert pretrain._read_words(settings, small_config) is None
+    assert pretrain._read_word_embeddings(settings, small_config) is None
 
 
 def test_rows_of_several_examples_have_their_first_tokens_only(
@@ -121,10 +121,10 @@ def test_rows_of_several_examples_have_their_first_tokens_only(
     )
     settings = make(pack_sequences=True)
     with pytest.raises(errors.UserError, match="not fit pooling='pair'"):
-        pretrain._find_data(settings, config)
+        pretrain._prepare_data(settings, config)
     settings = make(pack_sequences=True, sentence_objective="none")
     with pytest.raises(errors.UserError, match="matches no file"):
-        pretrain._find_data(settings, config)
+        pretrain._prepare_data(settings, config)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
@@ -206,9 +206,9 @@ def test_targets_of_spans_need_positions(make, small_config):
     }
     # 47 pieces, 16 ids of spans and the end are 64, as the positions.
     with pytest.raises(errors.UserError, match="is not a file"):
-        pretrain._find_data(make(**given, masked_lm_budget=47), small_config)
+        pretrain._prepare_data(make(**given, masked_lm_budget=47), small_config)
     with pytest.raises(errors.UserError, match="=48` gives targets of 65 tok"):
-        pretrain._find_data(make(**given, masked_lm_budget=48), small_config)
+        pretrain._prepare_data(make(**given, masked_lm_budget=48), small_config)
 
 
 @pytest.fixture
@@ -255,9 +255,9 @@ def test_a_vocabulary_has_the_size_of_the_model(
     fitting = dataclasses.replace(
         config, vocab_size=400 + settings.recipe.sentinels
     )
-    pretrain._check_vocabulary(settings, fitting)
+    pretrain._check_vocab_size(settings, fitting)
     with pytest.raises(errors.UserError, match=message):
-        pretrain._check_vocabulary(settings, config)
+        pretrain._check_vocab_size(settings, config)
 
 
 def test_a_run_checks_the_size_of_its_vocabulary(make_short, tiny_vocab):
