@@ -261,7 +261,7 @@ def run(settings: InspectOptions) -> None:
     if settings.vocabulary.kind is not None:
         tokenizer = tokenization.load(settings.vocabulary)
         vocabulary = {"the vocabulary given": {tokenizer.fingerprint}}
-        manifests.check_vocabularies(manifests.vocabularies(paths) | vocabulary)
+        manifests.check_vocabularies(manifests.vocab_hashes(paths) | vocabulary)
     inspector = Inspector(settings, tokenizer)
     try:
         for path in paths:

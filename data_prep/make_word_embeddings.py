@@ -147,7 +147,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
     paths = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )
-    manifests.check_vocabularies(manifests.vocabularies(paths))
+    manifests.check_vocabularies(manifests.vocab_hashes(paths))
     model = config.AlbertConfig.from_json_file(settings.albert_config_file)
     most = model.vocab_size // 4
     if model.embedding_size > most:
@@ -183,7 +183,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
         content = io.BytesIO()  # NumPy itself does not say why writing failed.
         np.save(content, table)
         stream.write(content.getvalue())
-        manifests.describe_embeddings(output, paths)
+        manifests.write_vocabulary_of_embeddings(output, paths)
     logging.info("Wrote %s: %d embeddings of %d numbers.", output, *table.shape)
 
 

@@ -1,4 +1,4 @@
-"""Tasks about sentences: segments in an order, and a label that says which.
+"""Sentence-level pretraining tasks: how segments are arranged, and the label.
 
 Each task is an entry of `ARRANGEMENTS`. Records of the kind instances hold
 segments and label of sop or nsp; from passages any task is drawn in training.
@@ -21,64 +21,66 @@ Markers = Mapping[tuple[int, ...], int]
 
 
 class Passage(NamedTuple):
-    """What a task draws from; pieces are ids with `marks` below them."""
+    """What a task draws from; pieces are ids with the bits of `marks` below."""
 
     pieces: np.ndarray  # int [n].
-    # Of another document, or nothing.
-    partner: np.ndarray  # int [m].
+    partner: np.ndarray  # int [m], pieces of another document, or none.
     draws: random_streams.Stream
-    room: int = 0  # Pieces that all segments may have.
+    room: int = 0  # Pieces that all segments together may have.
     markers: Markers = types.MappingProxyType({})
 
     def split(self, count: int) -> list[np.ndarray]:
-        """Cut the passage at random sentences, into fewer parts if it must be.
+        """Split the passage at random sentence starts, all equally likely.
 
-        Every choice of sentences is equally likely.
+        There are fewer parts if it has fewer sentences.
         """
-        places = _later_sentences(self.pieces).tolist()
+        starts = _later_sentences(self.pieces).tolist()
         chosen: list[int] = []
-        while places and len(chosen) < count - 1:
-            place = self.draws.randint(0, len(places) - 1)
-            chosen.append(places.pop(place))
+        while starts and len(chosen) < count - 1:
+            index = self.draws.randint(0, len(starts) - 1)
+            chosen.append(starts.pop(index))
         return np.split(self.pieces, sorted(chosen))
 
     def split_both(self, least: int) -> list[np.ndarray]:
-        """Cut the passage and its partner in two, with similar second parts.
+        """Split the passage and its partner in two, at second parts alike.
 
         These have `least` sentences or more, and each fits behind both first
-        parts. The same rule chooses both places, so neither lengths nor ends
-        tell which of the two second parts is shown.
+        parts. They are about equally long, and the same rule chooses both, so
+        that a model cannot tell them apart by length.
 
         Returns:
             The passage's first and second part, and the partner's second part;
-            nothing if no two places fit.
+            nothing if no two starts fit.
         """
-        ours, theirs = (
+        own_starts, partner_starts = (
             _later_sentences(pieces)[: 1 - least or None]
             for pieces in (self.pieces, self.partner)
         )
-        ours = ours[:, None]
-        true, other = len(self.pieces) - ours, len(self.partner) - theirs
-        fits = (ours + other <= self.room) & (theirs + true <= self.room)
-        far = self.room + 1
-        gaps = np.where(fits, np.abs(true - other), far)
-        nearest = gaps.min(0, initial=far), gaps.min(1, initial=far)
+        own_starts = own_starts[:, None]
+        own_lengths = len(self.pieces) - own_starts
+        partner_lengths = len(self.partner) - partner_starts
+        fits = (own_starts + partner_lengths <= self.room) & (
+            partner_starts + own_lengths <= self.room
+        )
+        infinite = self.room + 1
+        gaps = np.where(fits, np.abs(own_lengths - partner_lengths), infinite)
+        nearest = gaps.min(0, initial=infinite), gaps.min(1, initial=infinite)
         is_nearest = (gaps == nearest[0]) & (gaps == nearest[1][:, None])
         pairs = np.argwhere(fits & is_nearest)
         if not len(pairs):
             return []
-        here, there = pairs[self.draws.randint(0, len(pairs) - 1)]
-        first, second = np.split(self.pieces, ours[here])
-        return [first, second, self.partner[theirs[there] :]]
+        own, partner = pairs[self.draws.randint(0, len(pairs) - 1)]
+        first, second = np.split(self.pieces, own_starts[own])
+        return [first, second, self.partner[partner_starts[partner] :]]
 
 
 def count_sentences(pieces: np.ndarray) -> int:
-    """Count them; the first may be the rest of one."""
+    """Count sentences; the first may be the end of one."""
     return len(_later_sentences(pieces)) + int(len(pieces) > 0)
 
 
 def _later_sentences(pieces: np.ndarray) -> np.ndarray:
-    """Return where sentences begin but the first, int [sentences - 1]."""
+    """Return where sentences begin, without the first, int [sentences - 1]."""
     starts = np.flatnonzero(pieces & marks.SENTENCE)
     return starts[starts > 0]
 
@@ -126,9 +128,9 @@ def next_sentence(passage: Passage) -> Arranged:
     parts = passage.split_both(1)
     if not parts:
         return [passage.pieces], layouts.NO_LABEL
-    first, true, other = parts
+    first, second, random_second = parts
     label = int(passage.draws.random() < 0.5)
-    return [first, other if label else true], label
+    return [first, random_second if label else second], label
 
 
 def reordering(passage: Passage, most: int = 3) -> Arranged:
@@ -138,16 +140,16 @@ def reordering(passage: Passage, most: int = 3) -> Arranged:
     numbering is ours: 0 is a single segment, 1 and 2 are the orders of two,
     3 to 8 those of three, each in lexicographic order.
     """
-    parts = passage.split(passage.draws.randint(1, most))
-    count = len(parts)
+    segments = passage.split(passage.draws.randint(1, most))
+    count = len(segments)
     rank = passage.draws.randint(0, math.factorial(count) - 1)
     orders = itertools.permutations(range(count))
     order = next(itertools.islice(orders, rank, None))
-    return [parts[place] for place in order], num_orders(count - 1) + rank
+    return [segments[index] for index in order], num_orders(count - 1) + rank
 
 
 def num_orders(most: int) -> int:
-    """Return the orders of 1 to `most` segments."""
+    """Return how many orders 1 to `most` segments have, all together."""
     return sum(math.factorial(count) for count in range(1, most + 1))
 
 
@@ -162,9 +164,9 @@ def distance(passage: Passage) -> Arranged:
         return [passage.pieces], layouts.NO_LABEL
     first, second, other = parts
     label = passage.draws.randint(0, 2)
-    which = label if label < 2 else passage.draws.randint(0, 1)
+    part = label if label < 2 else passage.draws.randint(0, 1)
     second = other if label == 2 else second
-    return [first, passage._replace(pieces=second).split(2)[which]], label
+    return [first, passage._replace(pieces=second).split(2)[part]], label
 
 
 def dialogue(passage: Passage) -> Arranged:
@@ -178,16 +180,16 @@ def dialogue(passage: Passage) -> Arranged:
         for pieces in (passage.pieces, passage.partner)
     )
     speakers = "".join(map(_speaker, turns))
-    places = [n for n in range(len(turns)) if speakers[n : n + 3] in _TURNS]
-    if not places:
+    starts = [n for n in range(len(turns)) if speakers[n : n + 3] in _TURNS]
+    if not starts:
         # A segment until the speaker changes: at most three, R, Q and R.
         spoken = passage.pieces & marks.RESPONSE
         changes = np.flatnonzero(np.diff(spoken)) + 1
         return np.split(passage.pieces, changes), layouts.NO_LABEL
-    first = places[passage.draws.randint(0, len(places) - 1)]
-    chosen, which = turns[first : first + 3], passage.draws.randint(0, 2)
-    speaker = _speaker(chosen[which])
-    room = passage.room - sum(map(len, chosen)) + len(chosen[which])
+    first = starts[passage.draws.randint(0, len(starts) - 1)]
+    chosen, replaced = turns[first : first + 3], passage.draws.randint(0, 2)
+    speaker = _speaker(chosen[replaced])
+    room = passage.room - sum(map(len, chosen)) + len(chosen[replaced])
     partner_turns = [
         turn
         for turn in partner_turns
@@ -197,15 +199,15 @@ def dialogue(passage: Passage) -> Arranged:
         return chosen, layouts.NO_LABEL
     if passage.draws.random() < 0.5:
         return chosen, 0
-    place = passage.draws.randint(0, len(partner_turns) - 1)
-    chosen[which] = partner_turns[place]
+    index = passage.draws.randint(0, len(partner_turns) - 1)
+    chosen[replaced] = partner_turns[index]
     return chosen, 1
 
 
 def find_markers(
     pieces: np.ndarray, markers: Markers
 ) -> list[tuple[int, int, int]]:
-    """Return begin, end and class of markers at later sentences' begin.
+    """Return start, end and class of the markers that begin a later sentence.
 
     The longest is taken, of whole words; the sentence goes on behind it.
     """
@@ -263,34 +265,37 @@ INSTANCE_TASKS = ("sop", "nsp")
 def parse(sentence_objective: str) -> tuple[str, ...]:
     """Return the tasks of an option such as "none" or "reordering,distance"."""
     rule = "; not both sop and nsp"
-    return _parse("sentence_objective", sentence_objective, ARRANGEMENTS, rule)
+    tasks = ARRANGEMENTS
+    return _parse_names("sentence_objective", sentence_objective, tasks, rule)
 
 
 def parse_tokens(token_objective: str) -> tuple[str, ...]:
     """Return the tasks of an option such as "none" or "capitalization"."""
-    return _parse("token_objective", token_objective, TOKEN_TASKS)
+    return _parse_names("token_objective", token_objective, TOKEN_TASKS)
 
 
-def _parse(
-    option: str, value: str, tasks: Mapping[str, object], rule: str = ""
+def _parse_names(
+    option: str, value: str, allowed: Mapping[str, object], rule: str = ""
 ) -> tuple[str, ...]:
     if value == "none":
         return ()
     names = tuple(value.split(","))
-    is_valid = set(names) <= tasks.keys() and len(set(names)) == len(names)
+    is_valid = set(names) <= allowed.keys() and len(set(names)) == len(names)
     if not is_valid or {*INSTANCE_TASKS} <= {*names}:
         raise errors.UserError(
-            f"`{option}={value}` is not none, or some of {', '.join(tasks)}, "
+            f"`{option}={value}` is not none, or some of {', '.join(allowed)}, "
             f"each once, with commas{rule}. Choose among these."
         )
     return names
 
 
 def read_markers(path: str) -> tuple[tuple[str, ...], ...]:
-    """Return the markers of each class: those of a line, with tabs."""
+    """Return the markers of each class: a line, with tabs between markers."""
     lines = files.read_lines(path, "markers_file")
-    rows = [tuple(filter(None, map(str.strip, n.split("\t")))) for n in lines]
-    classes = tuple(filter(None, rows))
+    markers = [
+        tuple(filter(None, map(str.strip, n.split("\t")))) for n in lines
+    ]
+    classes = tuple(filter(None, markers))
     if len(classes) < 2:
         raise errors.UserError(
             f"`markers_file={path}` has fewer than two lines. Write a "
@@ -300,11 +305,14 @@ def read_markers(path: str) -> tuple[tuple[str, ...], ...]:
     return classes
 
 
-def heads(
+def pretraining_heads(
     sentence_objective: str, num_markers: int = 0
 ) -> tuple[bool, dict[str, int]]:
-    """Return whether ALBERT's head is needed, and classes of the others."""
+    """Return whether ALBERT's head is needed, and the classes of other heads.
+
+    Each task has a head of its own, but those of `INSTANCE_TASKS` share one.
+    """
     names = parse(sentence_objective)
     tasks = [ARRANGEMENTS[n] for n in names if n not in INSTANCE_TASKS]
-    has_order = len(tasks) < len(names)
-    return has_order, {t.name: t.classes or num_markers for t in tasks}
+    has_shared = len(tasks) < len(names)
+    return has_shared, {t.name: t.classes or num_markers for t in tasks}

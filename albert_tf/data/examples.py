@@ -55,13 +55,13 @@ def decode(message: bytes) -> dict[str, Any]:
     """Return the features of a record.
 
     Returns:
-        By name, int64 or float32 [numbers], or a list of bytes.
+        By name, int64 or float32 [num_values], or a list of bytes.
 
     Raises:
         ValueError: It is not a `tf.train.Example`.
     """
     features: dict[str, Any] = {}
-    for name, feature in _features(message).items():
+    for name, feature in _parse(message).items():
         kind = feature.WhichOneof("kind")
         values = getattr(feature, kind).value if kind else []
         dtype = _DTYPES.get(kind)
@@ -84,7 +84,7 @@ def decode_batch(
             has another number or kind of values in it, or one that is not
             allowed.
     """
-    records = [_features(message) for message in messages]
+    records = [_parse(message) for message in messages]
     return {
         feature.name: _decode_column(feature, records) for feature in layout
     }
@@ -110,7 +110,7 @@ def _decode_column(
     return numbers.astype(np.int32)
 
 
-def _features(message: bytes) -> Mapping[str, Any]:
+def _parse(message: bytes) -> Mapping[str, Any]:
     try:
         example = _Example.FromString(message)
     except DecodeError as error:

@@ -79,7 +79,7 @@ def _position(name: str, shape: tuple[int, ...], length: int) -> Feature:
 
 
 def for_model(layout: Layout, vocab_size: int, type_vocab_size: int) -> Layout:
-    """Return the layout with the pieces and segments that a model knows."""
+    """Return the layout with the ids of a model as the only allowed ones."""
     sizes = {
         "input_ids": vocab_size,
         "tokens": vocab_size,
@@ -193,7 +193,7 @@ def classification_layout(
 
 
 def with_labels(layout: Layout, num_labels: int) -> Layout:
-    """Return the layout with a 0 or 1 for each label: `label_ids` [labels]."""
+    """Return the layout of multi-label records: `label_ids` 0 or 1 [labels]."""
     return tuple(
         _flag(feature.name, (num_labels,))
         if feature.name == "label_ids"

@@ -29,20 +29,20 @@ class Grouping:
     """How examples of a window come into batches.
 
     Attributes:
-        shortest: Tokens of the shortest batches.
-        mixes_equal: Whether those that are padded to the same length stay in
-            their random order, so that examples of equal texts do not gather.
+        shortest: Sequence length of the shortest batches.
+        mixes_equal: Whether examples that are padded to the same length stay
+            in random order, so that those of equal texts are not in one batch.
     """
 
     shortest: int
     mixes_equal: bool = False
 
     def order(self, layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
-        """Return the numbers of records, int32 [n], the shortest first."""
-        tokens = record_lengths(layout, serialized)
+        """Return the indices of records, int32 [n], the shortest first."""
+        sequence_lengths = record_lengths(layout, serialized)
         if self.mixes_equal:
-            tokens = padded(tokens, layout, self.shortest)
-        return tf.argsort(tokens, stable=True)
+            sequence_lengths = round_up(sequence_lengths, layout, self.shortest)
+        return tf.argsort(sequence_lengths, stable=True)
 
 
 def max_records(batch_size: int) -> int:
@@ -51,33 +51,33 @@ def max_records(batch_size: int) -> int:
 
 
 def record_lengths(layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
-    """Return the tokens of the longest sequence of each record, int32 [n]."""
+    """Return the length of the longest sequence of each record, int32 [n]."""
     names = "input_mask", "is_real_example"
-    mask = tuple(f for f in layout if f.name in names)
-    return _lengths(parsing.parse(mask, serialized)["input_mask"])
+    features = tuple(f for f in layout if f.name in names)
+    return _longest_sequences(parsing.parse(features, serialized)["input_mask"])
 
 
 def trim(batch: Batch, layout: layouts.Layout, shortest: int) -> Batch:
-    """Cut padding that all sequences of a batch have."""
+    """Remove padding that all sequences of a batch have."""
     names = lengths.sequence_features(layout)
-    longest = tf.reduce_max(_lengths(batch["input_mask"]))
-    length = padded(longest[None], layout, shortest)[0]
+    longest = tf.reduce_max(_longest_sequences(batch["input_mask"]))
+    length = round_up(longest[None], layout, shortest)[0]
     return {
         name: value[..., :length] if name in names else value
         for name, value in batch.items()
     }
 
 
-def padded(
-    tokens: tf.Tensor, layout: layouts.Layout, shortest: int
+def round_up(
+    sequence_lengths: tf.Tensor, layout: layouts.Layout, shortest: int
 ) -> tf.Tensor:
-    """Return what lengths are padded to, int32 [n]."""
+    """Return the allowed length that each length is padded to, int32 [n]."""
     (mask,) = (f for f in layout if f.name == "input_mask")
     allowed = tf.constant(lengths.allowed(shortest, mask.shape[-1]))
-    return tf.gather(allowed, tf.searchsorted(allowed, tokens))
+    return tf.gather(allowed, tf.searchsorted(allowed, sequence_lengths))
 
 
-def _lengths(mask: tf.Tensor) -> tf.Tensor:
+def _longest_sequences(mask: tf.Tensor) -> tf.Tensor:
     """Return the longest sequence of each row of a mask [n, ..., S]."""
     sums = tf.reduce_sum(mask, -1)
     return tf.reduce_max(tf.reshape(sums, [tf.shape(mask)[0], -1]), 1)

@@ -34,10 +34,10 @@ class Manifest:
         vocab_size: Pieces of the vocabulary, special ones included.
         options: All options of the program that wrote the records.
         kind: What a record is: one of `layouts.KINDS`.
-        has_masks: Whether pieces are hidden; without it, training hides them.
+        has_masks: Whether pieces are masked; without it, training masks them.
         inputs: Path, bytes and SHA-256 of each text file.
-        corpus: What was found in the text, counted.
-        summary: What the records are like: shares and distributions.
+        corpus: Counts of documents, sentences and the like in the text.
+        summary: Rates and distributions of the records.
         versions: Of the programs that decide about the content.
     """
 
@@ -71,7 +71,7 @@ class Manifest:
 def write(paths: Sequence[str], manifest: Manifest) -> str:
     """Write the manifest of record files beside the first; return its path.
 
-    Its `crc32c` is that of the rest as one line of JSON with sorted keys.
+    Its `crc32c` is that of the other keys as one line of JSON, sorted.
     """
     path = f"{paths[0]}{MANIFEST_ENDING}"
     plain = strict_json.dumps(dataclasses.asdict(manifest))
@@ -84,10 +84,10 @@ def write(paths: Sequence[str], manifest: Manifest) -> str:
 
 def find(record_path: str) -> Manifest | None:
     """Return the manifest that lists a record file, or None."""
-    return next((manifest for _, manifest in _list(record_path)), None)
+    return next((manifest for _, manifest in _find_all(record_path)), None)
 
 
-def _list(record_path: str) -> Iterator[tuple[str, Manifest]]:
+def _find_all(record_path: str) -> Iterator[tuple[str, Manifest]]:
     """Yield path and content of the manifests that list a record file."""
     folder, name = os.path.split(record_path)
     for path in files.find_by_ending(folder, MANIFEST_ENDING):
@@ -96,8 +96,11 @@ def _list(record_path: str) -> Iterator[tuple[str, Manifest]]:
             yield path, manifest
 
 
-def vocabularies(paths: Iterable[str]) -> dict[str, set[str]]:
-    """Return those of records, and a file of each; see `check_vocabularies`."""
+def vocab_hashes(paths: Iterable[str]) -> dict[str, set[str]]:
+    """Return the vocabulary of each record file, for `check_vocabularies`.
+
+    Of files with the same vocabulary, only the first is there.
+    """
     first_paths: dict[str, str] = {}
     for path in paths:
         if manifest := find(path):
@@ -108,16 +111,16 @@ def vocabularies(paths: Iterable[str]) -> dict[str, set[str]]:
     }
 
 
-def describe_embeddings(path: str, paths: Iterable[str]) -> None:
-    """Say beside word embeddings which vocabulary their records have."""
-    hashes = itertools.chain.from_iterable(vocabularies(paths).values())
+def write_vocabulary_of_embeddings(path: str, paths: Iterable[str]) -> None:
+    """Write beside word embeddings which vocabulary their records have."""
+    hashes = itertools.chain.from_iterable(vocab_hashes(paths).values())
     content = {"vocab_sha256": next(hashes, None)}
     text = strict_json.dumps(content) + "\n"
     files.write_text(path + EMBEDDINGS_ENDING, text)
 
 
-def embeddings_vocabulary(path: str | None) -> dict[str, set[str]]:
-    """Return that of word embeddings, if known; see `check_vocabularies`."""
+def embeddings_vocab_hashes(path: str | None) -> dict[str, set[str]]:
+    """Return the vocabulary of word embeddings, for `check_vocabularies`."""
     beside = f"{path}{EMBEDDINGS_ENDING}"
     if not path or not files.exists(beside):
         return {}
@@ -128,25 +131,25 @@ def embeddings_vocabulary(path: str | None) -> dict[str, set[str]]:
 
 
 def check_vocabularies(hashes: Mapping[str, Collection[str]]) -> None:
-    """Refuse what belongs to different vocabularies.
+    """Refuse records, models and files that belong to different vocabularies.
 
-    They are the SHA-256 of those that each thing, as messages call it, may
-    have; none if nothing is known.
+    `hashes` has, by their names in messages, the SHA-256 of the vocabularies
+    that each may have; empty if they are not known.
     """
     for first, second in itertools.combinations(hashes, 2):
         one, two = set(hashes[first]), set(hashes[second])
         if one and two and not one & two:
-            said = (
+            message = (
                 f"{first} has another vocabulary (SHA-256 {min(one)[:12]}) "
                 f"than {second} (SHA-256 {min(two)[:12]}). Ids would mean "
                 "other pieces. Use what belongs to one vocabulary, or make one "
                 "of the two again."
             )
-            raise errors.UserError(said[0].upper() + said[1:])
+            raise errors.UserError(message[0].upper() + message[1:])
 
 
 def fingerprint(paths: Sequence[str]) -> str:
-    """Return what tells the content of record files from others, as SHA-256.
+    """Return a SHA-256 that differs for record files of other content.
 
     It is that of their sizes and of the digests in their manifests, in the
     order of the files; the names do not count. No record is read.
@@ -156,8 +159,8 @@ def fingerprint(paths: Sequence[str]) -> str:
         manifest = find(path)
         shard_digests: dict[str, str] = {}
         if manifest:
-            digests = manifest.shard_sha256
-            shard_digests.update(zip(manifest.shards, digests, strict=False))
+            hashes = manifest.shard_sha256
+            shard_digests.update(zip(manifest.shards, hashes, strict=False))
         name, size = os.path.basename(path), files.size(path)
         digest.update(f"{size} {shard_digests.get(name)}\n".encode())
     return digest.hexdigest()
@@ -166,7 +169,7 @@ def fingerprint(paths: Sequence[str]) -> str:
 def remove(paths: Sequence[str]) -> None:
     """Remove all manifests that list one of these record files."""
     for path in paths:
-        for manifest_path, _ in _list(path):
+        for manifest_path, _ in _find_all(path):
             files.remove(manifest_path)
 
 

@@ -1,4 +1,4 @@
-"""What passages say about each of their pieces, as bits of a number."""
+"""Bit flags of each piece of a passage, such as that it starts a word."""
 
 import numpy as np
 
@@ -14,13 +14,13 @@ RESPONSE = 128  # It is of a response in a dialogue, R, and not of a query, Q.
 # Bits that a piece is moved by to make room for its marks.
 BITS = 8
 
-# Levels of masking, to what joins words into units; a basic unit is a piece.
+# Levels of masking, to the mark that joins words into units; basic: pieces.
 # Source: ERNIE, Sun et al., arXiv 1904.09223, section 3.2.
 LEVELS = {"basic": 0, "phrase": PHRASE, "entity": ENTITY}
 
 
 def unit_starts(level: str, piece_marks: np.ndarray) -> np.ndarray:
-    """Return which pieces begin a unit, from their marks.
+    """Return which pieces begin a unit that is masked as a whole, bool.
 
     Words outside of phrases or entities are units of their own.
     """

@@ -104,7 +104,7 @@ class PassageDrawer:
         """Return indices of tasks, each repeated: "1/2" gives [0, 1, 1]."""
         if step is None or not self.task_stages:
             return list(range(len(self.tasks)))
-        weights = stages.at(self.task_stages, step).split("/")
+        weights = stages.value_at(self.task_stages, step).split("/")
         return [n for n, w in enumerate(weights) for _ in range(int(w))]
 
     def _partners(
@@ -155,7 +155,7 @@ class PassageDrawer:
         special = (ids == vocabulary.cls_id) | (ids == vocabulary.sep_id)
         word_starts = unit_starts = special | (flags & marks.WORD > 0)
         if self.mask_stages:
-            level = stages.at(self.mask_stages, step)
+            level = stages.value_at(self.mask_stages, step)
             unit_starts = special | marks.unit_starts(level, flags)
             # A segment may begin inside a phrase: its rest is a unit, too.
             unit_starts[:, 1:] |= special[:, :-1]

@@ -13,9 +13,9 @@ class Expected:
     """What training wants its records to be.
 
     Attributes:
-        has_masks: Whether pieces are hidden in the records already.
+        has_masks: Whether pieces are masked in the records already.
         kind: One of `layouts.KINDS`.
-        sentinels: Ids of the model that are no pieces, beside those that are.
+        sentinels: How many ids of the model are no pieces.
     """
 
     max_seq_length: int
@@ -103,13 +103,13 @@ def _check_first_record(where: str, record: bytes, expected: Expected) -> None:
         )
     if expected.kind == "passages":
         return  # Their lengths say nothing of the longest.
-    first = Expected(
+    properties = Expected(
         len(features["input_ids"]),
         len(features.get("masked_lm_positions", [])),
         expected.vocab_size,
         has_masks="masked_lm_ids" in features,
     )
-    _check_lengths(where, first, expected)
+    _check_lengths(where, properties, expected)
 
 
 def _check_kind(where: str, kind: str, expected: Expected) -> None:
@@ -140,11 +140,11 @@ def _check_lengths(
     if expected.has_masks:
         names.append("max_predictions_per_seq")
     for name in names:
-        here, needed = getattr(written, name), getattr(expected, name)
-        if here != needed:
+        actual, needed = getattr(written, name), getattr(expected, name)
+        if actual != needed:
             raise errors.UserError(
                 f"`{name}={needed}` is given, but the records {where} were "
-                f"written with {name}={here}. Both must be equal (with "
+                f"written with {name}={actual}. Both must be equal (with "
                 "`do_permutation` the records hold twice the predictions). "
-                f"Use `{name}={here}`, or write the records again."
+                f"Use `{name}={actual}`, or write the records again."
             )

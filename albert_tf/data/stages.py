@@ -12,7 +12,7 @@ class Stage(NamedTuple):
 
 
 def parse(text: str | None) -> tuple[Stage, ...]:
-    """Return the stages of an option; none if it is not a list of such.
+    """Return the stages of an option; none if steps are not positive numbers.
 
     Example:
         "a:9000,b:500,c": (0, "a"), (9000, "b"), (9500, "c")
@@ -30,7 +30,7 @@ def parse(text: str | None) -> tuple[Stage, ...]:
     return tuple(parsed) if sorted({*starts}) == starts else ()
 
 
-def at(stages: Sequence[Stage], step: int | None) -> str:
+def value_at(stages: Sequence[Stage], step: int | None) -> str:
     """Return the value at a step; None: evaluation has the last."""
     values = [s.value for s in stages if step is None or s.start <= step]
     return values[-1]

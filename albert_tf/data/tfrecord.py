@@ -32,7 +32,7 @@ _LIST = {"float32": b"\x12", "int64": b"\x1a"}  # float_list, int64_list.
 # What may stand in an array of each type; "b" is bool, "u" unsigned.
 _KINDS = {"float32": "fiub", "int64": "iub"}
 
-# Instances that are encoded together: few enough for the processor's cache.
+# Records that are encoded together: few enough for the processor's cache.
 _BLOCK = 256
 
 # TensorFlow rotates a checksum and adds this, so that the checksum of data that
@@ -58,7 +58,7 @@ REMEDY = "Copy the file again, or write the records again."
 def encode_batch(
     layout: layouts.Layout, values: Mapping[str, np.ndarray]
 ) -> list[bytes]:
-    r"""Serialize many instances; equal values give equal bytes.
+    r"""Serialize many records; equal values give equal bytes.
 
     Example:
         layout = (Feature("a", (2,), "int64"),)
@@ -90,8 +90,8 @@ def _encode_block(
     values: Mapping[str, np.ndarray],
     block: slice,
 ) -> list[bytes]:
-    """Serialize some of the instances; the features come in their order."""
-    columns: list[Sequence[bytes]] = []
+    """Serialize a block of the records; `layout` is sorted by name."""
+    parts: list[Sequence[bytes]] = []
     for feature in layout:
         rows = values[feature.name][block]
         kept = None
@@ -102,18 +102,18 @@ def _encode_block(
             # one token at least; padding is at their end.
             sums = mask.sum(-1).reshape(len(mask), -1)
             lengths = sums.max(1, initial=1, keepdims=True)
-            each = np.arange(mask.shape[-1]) < lengths
-            kept = np.tile(each, (1, sums.shape[1]))
+            within = np.arange(mask.shape[-1]) < lengths
+            kept = np.tile(within, (1, sums.shape[1]))
         rows = rows.reshape(len(rows), -1 if rows.size else 0)
         if feature.dtype == "int64":
             payloads = _encode_integers(rows, kept)
         else:
             with np.errstate(over="ignore"):  # It becomes infinite.
-                payloads = _cut_evenly(np.ascontiguousarray(rows, "<f4"))
+                payloads = _split_evenly(np.ascontiguousarray(rows, "<f4"))
         name, dtype = feature.name, feature.dtype
-        heads = [_head(name, dtype, len(payload)) for payload in payloads]
-        columns += [heads, payloads]
-    bodies = map(b"".join, zip(*columns, strict=True))
+        heads = [_feature_head(name, dtype, len(p)) for p in payloads]
+        parts += [heads, payloads]
+    bodies = map(b"".join, zip(*parts, strict=True))
     return [_FIRST + varint(len(body)) + body for body in bodies]
 
 
@@ -144,10 +144,10 @@ def _check(layout: layouts.Layout, values: Mapping[str, np.ndarray]) -> None:
 
 
 @functools.lru_cache(maxsize=1 << 16)  # Lengths of a feature differ little.
-def _head(name: str, dtype: str, payload_length: int) -> bytes:
-    """Return what stands in a message between two payloads.
+def _feature_head(name: str, dtype: str, payload_length: int) -> bytes:
+    """Return the bytes of a feature before its payload.
 
-    It begins the entry of one feature in the map from names to lists.
+    They begin the entry of the feature in the map from names to lists.
     """
     key = _FIRST + varint(len(name.encode())) + name.encode()
     packed = _FIRST + varint(payload_length) if payload_length else b""
@@ -158,7 +158,7 @@ def _head(name: str, dtype: str, payload_length: int) -> bytes:
 
 @functools.lru_cache(maxsize=1 << 16)
 def varint(number: int) -> bytes:
-    r"""Write one number, seven bits a byte, the lowest first.
+    r"""Encode a number as protobuf does: seven bits a byte, lowest first.
 
     Example:
         300 = 0b10_0101100 gives 0b1_0101100, 0b0_0000010: b"\xac\x02"
@@ -174,7 +174,7 @@ def varint(number: int) -> bytes:
 def _encode_integers(
     rows: np.ndarray, kept: np.ndarray | None = None
 ) -> list[bytes]:
-    """Return the payload of each row: varints without gaps.
+    """Return the payload of each row: its varints, one behind the other.
 
     Args:
         rows: integers [n, k].
@@ -199,14 +199,15 @@ def _encode_integers(
     if width <= 1:
         small = rows.astype(np.uint8)
         if kept is None:
-            return _cut_evenly(small)
-        return _cut(small[kept].tobytes(), np.cumsum(kept.sum(1)).tolist())
+            return _split_evenly(small)
+        ends = np.cumsum(kept.sum(1)).tolist()
+        return _split(small[kept].tobytes(), ends)
     spread, used = _spread_sevens(rows, width)
     if kept is not None:
         used.reshape(rows.size, -1)[~kept.ravel()] = False
     lengths = np.count_nonzero(used.reshape(len(rows), -1), axis=1)
     content = np.compress(used, spread).tobytes()  # Faster than spread[used].
-    return _cut(content, np.cumsum(lengths).tolist())
+    return _split(content, np.cumsum(lengths).tolist())
 
 
 def _spread_sevens(
@@ -223,30 +224,30 @@ def _spread_sevens(
         width: Most bytes of a varint, 2 to 8.
 
     Returns:
-        uint8 and bool [n * k * slot]: the bytes, and which of them count.
+        uint8 and bool [n * k * slot]: the bytes, and which of them are used.
     """
     slot = 2 if width <= 2 else 4 if width <= 4 else 8
-    kind = np.dtype(f"<u{slot}")
-    numbers = rows.astype(kind, order="C")
-    spread = numbers & kind.type(0x7F)
+    dtype = np.dtype(f"<u{slot}")
+    numbers = rows.astype(dtype, order="C")
+    spread = numbers & dtype.type(0x7F)
     used = np.ones_like(numbers)
-    for place in range(1, width):
-        # Byte `place` has the seven bits from 7 * place on. Shifting by `place`
+    for index in range(1, width):
+        # Byte `index` has the seven bits from 7 * index on. Shifting by `index`
         # makes space for the highest bits of the bytes before it.
-        used |= (numbers >= 1 << 7 * place) * kind.type(1 << 8 * place)
-        spread |= (numbers << place) & kind.type(0x7F << 8 * place)
+        used |= (numbers >= 1 << 7 * index) * dtype.type(1 << 8 * index)
+        spread |= (numbers << index) & dtype.type(0x7F << 8 * index)
     spread |= used >> 1  # The highest bit: a byte follows this one.
     return spread.view(np.uint8).ravel(), used.view(np.bool_).ravel()
 
 
-def _cut_evenly(rows: np.ndarray) -> list[bytes]:
+def _split_evenly(rows: np.ndarray) -> list[bytes]:
     """Return the bytes of each row of a contiguous array [n, k]."""
     width = rows.shape[1] * rows.itemsize
     ends = range(width, (len(rows) + 1) * width, width) if width else ()
-    return _cut(rows.tobytes(), ends) if width else [b""] * len(rows)
+    return _split(rows.tobytes(), ends) if width else [b""] * len(rows)
 
 
-def _cut(content: bytes, ends: Sequence[int]) -> list[bytes]:
+def _split(content: bytes, ends: Sequence[int]) -> list[bytes]:
     starts = (0, *ends)
     return [
         content[start:end] for start, end in zip(starts, ends, strict=False)
@@ -268,8 +269,8 @@ def frame_batch(messages: Sequence[bytes]) -> list[bytes]:
     ]
 
 
-def unframed(record: bytes) -> bytes:
-    """Return the message in a record of `frame_batch`."""
+def unframe(record: bytes) -> bytes:
+    """Return the message in a record of `frame_batch`, unchecked."""
     return record[_LENGTH_BYTES + _CHECKSUM_BYTES : -_CHECKSUM_BYTES]
 
 
@@ -280,7 +281,8 @@ def read_frames(
 
     Args:
         size: Bytes of the stream; None if they are not known.
-        skip: Whether to yield empty messages instead, unread. Needs `size`.
+        skip: Whether to yield b"" for each message, unread, as for counting.
+            Needs `size`.
 
     Raises:
         ValueError: The next record is damaged, or cut short.
@@ -292,22 +294,22 @@ def read_frames(
         length = head[:_LENGTH_BYTES]
         if _checksum(length) != head[_LENGTH_BYTES:]:
             raise ValueError(_BAD_LENGTH)
-        (count,) = struct.unpack("<Q", length)
-        end += len(head) + count + _CHECKSUM_BYTES
-        if count >= _TOO_LONG:
-            raise ValueError(f"its length is {count:,} bytes")
+        (num_bytes,) = struct.unpack("<Q", length)
+        end += len(head) + num_bytes + _CHECKSUM_BYTES
+        if num_bytes >= _TOO_LONG:
+            raise ValueError(f"its length is {num_bytes:,} bytes")
         if size is not None and end > size:
             raise ValueError("the file ends")
         if skip:
             stream.seek(end)
             yield b""
             continue
-        body = stream.read(count + _CHECKSUM_BYTES)
-        if len(body) < count + _CHECKSUM_BYTES:
+        body = stream.read(num_bytes + _CHECKSUM_BYTES)
+        if len(body) < num_bytes + _CHECKSUM_BYTES:
             raise ValueError("the file ends")
-        if _checksum(body[:count]) != body[count:]:
+        if _checksum(body[:num_bytes]) != body[num_bytes:]:
             raise ValueError("the checksum does not fit the content")
-        yield body[:count]
+        yield body[:num_bytes]
 
 
 class _GzipFile(io.RawIOBase):

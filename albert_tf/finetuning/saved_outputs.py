@@ -153,7 +153,7 @@ class StoredOutputs:
             # Two messages, one behind the other, are one with the features of
             # both (protobuf: "Last One Wins", embedded messages are merged).
             yield tfrecord.frame_batch(
-                [tfrecord.unframed(record) + next(added) for record in batch]
+                [tfrecord.unframe(record) + next(added) for record in batch]
             )
 
 

@@ -53,7 +53,7 @@ def run(settings: PretrainingOptions) -> None:
         settings.output_dir,
         settings.recipe.init.init_checkpoint,
         settings.data.vocabulary,
-        {**data.vocab_hashes, **manifests.embeddings_vocabulary(path)},
+        {**data.vocab_hashes, **manifests.embeddings_vocab_hashes(path)},
     )
     _check_vocab_size(settings, config)
     if settings.do_train:

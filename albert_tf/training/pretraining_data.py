@@ -172,7 +172,7 @@ class PretrainingData:
 
     @property
     def vocab_hashes(self) -> dict[str, set[str]]:
-        return manifests.vocabularies(self._paths)
+        return manifests.vocab_hashes(self._paths)
 
 
 def with_record_settings(

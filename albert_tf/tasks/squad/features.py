@@ -206,7 +206,7 @@ def renumber(framed: Sequence[bytes], first: int) -> list[bytes]:
     numbers = FIRST_UNIQUE_ID + first + np.arange(len(framed), dtype=np.int64)
     encoded = tfrecord.encode_batch(layout, {"unique_ids": numbers})
     messages = [
-        tfrecord.unframed(record)[:-_NUMBER] + number[-_NUMBER:]
+        tfrecord.unframe(record)[:-_NUMBER] + number[-_NUMBER:]
         for record, number in zip(framed, encoded, strict=True)
     ]
     return tfrecord.frame_batch(messages)

@@ -20,7 +20,7 @@ class MaskedWords(system.System):
         )
 
     def make_model(self, encoder: AlbertModel) -> pretraining.AlbertPretrainer:
-        order, tasks = arrangements.heads(
+        order, tasks = arrangements.pretraining_heads(
             self.recipe.sentence_objective, len(self.recipe.passages.markers)
         )
         return pretraining.AlbertPretrainer(

@@ -31,7 +31,7 @@ class ReplacedTokens(system.System):
             encoder,
             self.generator_config(encoder.config),
             self.recipe.rtd.generator_sharing,
-            *arrangements.heads(
+            *arrangements.pretraining_heads(
                 self.recipe.sentence_objective,
                 len(self.recipe.passages.markers),
             ),

@@ -140,7 +140,7 @@ def test_options_that_name_no_tasks_are_refused(wrong):
     ],
 )
 def test_heads_of_tasks(given, order, tasks):
-    assert arrangements.heads(given) == (order, tasks)
+    assert arrangements.pretraining_heads(given) == (order, tasks)
 
 
 def turns(speakers, first=0, sizes=(2, 3, 1, 2)):

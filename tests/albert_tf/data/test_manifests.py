@@ -44,17 +44,17 @@ def test_fingerprint_follows_sizes_and_digests_not_names(tmp_path):
             MANIFEST, shards=("c.tfrecord",), vocab_sha256="decade"
         ),
     )
-    found = manifests.vocabularies([*paths, other, str(tmp_path / "d")])
+    found = manifests.vocab_hashes([*paths, other, str(tmp_path / "d")])
     assert found == {
         f"the record file {paths[0]}": {"c0ffee"},
         f"the record file {other}": {"decade"},
     }
     words = str(tmp_path / "words.npy")
-    assert manifests.embeddings_vocabulary(words) == {}
+    assert manifests.embeddings_vocab_hashes(words) == {}
     for records, known in (([other], {"decade"}), ([words], None)):
-        manifests.describe_embeddings(words, records)
+        manifests.write_vocabulary_of_embeddings(words, records)
         name = f"`word_embeddings_file={words}`"
-        found = manifests.embeddings_vocabulary(words)
+        found = manifests.embeddings_vocab_hashes(words)
         assert found == ({name: known} if known else {})
 
 

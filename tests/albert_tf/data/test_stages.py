@@ -23,5 +23,5 @@ def test_stages_follow_each_other(text, found):
 
 def test_evaluation_has_the_last_stage():
     given = stages.parse("a:9,b:5,c")
-    found = [stages.at(given, step) for step in (0, 8, 9, 13, 14, None)]
+    found = [stages.value_at(given, step) for step in (0, 8, 9, 13, 14, None)]
     assert found == [*"aabbcc"]

@@ -147,7 +147,7 @@ def test_frames_equal_those_of_tensorflow(tmp_path):
     frames = tfrecord.frame_batch(messages)
     assert len(frames) == len(messages)
     assert b"".join(frames) == path.read_bytes()
-    assert list(map(tfrecord.unframed, frames)) == messages
+    assert list(map(tfrecord.unframe, frames)) == messages
     with open(path, "rb") as stream:
         assert list(tfrecord.read_frames(stream)) == messages
     size = path.stat().st_size

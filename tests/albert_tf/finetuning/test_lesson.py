@@ -85,7 +85,7 @@ def test_outputs_are_joined_to_records_in_order(tmp_path):
     )
     joined = [r for b in stored.joined([framed[:7], framed[7:]]) for r in b]
     records = messages_of.decode_batch(
-        layout + stored.layout, [tfrecord.unframed(r) for r in joined]
+        layout + stored.layout, [tfrecord.unframe(r) for r in joined]
     )
     np.testing.assert_array_equal(records["a"], values["a"])
     np.testing.assert_array_equal(records["teacher_more"], EXAMPLES)
