@@ -161,6 +161,10 @@ def test_a_run_that_answers_one_class_says_so(
 @pytest.mark.slow
 def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
     accuracies = iter([0.5, 0.7, 0.6, 0.7, 0.9])
+    remembered = []
+    monkeypatch.setattr(
+        glue.GlueTask, "remember", lambda _, scores: remembered.append(scores)
+    )
     monkeypatch.setattr(
         glue.GlueTask,
         "score",
@@ -178,7 +182,10 @@ def test_training_stops_when_nothing_gets_better(world, tmp_path, monkeypatch):
     assert [n["accuracy"] for n in logged] == [0.5, 0.7, 0.6, 0.7]
     assert small_runs.metrics(tmp_path / "run", "train")[-1]["step"] == 4
     # The best checkpoint is that of the second evaluation.
-    assert scores.read(str(tmp_path / "run")).best.step == 2
+    best = scores.read(str(tmp_path / "run")).best
+    assert best.step == 2
+    # What it decided, such as thresholds, holds for the predictions.
+    assert remembered == [{}, best.scores]
     # The same command has nothing left to do.
     run_classifier.run(settings)
     assert small_runs.metrics(tmp_path / "run", "train")[-1]["step"] == 4

@@ -45,6 +45,13 @@ def test_texts_above_the_threshold_are_empty(threshold, texts):
     assert results().texts(threshold) == texts
 
 
+@pytest.mark.parametrize("original", [False, True])
+def test_at_the_threshold_only_the_original_has_no_answer(original):
+    assert portable.is_answered(2.0, 2.5, original=original)
+    assert portable.is_answered(2.5, 2.5, original=original) is not original
+    assert not portable.is_answered(3.0, 2.5, original=original)
+
+
 def test_version_1_1_has_no_threshold():
     best = {"a": "rain", "b": "falls", "7": "The"}
     assert results(None).texts(-9.0) == best
