@@ -74,8 +74,8 @@ class EnsembleOptions:
 def run(settings: EnsembleOptions) -> None:
     folders: list[str] = []
     for pattern in filter(None, map(str.strip, settings.run_dirs.split(","))):
-        folders += files.match(pattern) or [pattern]
-    folders = files.each_once([scores.best_folder(f) for f in folders])
+        folders += files.match_pattern(pattern) or [pattern]
+    folders = files.drop_repeated([scores.best_folder(f) for f in folders])
     if len(folders) < 2:
         raise errors.UserError(
             f"--run_dirs={settings.run_dirs} names {len(folders)} folder(s). "
@@ -182,7 +182,7 @@ def _combine(
         if split in task.eval_splits:
             split_scores = task.score(combined, examples)
             scored = [s for s in splits if s in task.eval_splits]
-            numbers |= scores.named(split_scores, split, scored)
+            numbers |= scores.add_split(split_scores, split, scored)
             for folder, one in zip(folders, saved, strict=True):
                 single = task.score(one.outputs, examples)[task.key_metric]
                 logging.info("%s, %s: %.4f", split, folder, single)
@@ -256,7 +256,7 @@ def _moved(
     for path in paths:
         if not files.exists(path):
             raise errors.UserError(
-                f"`{right}={path}` does not exist.{files.similar(path)}"
+                f"`{right}={path}` does not exist.{files.suggest(path)}"
             )
     if right == "data_dir":
         sources = task.sources(named)

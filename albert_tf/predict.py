@@ -165,7 +165,7 @@ def run(settings: PredictOptions) -> None:
     if settings.output_file == STANDARD:
         streams.require_output()
     else:
-        outputs.claim(settings, "output_file", [settings.output_file])
+        outputs.check(settings, "output_file", [settings.output_file])
         files.make_folder(os.path.dirname(settings.output_file), "output_file")
     if path != STANDARD and not (settings.run_dir and files.is_remote(path)):
         is_device = pathlib.Path(path).is_char_device()  # A pipe is none.

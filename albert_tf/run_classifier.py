@@ -65,7 +65,7 @@ class ClassifierOptions(finetuning_options.FileOptions):
                         "`text_columns`."
                     )
             names = "train_file", "dev_file", "test_file"
-            options.refuse_foreign(self, names, "text_columns")
+            options.refuse_unused(self, names, "text_columns")
             return
         for name in ("data_dir", "task_module", "task_name"):
             if getattr(self, name) not in (None, "", tables.NAME):

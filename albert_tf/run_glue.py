@@ -97,7 +97,7 @@ def run(settings: GlueOptions) -> None:
     if settings.submission_file:
         check_submission(settings, names)
     path = os.path.join(settings.output_dir, TABLE_NAME)
-    outputs.claim(settings, "output_dir", [path], is_own=_is_table(path))
+    outputs.check(settings, "output_dir", [path], is_own=_is_table(path))
     with folder_lock.hold(settings.output_dir, "output_dir"):
         for name in names:
             command = [
@@ -186,7 +186,7 @@ def check_submission(settings: GlueOptions, names: list[str]) -> None:
     with contextlib.suppress(OSError, zipfile.BadZipFile):
         with zipfile.ZipFile(path) as archive:
             is_own = set(archive.namelist()) == members
-    outputs.claim(settings, "submission_file", [path], is_own=is_own)
+    outputs.check(settings, "submission_file", [path], is_own=is_own)
     missing = [
         task
         for task in _TRAINED
@@ -238,7 +238,7 @@ def to_markdown(summaries: dict[str, scores.Summary]) -> str:
             if key.removesuffix("_mismatched") in official
         }
         means.append(100 * statistics.fmean(medians.values()))
-        spreads = summary.over_runs(scores.spread)
+        spreads = summary.over_runs(scores.sample_deviation)
         lines.append(
             f"| {name} | {' / '.join(medians)} | "
             f"{' / '.join(f'{100 * v:.1f}' for v in medians.values())} | "

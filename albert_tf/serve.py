@@ -109,7 +109,7 @@ def _newest(path: str) -> tuple[str, str]:
     files.refuse_file(path, "saved_model")
     if not files.exists(path):
         raise errors.UserError(
-            f"`saved_model={path}` does not exist.{files.similar(path)} Check "
+            f"`saved_model={path}` does not exist.{files.suggest(path)} Check "
             f"the path (the current folder is {os.getcwd()})."
         )
     name = path.rstrip("/").split("/")[-1]

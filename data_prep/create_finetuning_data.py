@@ -102,7 +102,7 @@ class FinetuningDataOptions:
 def run(settings: FinetuningDataOptions) -> None:
     output = settings.output_file
     written = [output, output + features.FACTS_ENDING]
-    outputs.claim(settings, "output_file", written)
+    outputs.check(settings, "output_file", written)
     if not files.exists(settings.input_file):
         raise errors.UserError(
             f"--input_file={settings.input_file} does not exist. Check the "

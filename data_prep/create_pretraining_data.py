@@ -163,7 +163,7 @@ def _open_workers(
             )
             yield functools.partial(cluster.workers, client)
         return
-    count = parallel.count(settings.num_workers)
+    count = parallel.count_processes(settings.num_workers)
     logging.info("Using %d worker(s).", count)
     yield functools.partial(parallel.workers, count)
 
@@ -323,7 +323,7 @@ def _no_document(
 
 
 def _tokenize_block(block: corpus.Block) -> None:
-    settings, tokenizer, segmenter, marking, work = parallel.context()
+    settings, tokenizer, segmenter, marking, work = parallel.shared_value()
     lines, facts = decoding.decode_lines(block, settings, tokenizer.clean)
     tokens = token_blocks.tokenize(lines, tokenizer, facts, segmenter, marking)
     crc32c = checksums.of_bytes(block.text).crc32c
@@ -445,7 +445,7 @@ def plan_units(
 
 
 def _build_unit(unit: instances.Unit) -> None:
-    builder, work = parallel.context()
+    builder, work = parallel.shared_value()
     built = builder.build(unit)
     written = instances.save(work.unit(unit.number), built)
     facts = {"counts": built.counts, "files": written}
@@ -526,7 +526,7 @@ def _plan_parts(
 
 
 def _encode_part(part: assemble.Part) -> assemble.Encoded:
-    assembler: assemble.Assembler = parallel.context()
+    assembler: assemble.Assembler = parallel.shared_value()
     return assembler.encode(part)
 
 

@@ -129,7 +129,7 @@ def run(settings: Options) -> None:
     if settings.race_dir:
         race = find_race(settings.race_dir)
     output, paths = settings.output_file, squad + race
-    outputs.claim(settings, "output_file", [output])
+    outputs.check(settings, "output_file", [output])
     files.make_folder(os.path.dirname(output), "output_file")
     passages = documents = 0
     seen: set[str] = set()

@@ -118,7 +118,7 @@ def claim_folder(demo: DemoOptions) -> None:
     """Write the options into the folder, unless it holds data of others."""
     path = os.path.join(demo.output_dir, OPTIONS_NAME)
     written = [os.path.join(demo.output_dir, name) for name in FILE_NAMES]
-    outputs.claim(demo, "output_dir", written, is_own=files.exists(path))
+    outputs.check(demo, "output_dir", written, is_own=files.exists(path))
     files.make_folder(demo.output_dir, "output_dir")
     current = options.to_dict(demo)
     if files.exists(path):

@@ -159,7 +159,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
         )
     output = settings.output_file
     written = [output, output + manifests.EMBEDDINGS_ENDING]
-    outputs.claim(settings, "output_file", written)
+    outputs.check(settings, "output_file", written)
     files.make_folder(os.path.dirname(output), "output_file")
     # Opened first: whether it can be written shows before a minute of counting.
     with files.replace_atomically(output) as stream:

@@ -190,7 +190,7 @@ def _split_all(
     batches = iter(
         lambda: list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)), []
     )
-    num_processes = parallel.count(settings.num_processes)
+    num_processes = parallel.count_processes(settings.num_processes)
     with parallel.workers(num_processes, settings.language) as each:
         for rules, split in each(_split_batch, batches):
             counts.update(rules)
@@ -200,7 +200,7 @@ def _split_all(
 def _split_batch(
     paragraphs: list[str],
 ) -> tuple[collections.Counter[str], list[list[str]]]:
-    language = parallel.context()
+    language = parallel.shared_value()
     rules = [language or sentences.rules_of(text) for text in paragraphs]
     split = list(map(sentences.split_paragraph, paragraphs, rules))
     return collections.Counter(itertools.compress(rules, split)), split
@@ -214,7 +214,7 @@ def _check_output(settings: Options) -> None:
             "plain text is written. Drop the ending, and pack the file "
             "afterwards if you like."
         )
-    outputs.claim(settings, "output_file", [output])
+    outputs.check(settings, "output_file", [output])
 
 
 def run(settings: Options) -> None:

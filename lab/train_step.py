@@ -97,7 +97,7 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
     names = DESCRIPTION_NAME, PROGRAM_NAME, VARIABLES_NAME, BATCH_NAME
     written = [str(folder / name) for name in names]
     is_own = (folder / DESCRIPTION_NAME).exists()
-    outputs.claim(settings, "output_dir", written, is_own=is_own)
+    outputs.check(settings, "output_dir", written, is_own=is_own)
     files.make_folder(settings.output_dir, "output_dir")
     variables, batch = variables_of(step), random_batch(settings, config)
     text, arguments, results = lower(step, batch, variables)

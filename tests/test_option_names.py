@@ -198,7 +198,7 @@ def options_class(where):
 
 
 def flags_of(where):
-    return list(options.leaves(options_class(where)))
+    return list(options.iter_flags(options_class(where)))
 
 
 def described(flag):
@@ -221,11 +221,11 @@ def test_options_and_defaults_are_frozen():
 def test_help_has_what_must_be_given_and_fits_the_screen():
     for where in OPTIONS:
         flags = flags_of(where)
-        shown = option_help.text("", flags, full=False)
+        shown = option_help.help_text("", flags, full=False)
         for flag in flags:
             assert not flag.is_required or f"--{flag.name}=" in shown, where
         for full in (False, True):
-            lines = option_help.text("", flags, full).splitlines()
+            lines = option_help.help_text("", flags, full).splitlines()
             assert max(map(len, lines)) <= option_help.WIDTH
 
 

@@ -46,21 +46,22 @@ Batches = Callable[[list[str] | None], Iterator[Any]]
 
 
 @contextlib.contextmanager
-def opened(
+def open_table(
     stream: IO[bytes],
     kind: str,
     argument: str,
     refusal: Callable[[str], str],
 ) -> Iterator[tuple[Any, Any, Batches]]:
-    """Yield pyarrow, the schema of a file, and what reads its batches.
+    """Yield pyarrow, the schema of a file, and a function that reads batches.
 
     Batches must be validated: pyarrow reads beyond the memory of a damaged
     array. Those of Arrow files have all columns, and the size in memory with
     which they were written.
 
     Args:
-        argument: What needs pyarrow, for messages.
-        refusal: Makes the message about a damaged file of pyarrow's reason.
+        kind: A key of `ENDINGS`.
+        argument: The option that needs pyarrow, for messages.
+        refusal: Turns pyarrow's reason into the message about a damaged file.
     """
     pyarrow = packages.require(
         "pyarrow",
@@ -69,7 +70,7 @@ def opened(
         argument=argument,
     )
     try:
-        yield pyarrow, *_open(pyarrow, kind, _WholeFile(stream))
+        yield pyarrow, *_open_reader(pyarrow, kind, _WholeFile(stream))
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None):  # An error of the disk.
             raise
@@ -77,7 +78,9 @@ def opened(
         raise errors.UserError(refusal(reason)) from error
 
 
-def _open(pyarrow: Any, kind: str, stream: _WholeFile) -> tuple[Any, Batches]:
+def _open_reader(
+    pyarrow: Any, kind: str, stream: _WholeFile
+) -> tuple[Any, Batches]:
     if kind == "parquet":
         # Page by page: pre_buffer would read whole row groups.
         file = pyarrow.parquet.ParquetFile(

@@ -55,16 +55,20 @@ def connect(address: str, folder: str) -> Iterator[Any]:
         ) from None
     # An item is sent with its call, so that it outlives a worker.
     large = {"distributed.admin.large-graph-warning-threshold": _LARGEST_ITEM}
-    with client, dask.config.set(large), _naming_the_end(distributed, client):
-        complaint = _complaint(client, folder)
-        if complaint:
-            raise errors.UserError(f"`{OPTION}={address}` {complaint}")
+    with (
+        client,
+        dask.config.set(large),
+        _report_lost_cluster(distributed, client),
+    ):
+        reason = _explain_unusable(client, folder)
+        if reason:
+            raise errors.UserError(f"`{OPTION}={address}` {reason}")
         yield client
 
 
 @contextlib.contextmanager
-def _naming_the_end(distributed: Any, client: Any) -> Iterator[None]:
-    """Raise `WorkerEndedError` where Dask says that a cluster has ended."""
+def _report_lost_cluster(distributed: Any, client: Any) -> Iterator[None]:
+    """Turn Dask's errors about a lost cluster into a `WorkerEndedError`."""
     address = client.scheduler.address
     lost = (
         distributed.client.FutureCancelledError,
@@ -88,24 +92,24 @@ def _naming_the_end(distributed: Any, client: Any) -> Iterator[None]:
         ) from None
 
 
-def _complaint(client: Any, folder: str) -> str | None:
+def _explain_unusable(client: Any, folder: str) -> str | None:
     """Return why the processes of a cluster cannot be used, or None."""
-    seen = client.run(_sees, folder, on_error="return")
-    if not seen:
+    answers = client.run(_folder_exists, folder, on_error="return")
+    if not answers:
         address = client.scheduler.address
         return f"has no workers. Start some: `dask worker {address}`."
     try:
-        client.run_on_scheduler(_sees, folder)
+        client.run_on_scheduler(_folder_exists, folder)
     except ImportError as error:
-        seen["the scheduler"] = error
-    for process, answer in sorted(seen.items()):
+        answers["the scheduler"] = error
+    for process, answer in sorted(answers.items()):
         if isinstance(answer, Exception):
             return (
                 f"has a process that cannot import this project, {process}: "
                 f"{answer}. Scheduler and workers need it, in the same "
                 "version: set PYTHONPATH, or install it (docs/clusters.md)."
             )
-    blind = sorted(process for process, sees in seen.items() if not sees)
+    blind = sorted(process for process, sees in answers.items() if not sees)
     if blind:
         return (
             f"has workers that do not see the folder {folder}: "
@@ -115,7 +119,7 @@ def _complaint(client: Any, folder: str) -> str | None:
     return None
 
 
-def _sees(folder: str) -> bool:
+def _folder_exists(folder: str) -> bool:
     """Tell whether a folder is there, on a worker that has this module."""
     return os.path.isdir(folder)
 
@@ -123,14 +127,14 @@ def _sees(folder: str) -> bool:
 @contextlib.contextmanager
 def workers(client: Any, shared: Any) -> Iterator[parallel.Map]:
     """Open a map over the workers of a cluster, see `parallel.workers`."""
-    # As a result, which Dask makes again if the worker that holds it ends. In a
-    # list, or the elements of a tuple would be values of their own.
-    everywhere = client.submit(operator.itemgetter(0), [shared], pure=False)
+    # A future: Dask computes it again if the worker that holds it ends. In a
+    # list, or Dask would take the elements of a tuple for single values.
+    shared_future = client.submit(operator.itemgetter(0), [shared], pure=False)
 
     def submit(function: Any, item: Any) -> Any:
         return client.submit(
-            parallel.call, function, item, everywhere, pure=False
+            parallel.call_with_shared, function, item, shared_future, pure=False
         )
 
     threads = sum(client.nthreads().values())
-    yield functools.partial(parallel.in_order, submit, threads)
+    yield functools.partial(parallel.map_in_order, submit, threads)

@@ -15,7 +15,7 @@ def folder() -> pathlib.Path:
     return next((f for f in _FOLDERS if f.is_dir()), _FOLDERS[0])
 
 
-def names() -> list[str]:
+def model_names() -> list[str]:
     """Return the names of the model configs, such as `albert_base_v2`."""
     return sorted(path.stem for path in folder().glob("models/*.json"))
 
@@ -26,7 +26,7 @@ def checkpoint_names() -> list[str]:
 
 
 def find_checkpoint(path: str) -> str:
-    """Return the weights that `albert_small_en` names; another path stays."""
+    """Return the folder of packaged weights for their name, else `path`."""
     ours = folder() / "checkpoints" / path
     is_name = os.path.basename(path) == path and not os.path.exists(path)
     return str(ours) if path and is_name and os.path.isdir(ours) else path
@@ -36,7 +36,7 @@ def find(path: str) -> str:
     """Return the path of a config or recipe of this package.
 
     An existing file is preferred; a folder is not, since weights may be in one
-    that has the name of a config. What names none is returned as it is.
+    that has the name of a config. Another path is returned unchanged.
 
     Args:
         path: A path, the name of a model config (`albert_base_v2`) or of
@@ -48,7 +48,7 @@ def find(path: str) -> str:
     checkpoint = find_checkpoint(path)
     if checkpoint != path:
         inside = f"checkpoints/{path}/albert_config.json"
-    elif path in names():
+    elif path in model_names():
         inside = f"models/{path}.json"
     elif inside == path:
         return path
@@ -59,7 +59,7 @@ def find(path: str) -> str:
 def find_model(path: str) -> str:
     """Return the path of a model config; refuse a name that is almost one."""
     resolved = find(path)
-    near = difflib.get_close_matches(path, names(), 1, 0.8)
+    near = difflib.get_close_matches(path, model_names(), 1, 0.8)
     if near and not os.path.exists(resolved):
         raise errors.UserError(
             f"`albert_config_file={path}` is not a file. Did you mean "

@@ -47,7 +47,7 @@ def require_known(
 
 
 def or_tensorflow(*kinds: type[Exception]) -> tuple[type[Exception], ...]:
-    """Return kinds for `except`, and that of TensorFlow, if it is loaded."""
+    """Return error classes for `except`: these, and TensorFlow's if loaded."""
     tensorflow = sys.modules.get("tensorflow")
     return (*kinds, tensorflow.errors.OpError) if tensorflow else kinds
 

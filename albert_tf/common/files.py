@@ -63,7 +63,7 @@ def list_folder(folder: str) -> list[str]:
 
 
 def size_and_time(path: str) -> tuple[int, int]:
-    """Return bytes and time of the last change, in nanoseconds, of a file."""
+    """Return the bytes of a file, and when it was changed, in nanoseconds."""
     if is_remote(path):
         remote = _gfile().stat(path)
         return int(remote.length), int(remote.mtime_nsec)
@@ -98,15 +98,15 @@ def make_folder(path: str, option: str | None = None) -> None:
             os.stat(path)  # A name may be too long, even for `makedirs`.
         os.makedirs(path or ".", exist_ok=True)
     except OSError as error:
-        named = f"`{option}`: " if option else ""
-        above = path
-        while above and not os.path.exists(above):
-            above = os.path.dirname(above)
+        prefix = f"`{option}`: " if option else ""
+        existing = path
+        while existing and not os.path.exists(existing):
+            existing = os.path.dirname(existing)
         reason = f"{error.strerror}. Choose a place that you may write to."
-        if above and not os.path.isdir(above):
-            reason = f"{above!r} is a file. Name another folder, or move it."
+        if existing and not os.path.isdir(existing):
+            reason = f"{existing!r} is a file. Name another folder, or move it."
         raise errors.UserError(
-            f"{named}Cannot create the folder {path!r}: {reason}"
+            f"{prefix}Cannot create the folder {path!r}: {reason}"
         ) from error
 
 
@@ -132,21 +132,22 @@ def expand_patterns(
     for pattern in globs:
         matches = [
             path
-            for path in match(pattern)
+            for path in match_pattern(pattern)
             if is_remote(path) or os.path.isfile(path)
             if not path.endswith(without)
         ]
         if not matches:
-            raise errors.UserError(f"`{option}={pattern}` {_no_match(pattern)}")
+            reason = _explain_none(pattern)
+            raise errors.UserError(f"`{option}={pattern}` {reason}")
         paths += matches
-    return each_once(paths)
+    return drop_repeated(paths)
 
 
-def match(pattern: str) -> list[str]:
-    """Return what a glob pattern matches, sorted.
+def match_pattern(pattern: str) -> list[str]:
+    """Return the paths that a glob pattern matches, sorted.
 
-    If something has the pattern as its very name, it is only that. A name that
-    is not UTF-8 is an error, because it cannot be written into a report.
+    If a path is equal to the pattern, it is the only match. A name that is not
+    UTF-8 is an error, because it cannot be written into a report.
     """
     if exists(pattern):
         return [pattern]
@@ -160,25 +161,22 @@ def match(pattern: str) -> list[str]:
     return paths
 
 
-def each_once(paths: Sequence[str]) -> list[str]:
-    """Keep one name of each file or folder: `a` of `a`, `./a` and a link to it.
-
-    Links of both kinds are names of the same file.
-    """
-    names: dict[Any, str] = {}
+def drop_repeated(paths: Sequence[str]) -> list[str]:
+    """Keep one path of each file or folder: `a` of `a`, `./a` and links."""
+    path_of: dict[Any, str] = {}
     for path in dict.fromkeys(paths):
-        place = identity(path) or path
-        first = names.setdefault(place, path)
+        key = identity(path) or path
+        first = path_of.setdefault(key, path)
         if first == path:
             continue
         logging.warning("%s is %s, which is read once.", path, first)
         if os.path.islink(first) and not os.path.islink(path):
-            names[place] = path  # Its manifest may stand beside it.
-    return list(names.values())
+            path_of[key] = path  # Its manifest may stand beside it.
+    return list(path_of.values())
 
 
 def identity(path: str) -> Any:
-    """Return what is equal for all names of a file; None if there is none."""
+    """Return a key that all paths of a file share; None if it is missing."""
     if is_remote(path):
         return path
     try:
@@ -188,7 +186,7 @@ def identity(path: str) -> Any:
     return status.st_dev, status.st_ino
 
 
-def _no_match(pattern: str) -> str:
+def _explain_none(pattern: str) -> str:
     """Explain why a pattern matches no file, and what to do."""
     if os.path.isdir(pattern):
         inside = os.path.join(glob.escape(pattern), "*")
@@ -202,7 +200,7 @@ def _no_match(pattern: str) -> str:
     if os.path.exists(pattern):
         return "stands beside record files, but is none. Name those."
     return (
-        f"matches no file.{similar(pattern)} Check the spelling (the "
+        f"matches no file.{suggest(pattern)} Check the spelling (the "
         f"current folder is {os.getcwd()}), and quote patterns so that the "
         "shell leaves them alone."
     )
@@ -223,15 +221,15 @@ def require_file(path: str, option: str) -> str:
             f"`{option}={path}` is not a file but a folder. Name a file in it."
         )
     raise errors.UserError(
-        f"`{option}={path}` is not a file.{similar(path)} {reason}"
+        f"`{option}={path}` is not a file.{suggest(path)} {reason}"
     )
 
 
-def similar(path: str, others: Sequence[str] = ()) -> str:
-    """Ask whether a name was meant that is much like that of a missing path.
+def suggest(path: str, others: Sequence[str] = ()) -> str:
+    """Return " Did you mean ...?" with a name much like that of a missing path.
 
     Args:
-        others: Names that need not exist.
+        others: Further names to choose from, which need not exist.
 
     Example:
         For "sqad.json" beside squad.json: " Did you mean squad.json?"
@@ -253,19 +251,20 @@ def similar(path: str, others: Sequence[str] = ()) -> str:
     return f" Did you mean {os.path.join(folder, near[0])}?" if near else ""
 
 
-def in_folder(folder: str, name: str) -> str:
-    """Return the path of a file that is read by its name in a model's folder.
+def safe_join(folder: str, name: str) -> str:
+    """Return the path of a file in a folder; refuse a link that leaves it.
 
-    A folder from elsewhere must not show files of this machine: a link may lead
-    to another place in it, or into the blobs of the Hugging Face cache that it
-    is a snapshot of (MODEL/snapshots/REVISION/NAME to MODEL/blobs/HASH).
+    So a model's folder from elsewhere cannot show other files of this machine.
+    A link may lead to another place in the folder, or into the blobs of the
+    Hugging Face cache that it is a snapshot of (MODEL/snapshots/REVISION/NAME
+    to MODEL/blobs/HASH).
     """
     path = os.path.join(folder, name)
     if is_remote(path):
         return path
-    home, target = (pathlib.Path(os.path.realpath(p)) for p in (folder, path))
-    allowed = [home]
-    for parent in home.parents:
+    root, target = (pathlib.Path(os.path.realpath(p)) for p in (folder, path))
+    allowed = [root]
+    for parent in root.parents:
         if parent.name == "snapshots":
             allowed.append(parent.parent / "blobs")
     if not any(target.is_relative_to(place) for place in allowed):
@@ -311,7 +310,7 @@ def read_bytes(path: str) -> bytes:
 
 
 def read_lines(path: str, option: str) -> list[str]:
-    """Return the lines of a file in UTF-8; `option` names it in errors."""
+    """Return the lines of a UTF-8 file; errors name the option of its path."""
     content = read_bytes(require_file(path, option))
     try:
         return content.decode("utf-8-sig").splitlines()
@@ -324,7 +323,10 @@ def read_lines(path: str, option: str) -> list[str]:
 
 
 def sha256(path: str) -> str:
-    """Return the digest of a file that is read for another purpose, too."""
+    """Return the SHA-256 of a file that is also read for its content.
+
+    A pipe is refused: it can be read only once.
+    """
     if is_special(path) and not os.path.isdir(path):
         raise errors.UserError(
             f"{path} is a pipe or a device, but is read twice. Write its "
@@ -345,19 +347,19 @@ def name_full_disk(path: str) -> Iterator[None]:
     except errors.or_tensorflow(OSError) as error:
         if isinstance(error, OSError):
             is_named = not str(error.filename or PARTIAL).endswith(".partial")
-            numbers = [] if is_named else [error.errno]
+            candidates = [] if is_named else [error.errno]
         else:  # TensorFlow's have no number.
-            numbers = [n for n in NO_ROOM if os.strerror(n) in str(error)]
-        number = next(filter(NO_ROOM.__contains__, numbers), None)
-        if number is None or is_remote(path):
+            candidates = [n for n in NO_ROOM if os.strerror(n) in str(error)]
+        code = next(filter(NO_ROOM.__contains__, candidates), None)
+        if code is None or is_remote(path):
             raise
         free = shutil.disk_usage(os.path.dirname(path) or ".").free
-        limit = "; ulimit -f shows the limit" if number == errno.EFBIG else ""
-        reason = f"{os.strerror(number)} ({free:,} bytes are free now{limit})"
-        raise OSError(number, reason, path) from error
+        limit = "; ulimit -f shows the limit" if code == errno.EFBIG else ""
+        reason = f"{os.strerror(code)} ({free:,} bytes are free now{limit})"
+        raise OSError(code, reason, path) from error
 
 
-def require_room(folder: str, needed: int, option: str) -> None:
+def require_disk_space(folder: str, needed: int, option: str) -> None:
     """Make sure that the disk of a local folder has room for some bytes."""
     if is_remote(folder):
         return
@@ -369,20 +371,20 @@ def require_room(folder: str, needed: int, option: str) -> None:
         )
 
 
-def leftovers(path: str, *, remove: bool = False) -> list[str]:
-    """Return the partial files of a path that killed processes have left.
+def find_leftovers(path: str, *, remove: bool = False) -> list[str]:
+    """Return the partial files of a path that killed processes have left over.
 
     Where the file system has no locks, nobody knows which those are, and none
     is returned.
     """
     folder, name = os.path.split(path)
-    own_name = re.compile(
+    partial_name = re.compile(
         rf"{re.escape(name)}(\.[0-9a-f]{{8}})?{re.escape(PARTIAL)}"
     )
-    left, names = [], list[str]()
+    leftovers, names = [], list[str]()
     with contextlib.suppress(PermissionError):  # It may be for writing only.
         names = list_folder(folder or ".")
-    for partial in filter(own_name.fullmatch, names):
+    for partial in filter(partial_name.fullmatch, names):
         partial = os.path.join(folder, partial)
         with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
             # This program makes no links, and locks no folders.
@@ -392,10 +394,10 @@ def leftovers(path: str, *, remove: bool = False) -> list[str]:
                 stack.callback(os.close, descriptor)
                 if try_lock(descriptor):
                     continue
-            left.append(partial)
+            leftovers.append(partial)
             if remove:
                 os.remove(partial)  # Not that of a folder.
-    return left
+    return leftovers
 
 
 def try_lock(descriptor: int) -> OSError | None:
@@ -460,7 +462,7 @@ def replace_atomically(
     with name_full_disk(path), _open_partial(target) as stream:
         try:
             if not unfinished_work:
-                leftovers(target, remove=True)
+                find_leftovers(target, remove=True)
             yield stream
             stream.flush()
             if not unfinished_work:
@@ -490,7 +492,7 @@ def write_together(
     """Write several files, each of which is complete before one appears.
 
     The first appears last. So after a kill the others belong to its partial
-    file, see `outputs.claim`. Links are replaced.
+    file, see `outputs.check`. Links are replaced.
 
     Args:
         old: Paths of an earlier result. What is not written is removed then.

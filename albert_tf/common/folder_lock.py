@@ -59,7 +59,7 @@ def hold(
     path = lock or os.path.join(folder, NAME)
     with _removing_empty_folders(os.path.dirname(os.path.abspath(path))):
         try:
-            descriptor = _wait(path, option, patience)
+            descriptor = _wait_for_lock(path, option, patience)
         except BlockingIOError as error:
             raise errors.UserError(
                 f"`{option}={folder}` is in use by {error.strerror}. A second "
@@ -95,14 +95,14 @@ def _removing_empty_folders(folder: str) -> Iterator[None]:
                 os.rmdir(empty)
 
 
-def _wait(path: str, option: str, patience: float | None) -> int:
+def _wait_for_lock(path: str, option: str, patience: float | None) -> int:
     """Return an open file that no other process has locked."""
     deadline = time.monotonic() + (PATIENCE if patience is None else patience)
     while True:
         is_last = time.monotonic() >= deadline
         files.make_folder(os.path.dirname(path), option)
         try:
-            descriptor = _acquire(path)
+            descriptor = _try_lock(path)
             if descriptor is not None:
                 return descriptor
         except (BlockingIOError, FileNotFoundError):
@@ -111,7 +111,7 @@ def _wait(path: str, option: str, patience: float | None) -> int:
         time.sleep(_SECONDS_BETWEEN_TRIES)
 
 
-def _acquire(path: str) -> int | None:
+def _try_lock(path: str) -> int | None:
     """Open and lock a file; None if its holder has just removed it.
 
     Raises:
@@ -119,7 +119,7 @@ def _acquire(path: str) -> int | None:
         OSError: The disk is full; the file is removed.
     """
     with contextlib.ExitStack() as stack:
-        descriptor = _open(path)
+        descriptor = _open_lock_file(path)
         stack.callback(os.close, descriptor)
         try:
             error = files.try_lock(descriptor)
@@ -138,19 +138,19 @@ def _acquire(path: str) -> int | None:
             )
         if not files.is_at(descriptor, path):
             return None
-        _write_holder(descriptor, path)
+        _write_holder_name(descriptor, path)
         stack.pop_all()
     return descriptor
 
 
-def _open(path: str) -> int:
+def _open_lock_file(path: str) -> int:
     if os.path.islink(path):  # Not of this program: it makes no links.
         os.remove(path)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
     return os.open(path, flags, 0o666)
 
 
-def _write_holder(descriptor: int, path: str) -> None:
+def _write_holder_name(descriptor: int, path: str) -> None:
     raw = os.pread(descriptor, 1000, 0)
     content = raw.decode(errors="replace")
     # After a power failure a file may hold zeros.

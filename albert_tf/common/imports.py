@@ -23,7 +23,7 @@ from typing import Any
 class _Later(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         is_first = not {"tensorflow", self.__name__} & sys.modules.keys()
-        with uncollected() if is_first else contextlib.nullcontext():
+        with paused_collector() if is_first else contextlib.nullcontext():
             return getattr(importlib.import_module(self.__name__), name)
 
 
@@ -33,8 +33,8 @@ def later(name: str) -> types.ModuleType:
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Pause the collector; what exists afterwards is not collected any more."""
+def paused_collector() -> Iterator[None]:
+    """Pause the garbage collector, and exempt what exists at the end."""
     gc.disable()
     try:
         yield

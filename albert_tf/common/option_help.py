@@ -42,11 +42,11 @@ class Flag:
         return self.default is dataclasses.MISSING
 
 
-def text(description: str, flags: Sequence[Flag], full: bool) -> str:
-    """Return the help of a command; `full` has what is rarely needed, too."""
-    others = [f for f in flags if not f.section]
-    rare = [f for f in others if not f.is_required]
-    sections = {"Required": [f for f in others if f.is_required]}
+def help_text(description: str, flags: Sequence[Flag], full: bool) -> str:
+    """Return the help of a command; `full`: with rarely needed options."""
+    unlisted = [f for f in flags if not f.section]
+    rare = [f for f in unlisted if not f.is_required]
+    sections = {"Required": [f for f in unlisted if f.is_required]}
     for title in SECTIONS:
         sections[title] = [f for f in flags if f.section == title]
     if full:
@@ -73,10 +73,10 @@ def describe(flags: Sequence[Flag]) -> str:
     """
     lines = []
     for flag in flags:
-        usage, about = _usage_and_text(flag)
+        usage, description = _usage_and_text(flag)
         lines.append(f"  {usage}")
         lines += textwrap.wrap(
-            about,
+            description,
             WIDTH,
             initial_indent=_INDENT,
             subsequent_indent=_INDENT,
@@ -86,20 +86,20 @@ def describe(flags: Sequence[Flag]) -> str:
 
 
 def _usage_and_text(flag: Flag) -> tuple[str, str]:
-    about, value = flag.metadata["help"], _KINDS.get(flag.type, "")
+    description, value = flag.metadata["help"], _KINDS.get(flag.type, "")
     choices, within = flag.metadata["choices"], flag.metadata["within"]
     if within:
-        about += f" A number {within}."
+        description += f" A number {within}."
     if choices and len("|".join(choices)) <= WIDTH // 2:
         value = "|".join(choices)
     elif choices:
-        about += f" One of {', '.join(choices)}."
+        description += f" One of {', '.join(choices)}."
     usage = f"--{flag.name}={value}" if value else f"--[no]{flag.name}"
     if flag.metadata["positional"]:
         usage = f"[--{flag.name}=]{value}"
     if flag.is_required:
-        return f"{usage} (required)", about
+        return f"{usage} (required)", description
     if flag.default not in (None, ""):
         default = str(flag.default)
-        about += f" Default: {default.lower() if not value else default}."
-    return usage, about
+        description += f" Default: {default.lower() if not value else default}."
+    return usage, description

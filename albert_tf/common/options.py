@@ -51,13 +51,13 @@ _DEFINE: dict[type, Callable[..., Any]] = {
     str: flags.DEFINE_string,
 }
 # What a byte of the command line that is not UTF-8 becomes, and NUL.
-_NO_TEXT = re.compile("[\0\ud800-\udfff]")
+_NOT_TEXT = re.compile("[\0\ud800-\udfff]")
 _MOST_FLAG_FILES = 100  # A file counts as often as it is included.
 # Those of the command line that was parsed last.
 flag_files: list[str] = []
 _HOME = re.compile(r"(^|,\s*)(~[^/,]*)")  # May name a home folder.
 # The path of an installed package that is not this one.
-_FOREIGN = re.compile(r"site-packages/(?!(albert_tf|data_prep)/)")
+_FOREIGN_PACKAGE = re.compile(r"site-packages/(?!(albert_tf|data_prep)/)")
 
 
 def option(  # noqa: PLR0913 - all but two are keywords.
@@ -101,14 +101,14 @@ def option(  # noqa: PLR0913 - all but two are keywords.
 
 
 def part(default: OptionsT, *, needs: str, but: Collection[str] = ()) -> Any:
-    """Declare options that all need another one, except for some."""
+    """Declare a nested class of options that all need another one, but some."""
     return dataclasses.field(
         default=default, metadata={"part_needs": needs, "but": but}
     )
 
 
 def shown(**sections: str) -> Callable[[type[OptionsT]], type[OptionsT]]:
-    """Have `--help` show options of a class, under a title of its sections.
+    """Make `--help` list options, "NAME NAME", under the title of a section.
 
     A decorator, written below `checked`.
     """
@@ -130,22 +130,22 @@ def checked(options_class: type[OptionsT]) -> type[OptionsT]:
     A decorator, written below `@dataclasses.dataclass(frozen=True)`. The values
     of every object are checked before its own `__post_init__`.
     """
-    rules = getattr(options_class, "__post_init__", lambda self: None)
+    post_init = getattr(options_class, "__post_init__", lambda self: None)
 
     def check(self: Any) -> None:
         hints = typing.get_type_hints(type(self))
         for field in dataclasses.fields(self):
             if "help" in field.metadata:
-                flag = _flag(field, hints[field.name], field.default)
-                _check(flag, getattr(self, field.name))
-        rules(self)
+                flag = _to_flag(field, hints[field.name], field.default)
+                _check_value(flag, getattr(self, field.name))
+        post_init(self)
         _check_needs(self)
 
     options_class.__post_init__ = check  # type: ignore[attr-defined]
     return options_class
 
 
-def _check(flag: Flag, value: Any) -> None:
+def _check_value(flag: Flag, value: Any) -> None:
     choices, within = flag.metadata["choices"], flag.metadata["within"]
     if value is None and flag.optional:
         return
@@ -153,33 +153,33 @@ def _check(flag: Flag, value: Any) -> None:
         raise errors.UserError(
             f"`{flag.name}={value}` is not allowed. Use {' or '.join(choices)}."
         )
-    whole = flag.type is int
-    if within and (complaint := within.complaint(value, whole=whole)):
+    is_whole = flag.type is int
+    if within and (complaint := within.describe_fault(value, whole=is_whole)):
         raise errors.UserError(f"`{flag.name}={value!r}` {complaint}")
 
 
 def _check_needs(options: Any) -> None:
     """Refuse options that have no use without another, which is not given.
 
-    What is as by default counts as left out. Where this part of the options
-    does not know the other one, the whole does.
+    An option with its default value counts as left out. The other option may
+    be outside of this class; then the outer class checks it.
     """
     values = to_dict(options)
-    for leaf in leaves(type(options)):
+    for leaf in iter_flags(type(options)):
         value = values[leaf.name]
         if value == leaf.default:
             continue
         for need in leaf.metadata["needs"]:
             other, _, allowed = need.partition("=")
-            held = values.get(other, True)
+            is_given = values.get(other, True)
             if allowed and other in values:
-                held = str(held) in allowed.split("|")
-            if not held:
-                raise foreign(leaf.name, value, need)
+                is_given = str(is_given) in allowed.split("|")
+            if not is_given:
+                raise unused_option_error(leaf.name, value, need)
 
 
-def foreign(name: str, value: Any, need: str) -> errors.UserError:
-    """Return the error of an option that has no use without another."""
+def unused_option_error(name: str, value: Any, need: str) -> errors.UserError:
+    """Return the error for an option that has no use without `need`."""
     *most, last = need.split("|")
     others = f"{', '.join(most)} or {last}" if most else last
     return errors.UserError(
@@ -188,58 +188,58 @@ def foreign(name: str, value: Any, need: str) -> errors.UserError:
     )
 
 
-def _flag(field: dataclasses.Field[Any], hint: Any, default: Any) -> Flag:
+def _to_flag(field: dataclasses.Field[Any], hint: Any, default: Any) -> Flag:
     name, optional = field.name.removesuffix("_"), False
     if isinstance(hint, types.UnionType):  # Such as `int | None`.
         hint, optional = typing.get_args(hint)[0], True
     return Flag(name, hint, optional, default, field.metadata)
 
 
-def _default(field: dataclasses.Field[Any], outer: Any) -> Any:
-    """Return the default of a field, which an outer class may replace."""
+def _default_of(field: dataclasses.Field[Any], outer: Any) -> Any:
+    """Return a field's default; that of `outer`, the outer class's, if any."""
     if dataclasses.is_dataclass(outer):
         return getattr(outer, field.name)
     return field.default
 
 
-def leaves(options_class: type, defaults: Any = None) -> Iterator[Flag]:
-    """Yield the flags of an options class, nested classes included."""
+def iter_flags(options_class: type, defaults: Any = None) -> Iterator[Flag]:
+    """Yield the flags of an options class, those of nested classes, too."""
     hints = typing.get_type_hints(options_class)
     sections = getattr(options_class, "help_sections", {})
     for field in dataclasses.fields(options_class):
-        hint, default = hints[field.name], _default(field, defaults)
+        hint, default = hints[field.name], _default_of(field, defaults)
         if not dataclasses.is_dataclass(hint):
-            flag = _flag(field, hint, default)
+            flag = _to_flag(field, hint, default)
             section = sections.get(field.name)
             yield dataclasses.replace(flag, section=section)
             continue
         need = field.metadata.get("part_needs")
-        for leaf in leaves(typing.cast(type, hint), default):
+        for leaf in iter_flags(typing.cast(type, hint), default):
             metadata = dict(leaf.metadata)
             if need and leaf.name not in field.metadata["but"]:
                 metadata["needs"] = (need, *metadata["needs"])
             yield dataclasses.replace(leaf, metadata=metadata)
 
 
-def names(options_class: type) -> list[str]:
+def flag_names(options_class: type) -> list[str]:
     """Return the names of all options of a class, nested ones included."""
-    return [leaf.name for leaf in leaves(options_class)]
+    return [leaf.name for leaf in iter_flags(options_class)]
 
 
-def optional(
-    options_class: type, names: Collection[str], about: str
+def make_optional(
+    options_class: type, names: Collection[str], purpose: str
 ) -> type[Any]:
-    """Return a class of some options of another, which may all be left out.
+    """Make a class with some options of another, all with default None.
 
-    For a command that takes their values from a run, or their defaults.
+    For a command that takes missing values from a run.
 
     Args:
-        about: What the help says they are for.
+        purpose: What the help says they are for.
     """
     fields, sections = [], {}
-    for leaf in leaves(options_class):
+    for leaf in iter_flags(options_class):
         if leaf.name in names:
-            text = f"{leaf.metadata['help']} For {about}"
+            text = f"{leaf.metadata['help']} For {purpose}"
             if leaf.default is not None:
                 text += f"; default: the run's, else {leaf.default}"
             metadata = {**leaf.metadata, "help": f"{text}."}
@@ -247,8 +247,8 @@ def optional(
             field = dataclasses.field(default=None, metadata=metadata)
             fields.append((leaf.name, leaf.type | None, field))
             sections[leaf.name] = leaf.section
-    made = dataclasses.make_dataclass(
-        f"{about}Options",
+    optional_class = dataclasses.make_dataclass(
+        f"{purpose}Options",
         fields,
         namespace={
             "__post_init__": lambda self: None,
@@ -256,11 +256,14 @@ def optional(
         },
         frozen=True,
     )
-    return checked(made)
+    return checked(optional_class)
 
 
 def to_dict(options: Any) -> dict[str, Any]:
-    """Return all options as one flat dictionary, nested ones included."""
+    """Return all options by flag name; the inverse of `from_dict`.
+
+    Those of nested classes are on the same level: the names are unique.
+    """
     flat: dict[str, Any] = {}
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
@@ -283,7 +286,7 @@ def from_dict(
     hints = typing.get_type_hints(options_class)
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(options_class):  # type: ignore[arg-type]
-        hint, default = hints[field.name], _default(field, defaults)
+        hint, default = hints[field.name], _default_of(field, defaults)
         value = values.get(field.name.removesuffix("_"), default)
         if dataclasses.is_dataclass(hint):
             value = from_dict(typing.cast(type, hint), values, default)
@@ -293,13 +296,13 @@ def from_dict(
 
 
 def parse(options_class: type[OptionsT], words: Sequence[str]) -> OptionsT:
-    """Return the options that a command line gives.
+    """Build an options object from the words of a command line.
 
     `~` and `~NAME` at the beginning of a path, or of one in a list with commas,
     become home folders: the shell leaves them alone behind `--name=`.
     """
-    declared = list(leaves(options_class))
-    values = _values(declared, words)
+    declared = list(iter_flags(options_class))
+    values = _parse_flags(declared, words)
     missing = [x for x in declared if x.is_required and x.name not in values]
     if missing:
         raise errors.UserError(
@@ -307,7 +310,7 @@ def parse(options_class: type[OptionsT], words: Sequence[str]) -> OptionsT:
         )
     for leaf in declared:
         if leaf.type is str and leaf.name in values:
-            values[leaf.name] = _text(leaf, values[leaf.name])
+            values[leaf.name] = _check_text(leaf, values[leaf.name])
     return from_dict(options_class, values)
 
 
@@ -332,7 +335,7 @@ class _FlagValues(flags.FlagValues):
         if pathlib.Path(path).is_char_device():
             raise flags.Error(f"--flagfile={path} is a device")
         if not os.path.exists(path):
-            near = files.similar(path)
+            near = files.suggest(path)
             raise flags.Error(f"--flagfile={path} is not a file.{near}")
         flag_files.append(path)
         try:
@@ -342,7 +345,7 @@ class _FlagValues(flags.FlagValues):
         return typing.cast(list[str], lines)
 
 
-def _values(declared: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
+def _parse_flags(declared: list[Flag], words: Sequence[str]) -> dict[str, Any]:
     parser = _FlagValues()
     for module in ("absl.app", "absl.logging"):
         for flag in flags.FLAGS.flags_by_module_dict()[module]:
@@ -356,7 +359,7 @@ def _values(declared: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
         _, *arguments = parser(["", *words])
     except (flags.Error, ValueError) as error:
         raise errors.UserError(
-            f"{_explain(error, declared)} (Options are written as "
+            f"{_reword_error(error, declared)} (Options are written as "
             "--name=value; --helpfull lists them.)"
         ) from None
     values = {
@@ -367,31 +370,31 @@ def _values(declared: Sequence[Flag], words: Sequence[str]) -> dict[str, Any]:
     for name, value in values.items():
         if isinstance(value, list):
             values[name] = ",".join(value)
-    takers = [x.name for x in declared if x.metadata["positional"]]
-    if arguments and (not takers or takers[0] in values):
+    taker = [x.name for x in declared if x.metadata["positional"]]
+    if arguments and (not taker or taker[0] in values):
         raise errors.UserError(
             f"Unexpected argument {arguments[0]!r}. Options are written as "
             "--name=value, or as --name and --noname where the value is true "
             "or false; --help lists them."
         )
-    return {**values, takers[0]: ",".join(arguments)} if arguments else values
+    return {**values, taker[0]: ",".join(arguments)} if arguments else values
 
 
 _KINDS = {bool: "true or false", int: "a whole number", float: "a number"}
 
 
-def _explain(error: Exception, declared: Iterable[Flag]) -> str:
-    """Return the message of an error of absl; of a wrong value, our own."""
-    wrong = re.match(r"flag --((\w+)=.*?): ", str(error), re.DOTALL)
+def _reword_error(error: Exception, declared: Iterable[Flag]) -> str:
+    """Return absl's error message; our own where a value has a wrong type."""
+    match = re.match(r"flag --((\w+)=.*?): ", str(error), re.DOTALL)
     kinds = {leaf.name: _KINDS.get(leaf.type) for leaf in declared}
-    kind = kinds.get(wrong[2]) if wrong else None
-    return f"--{wrong[1]} is not {kind}." if wrong and kind else str(error)
+    kind = kinds.get(match[2]) if match else None
+    return f"--{match[1]} is not {kind}." if match and kind else str(error)
 
 
-def _text(leaf: Flag, value: str) -> str:
+def _check_text(leaf: Flag, value: str) -> str:
     if not value and leaf.is_required:
         raise errors.UserError(f"`{leaf.name}` is empty. It needs a value.")
-    if _NO_TEXT.search(value):
+    if _NOT_TEXT.search(value):
         raise errors.UserError(
             f"--{leaf.name}={value!a} contains a byte that is not UTF-8 text. "
             "Correct it; if it is the name of a file, rename the file."
@@ -399,15 +402,15 @@ def _text(leaf: Flag, value: str) -> str:
     return _HOME.sub(lambda x: x[1] + os.path.expanduser(x[2]), value)
 
 
-def refuse_foreign(settings: Any, names: Collection[str], other: str) -> None:
+def refuse_unused(settings: Any, names: Collection[str], other: str) -> None:
     """Refuse options that are only used with `other`, which is not given.
 
-    What is as by default counts as left out.
+    An option with its default value counts as left out.
     """
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
         if field.name in names and value != field.default:
-            raise foreign(field.name, value, other)
+            raise unused_option_error(field.name, value, other)
 
 
 def differences(
@@ -416,15 +419,15 @@ def differences(
     """Return a line for each option that changed although it must not.
 
     Both are from `to_dict`. An option that `previous` lacks, because an earlier
-    version did not have it, was as by default.
+    version did not have it, had its default value.
     """
     lines = []
-    for leaf in sorted(leaves(options_class), key=lambda leaf: leaf.name):
-        before = previous.get(leaf.name, leaf.default)
-        now = current[leaf.name]
+    for leaf in sorted(iter_flags(options_class), key=lambda leaf: leaf.name):
+        old = previous.get(leaf.name, leaf.default)
+        new = current[leaf.name]
         is_fixed = not leaf.metadata["may_change"]
-        if is_fixed and before not in (now, dataclasses.MISSING):
-            lines.append(f"--{leaf.name} was {before!r}, is now {now!r}")
+        if is_fixed and old not in (new, dataclasses.MISSING):
+            lines.append(f"--{leaf.name} was {old!r}, is now {new!r}")
     return lines
 
 
@@ -437,7 +440,7 @@ def run_script(
     for an error of a disk or file, and 130 for Ctrl-C.
     """
     streams.prepare()
-    _answer_help(options_class)
+    _print_help(options_class)
     flags.FLAGS.mark_as_parsed()  # Each parser has flags of its own.
 
     # An error's frames may hold an iterator of tf.data, whose end waits for
@@ -452,7 +455,7 @@ def run_script(
             raise
 
     try:
-        status = _guarded(
+        status = _report_errors(
             lambda parser: app.run(
                 run_to_the_end, flags_parser=lambda w: parser(w[1:])
             ),
@@ -464,12 +467,13 @@ def run_script(
 
 
 def _warn_of_repeats(options_class: type) -> None:
-    """Name options that the command line gives with several values.
+    """Warn of options that the command line sets to different values.
 
-    A flag file before an option is there to be changed, one behind it is not.
+    An option may change the value of a flag file before it, but not behind it.
     """
     values_of: dict[str, set[str]] = {}
-    once = [x.name for x in leaves(options_class) if not x.metadata["repeated"]]
+    declared = iter_flags(options_class)
+    single = [x.name for x in declared if not x.metadata["repeated"]]
     parser = _FlagValues()
     for word in sys.argv[1:]:
         lines = [word]
@@ -477,8 +481,8 @@ def _warn_of_repeats(options_class: type) -> None:
             lines = parser.read_flags_from_files([word], force_gnu=False)
         for line in lines:
             name, is_set, value = line.lstrip("-").partition("=")
-            is_own = lines == [word] or name in values_of
-            if line[:1] == "-" and is_set and name in once and is_own:
+            counts = lines == [word] or name in values_of
+            if line[:1] == "-" and is_set and name in single and counts:
                 values_of.setdefault(name, set()).add(value)
     for name, values in values_of.items():
         if len(values) > 1:
@@ -490,20 +494,20 @@ def _warn_of_repeats(options_class: type) -> None:
             )
 
 
-def _answer_help(options_class: type) -> None:
-    """Print the help and exit, if this is asked."""
-    asked = {word.lstrip("-") for word in sys.argv[1:] if word[:1] == "-"}
-    full = "helpfull" in asked
-    if full or asked & {"help", "h", "?", "helpshort"}:
+def _print_help(options_class: type) -> None:
+    """Print the help and exit, if the command line asks for it."""
+    words = {word.lstrip("-") for word in sys.argv[1:] if word[:1] == "-"}
+    full = "helpfull" in words
+    if full or words & {"help", "h", "?", "helpshort"}:
         description = sys.modules["__main__"].__doc__ or ""
-        declared = list(leaves(options_class))
-        text = option_help.text(description, declared, full)
+        declared = list(iter_flags(options_class))
+        text = option_help.help_text(description, declared, full)
         try:
             print(text, end="", flush=True)
         except BrokenPipeError:
             streams.drop_output()
         except OSError as error:
-            sys.exit(_complain(f"error: {error}", 1))
+            sys.exit(_print_error(f"error: {error}", 1))
         sys.exit(0)
 
 
@@ -516,15 +520,17 @@ def run_inside(
 
     The message of a mistake is on standard error.
     """
-    return _guarded(lambda parser: run(parser(arguments)), options_class)
+    return _report_errors(lambda parser: run(parser(arguments)), options_class)
 
 
-def _guarded(start: Callable[..., None], options_class: type[OptionsT]) -> int:
-    """Turn what a command raises into a message and an exit status.
+def _report_errors(
+    start: Callable[..., None], options_class: type[OptionsT]
+) -> int:
+    """Run a command; print its error as a message, and return the exit status.
 
-    `start` runs the command, given a function that parses its options.
+    `start` runs it, given a function that parses its options.
     """
-    option_names, values = names(options_class), dict[str, Any]()
+    option_names, values = flag_names(options_class), dict[str, Any]()
 
     def parser(words: Sequence[str]) -> OptionsT:
         settings = parse(options_class, words)
@@ -536,40 +542,38 @@ def _guarded(start: Callable[..., None], options_class: type[OptionsT]) -> int:
             start(parser)
             print(end="", flush=True)
     except errors.UserError as error:
-        return _complain(
+        return _print_error(
             f"error: {errors.as_flags(str(error), option_names)}", 2
         )
     except OSError as error:
-        return _complain(
+        return _print_error(
             f"error: {errors.as_flags(str(error), option_names)}"
-            f"{_place(error, values)}. Finished files are intact. Fix the "
-            "cause and run the same command again.",
+            f"{_name_option(error, values)}. Finished files are intact. Fix "
+            "the cause and run the same command again.",
             1,
         )
     except KeyboardInterrupt:
-        return _complain("interrupted", 130)
+        return _print_error("interrupted", 130)
     except errors.or_tensorflow() as error:
-        return _complain(f"error in TensorFlow: {error}", 1)
+        return _print_error(f"error in TensorFlow: {error}", 1)
     return 0
 
 
-def _place(error: OSError, values: Mapping[str, Any]) -> str:
-    """Return which option names the file of an error, and what to do.
+def _name_option(error: OSError, values: Mapping[str, Any]) -> str:
+    """Return the option that names the file of an error, and a remedy.
 
     Example:
         For a full disk at "x.partial": ", which belongs to --to=x. Make room
         there, or choose another place"
     """
-    near = []
+    candidates = []
     for name, value in values.items():
-        place = value.rstrip("/") if isinstance(value, str) else ""
-        if place and f"{error.filename}/".startswith(
-            (f"{place}/", f"{place}.")
-        ):
-            near.append((len(value), name, value))
-    if not near:
+        path = value.rstrip("/") if isinstance(value, str) else ""
+        if path and f"{error.filename}/".startswith((f"{path}/", f"{path}.")):
+            candidates.append((len(value), name, value))
+    if not candidates:
         return ""
-    _, name, value = max(near)
+    _, name, value = max(candidates)
     advice = ". Make room there, or choose another place"
     is_full = error.errno in files.NO_ROOM
     return f", which belongs to --{name}={value}{advice if is_full else ''}"
@@ -577,15 +581,15 @@ def _place(error: OSError, values: Mapping[str, Any]) -> str:
 
 @contextlib.contextmanager
 def _logs_for_users(names: Container[str]) -> Iterator[None]:
-    """Show the arguments of `names` as flags in what is logged.
+    """Show the arguments of `names` as flags in log messages.
 
-    What other packages log is left out, except their warnings.
+    Messages of other packages are left out, except warnings.
     """
 
     def show(record: python_logging.LogRecord) -> bool:
         record.msg = errors.as_flags(record.getMessage(), names)
         record.args = ()
-        is_foreign = _FOREIGN.search(record.pathname)
+        is_foreign = _FOREIGN_PACKAGE.search(record.pathname)
         return not is_foreign or record.levelno > python_logging.INFO
 
     handler = logging.get_absl_handler()
@@ -596,7 +600,7 @@ def _logs_for_users(names: Container[str]) -> Iterator[None]:
         handler.removeFilter(show)
 
 
-def _complain(message: str, status: int) -> int:
+def _print_error(message: str, status: int) -> int:
     with contextlib.suppress(OSError):  # There may be no room for it.
         print(message, file=sys.stderr, flush=True)
     return status

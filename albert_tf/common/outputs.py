@@ -1,8 +1,8 @@
-"""What a command may write: no file that it reads, and nothing of the user's.
+"""Which paths a command may write: no input, and no file of the user's.
 
-Every command calls `claim` before its work, with every path that it writes.
-What exists is replaced with `--overwrite` only, unless the command knows it as
-its own earlier result.
+Every command calls `check` before its work, with every path that it
+writes. A file that exists is replaced with `--overwrite` only, unless the
+command knows it as its own earlier result.
 """
 
 import contextlib
@@ -37,20 +37,20 @@ _BESIDE = (".index", ".data-*", ".manifest.json")
 _VOCABULARIES = ("spm_model_file", "vocab_file")
 
 
-def claim(
+def check(
     settings: Any, option: str, paths: Iterable[str], *, is_own: bool = False
 ) -> None:
-    """Refuse to write where something of the user's would be lost.
+    """Refuse to write over an input or a file of the user's.
 
-    A partial file of one of the paths, see `files.leftovers`, shows that an
-    earlier start of the command was killed after this check; then the others
-    are its own.
+    A partial file of one of the paths, see `files.find_leftovers`, shows that
+    an earlier start of the command was killed after this check; then the other
+    paths are results of that start.
 
     Args:
-        settings: The options. What they name is an input or an output. With
-            `overwrite`, what exists may be replaced.
+        settings: All options. With `overwrite`, files may be replaced.
+        option: The one that names the output, for messages.
         paths: All files that are written, side files included.
-        is_own: Whether what exists is known as this command's earlier result.
+        is_own: Whether files that exist are this command's earlier result.
     """
     values, paths = options.to_dict(settings), list(paths)
     value = values.get(option)
@@ -59,37 +59,36 @@ def claim(
     unfinished = {
         path
         for path in paths
-        if not files.is_remote(path) and files.leftovers(os.path.realpath(path))
+        if not files.is_remote(path)
+        and files.find_leftovers(os.path.realpath(path))
     }
     refuse_inputs(settings, option, paths)
-    folders = {
-        files.identity(path) for path in _inputs(values) if _is_folder(path)
-    }
-    seen: set[str] = set()
+    folders = {files.identity(p) for p in _input_paths(values) if _is_folder(p)}
+    real_paths: set[str] = set()
     for path in paths:
-        named = f"`{option}={value}`" + (f": {path}" if path != value else "")
-        _require_name(path, named)
-        if os.path.realpath(path) in seen:
-            raise errors.UserError(f"{named} is written twice. Change a name.")
-        seen.add(os.path.realpath(path))
+        prefix = f"`{option}={value}`" + (f": {path}" if path != value else "")
+        _require_file_path(path, prefix)
+        if os.path.realpath(path) in real_paths:
+            raise errors.UserError(f"{prefix} is written twice. Change a name.")
+        real_paths.add(os.path.realpath(path))
         if is_own or unfinished - {path} or not files.exists(path):
             continue
         if not folders.isdisjoint(map(files.identity, _parents(path))):
             raise errors.UserError(
-                f"{named} exists, in a folder that is read, where nothing is "
+                f"{prefix} exists, in a folder that is read, where nothing is "
                 "replaced. Give another name."
             )
         if not values.get("overwrite"):
-            way = "replace it with `overwrite`"
+            remedy = "replace it with `overwrite`"
             if "overwrite" not in values:
-                way = "move it away"
+                remedy = "move it away"
             raise errors.UserError(
-                f"{named} exists. Give another name, or {way}."
+                f"{prefix} exists. Give another name, or {remedy}."
             )
 
 
 def changes(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return a line for each value of `now` that was another one before."""
+    """Return a line for each value of `now` that differs from `before`."""
     return [
         f"{name} was {before.get(name)!r}, is now {value!r}"
         for name, value in sorted(now.items())
@@ -105,9 +104,9 @@ def require_same(problem: str, lines: Sequence[str], advice: str) -> None:
 
 
 def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:
-    """Refuse outputs, files or whole folders, that are inputs or hold some."""
+    """Refuse outputs that are inputs, or folders that hold an input."""
     values = options.to_dict(settings)
-    inputs = {files.identity(path): path for path in _inputs(values)}
+    inputs = {files.identity(path): path for path in _input_paths(values)}
     inputs.pop(None, None)  # Those that do not exist.
     for path in paths:
         identity = files.identity(path)
@@ -122,8 +121,8 @@ def refuse_inputs(settings: Any, option: str, paths: Iterable[str]) -> None:
             )
 
 
-def _inputs(values: dict[str, Any]) -> Iterator[str]:
-    """Yield the files and folders that the options name to be read."""
+def _input_paths(values: dict[str, Any]) -> Iterator[str]:
+    """Yield all files and folders that the options name as inputs."""
     yield from options.flag_files
     if values.get("task_module"):
         with contextlib.suppress(ImportError, ValueError):
@@ -153,15 +152,15 @@ def _parents(path: str) -> Iterator[str]:
         yield from map(str, pathlib.Path(os.path.realpath(path)).parents)
 
 
-def _require_name(path: str, named: str) -> None:
-    """Refuse what cannot be the path of a new file, or of one to replace."""
+def _require_file_path(path: str, prefix: str) -> None:
+    """Refuse a path that cannot be that of a new or replaced regular file."""
     if _is_folder(path) or path.endswith("/"):
-        raise errors.UserError(f"{named} is a folder. Name a file in it.")
+        raise errors.UserError(f"{prefix} is a folder. Name a file in it.")
     if files.is_remote(path):
         return
     if files.is_special(path):
         raise errors.UserError(
-            f"{named} is a pipe or a device. Only regular files are replaced. "
+            f"{prefix} is a pipe or a device. Only regular files are replaced. "
             "Choose another name."
         )
     try:
@@ -169,6 +168,6 @@ def _require_name(path: str, named: str) -> None:
     except OSError as error:
         if error.errno == errno.ENAMETOOLONG:
             raise errors.UserError(
-                f"{named} is too long for a name: while it is written it ends "
+                f"{prefix} is too long for a name: while it is written it ends "
                 f"in {files.PARTIAL}. Give a shorter one."
             ) from None

@@ -41,12 +41,12 @@ class WorkerEndedError(errors.UserError):
     """A worker process was killed, for example because memory ran out."""
 
 
-def context() -> Any:
-    """Return the `shared` value of `workers`, inside a mapped function."""
+def shared_value() -> Any:
+    """Return the value that `workers` shares, inside a mapped function."""
     return _context.get()
 
 
-def call(
+def call_with_shared(
     function: Callable[[ItemT], ResultT], item: ItemT, shared: Any
 ) -> ResultT:
     """Call a mapped function, in a process that `workers` has not started."""
@@ -54,8 +54,8 @@ def call(
     return function(item)
 
 
-def _begin(value: Any, parent: int) -> None:
-    """Prepare a worker: it ends with its parent, which handles the signals."""
+def _prepare_worker(value: Any, parent: int) -> None:
+    """Make a worker process end with its parent, and ignore Ctrl-C itself."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -66,7 +66,7 @@ def _begin(value: Any, parent: int) -> None:
     _context.set(value)
 
 
-def count(num_workers: int) -> int:
+def count_processes(num_workers: int) -> int:
     """Return how many processes `--num_workers` means; 0 is one per core."""
     if num_workers:
         return num_workers
@@ -85,7 +85,7 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
     also if it is killed; after an error they are stopped at once.
 
     Args:
-        shared: A value that every call can read with `context`.
+        shared: A value that every call can read with `shared_value`.
     """
     _context.set(shared)
     try:
@@ -93,7 +93,7 @@ def workers(num_workers: int, shared: Any) -> Iterator[Map]:
             yield map
         else:
             with _pool(num_workers, shared) as submit:
-                yield functools.partial(in_order, submit, num_workers)
+                yield functools.partial(map_in_order, submit, num_workers)
     finally:
         _context.set(None)
 
@@ -107,7 +107,7 @@ def _pool(num_workers: int, shared: Any) -> Iterator[Submit]:
     method = "spawn" if "tensorflow" in sys.modules else "fork"
     start = multiprocessing.get_context(method)
     pool = concurrent.futures.ProcessPoolExecutor(
-        num_workers, start, _begin, (shared, os.getpid())
+        num_workers, start, _prepare_worker, (shared, os.getpid())
     )
 
     def submit(function: Any, item: Any) -> Any:
@@ -130,12 +130,12 @@ def _pool(num_workers: int, shared: Any) -> Iterator[Submit]:
                 raise
     except concurrent.futures.process.BrokenProcessPool:
         raise WorkerEndedError(
-            f"A worker process {_how_ended(workers)}. Run the same command "
+            f"A worker process {_describe_end(workers)}. Run the same command "
             "again."
         ) from None
 
 
-def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
+def _describe_end(workers: Iterable[process.BaseProcess]) -> str:
     """Describe the end of the worker that ended first."""
     codes = [worker.exitcode for worker in workers]
     # The others were told to end.
@@ -151,7 +151,7 @@ def _how_ended(workers: Iterable[process.BaseProcess]) -> str:
     return f"ended unexpectedly, with status {code}"
 
 
-def in_order(
+def map_in_order(
     submit: Submit,
     num_workers: int,
     function: Callable[[ItemT], ResultT],

@@ -33,26 +33,26 @@ class Progress:
                 unit=unit if unit == "B" else f" {unit}",
                 unit_scale=True,
             )
-        self._begun = self._logged = time.monotonic()
-        self._first: int | None = None
+        self._start_time = self._last_log_time = time.monotonic()
+        self._at_start: int | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def update(self, done: int) -> None:
         """Report the total amount done so far."""
-        if self._first is None:
-            self._first = done if done != self._total else 0
+        if self._at_start is None:
+            self._at_start = done if done != self._total else 0
         if self._bar is not None:
             self._bar.update(done - self._bar.n)
             return
         now = time.monotonic()
-        if now - self._logged >= _INTERVAL:
-            self._logged = now
-            logging.info("%s", self._line(done, now - self._begun))
+        if now - self._last_log_time >= _INTERVAL:
+            self._last_log_time = now
+            logging.info("%s", self._describe(done, now - self._start_time))
 
-    def _line(self, done: int, seconds: float) -> str:
-        rate = (done - (self._first or 0)) / max(seconds, 1e-9)
+    def _describe(self, done: int, seconds: float) -> str:
+        rate = (done - (self._at_start or 0)) / max(seconds, 1e-9)
         scale, unit = (1e6, "MB") if self._unit == "B" else (1, self._unit)
         line = f"{self._work}: {done / scale:,.0f} {unit}"
         if self._total:

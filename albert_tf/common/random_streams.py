@@ -96,7 +96,7 @@ def open_streams(seeds: np.ndarray, num_draws: np.ndarray) -> Iterator[Stream]:
         block = slice(start, start + _STREAMS_AT_ONCE)
         counts = np.minimum(num_draws[block], _MOST_FIRST_DRAWS)
         ends = np.cumsum(counts)
-        numbers = ragged.gather(np.zeros_like(counts), counts)
+        numbers = ragged.concat_ranges(np.zeros_like(counts), counts)
         first = uniform(np.repeat(seeds[block], counts), numbers).tolist()
         begin = 0
         for seed, end in zip(seeds[block].tolist(), ends.tolist(), strict=True):

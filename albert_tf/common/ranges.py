@@ -29,11 +29,11 @@ class Range:
             return f"from {self.low:,} to below {self.below:,}"
         return f"from {self.low:,} to {self.high:,}"
 
-    def complaint(self, value: Any, *, whole: bool) -> str:
+    def describe_fault(self, value: Any, *, whole: bool) -> str:
         """Return what is wrong with a value, as the end of a sentence.
 
         Example:
-            Range(1, 100).complaint(0, whole=True) =
+            Range(1, 100).describe_fault(0, whole=True) =
                 "is below 1. Use a whole number from 1 to 100."
 
         Returns:

@@ -367,7 +367,7 @@ def _warn_of_empty(name: str, lines: Sequence[int], empty_text: str) -> None:
 
 
 def _read_parquet(path: str, inputs: Sequence[str]) -> Iterator[_Values]:
-    with arrow_tables.opened(
+    with arrow_tables.open_table(
         io.BytesIO(_read(path)),
         "parquet",
         path,
@@ -647,7 +647,7 @@ def get(entry: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
     remedy = "Correct the file, or give one in the official layout."
     if not isinstance(entry, dict):
         raise errors.UserError(
-            f"{where}: {strict_json.shown(entry)} stands where an object with "
+            f"{where}: {strict_json.brief(entry)} stands where an object with "
             f"the key {key!r} must be. {remedy}"
         )
     if key not in entry:
@@ -659,7 +659,7 @@ def get(entry: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
     is_no_number = kind is not bool and isinstance(value, bool)
     if not isinstance(value, kind) or is_no_number:
         raise errors.UserError(
-            f"{where}: {key!r} is {strict_json.shown(value)}; it must be "
+            f"{where}: {key!r} is {strict_json.brief(value)}; it must be "
             f"{_KINDS[kind]}. {remedy}"
         )
     return value

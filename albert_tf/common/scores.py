@@ -72,24 +72,22 @@ class Summary:
         return "\n".join(lines) + "\n"
 
 
-def named(
-    numbers: dict[str, float], split: str, eval_splits: Sequence[str]
+def add_split(
+    values: dict[str, float], split: str, eval_splits: Sequence[str]
 ) -> dict[str, float]:
-    """Return scores under names that distinguish the evaluation splits.
-
-    Those of the first split keep their names.
+    """Return scores with the split in their names, except for the first split.
 
     Example:
         named({"accuracy": 0.9}, "dev_mismatched", ("dev_matched",
             "dev_mismatched")) = {"accuracy_mismatched": 0.9}
     """
     if split == eval_splits[0]:
-        return numbers
+        return values
     ending = split.removeprefix("dev_")
-    return {f"{name}_{ending}": value for name, value in numbers.items()}
+    return {f"{name}_{ending}": value for name, value in values.items()}
 
 
-def spread(values: Sequence[float]) -> float:
+def sample_deviation(values: Sequence[float]) -> float:
     """Return the standard deviation of a sample; 0 for a single value."""
     return statistics.stdev(values) if len(values) > 1 else 0.0
 
@@ -97,7 +95,7 @@ def spread(values: Sequence[float]) -> float:
 _STATISTICS: tuple[tuple[str, Callable[[Sequence[float]], float]], ...] = (
     ("median", statistics.median),
     ("mean", statistics.fmean),
-    ("standard deviation", spread),
+    ("standard deviation", sample_deviation),
     ("smallest", min),
     ("largest", max),
 )
@@ -119,7 +117,7 @@ def write(folder: str, summary: Summary) -> None:
     files.write_text(os.path.join(folder, TABLE_NAME), summary.to_markdown())
 
 
-def of_best(folder: str) -> dict[str, float]:
+def best_scores(folder: str) -> dict[str, float]:
     """Return the scores of a folder's best run; none if it has no scores."""
     if not files.exists(os.path.join(folder, FILE_NAME)):
         return {}
@@ -134,11 +132,11 @@ def best_folder(folder: str) -> str:
 
 
 def read(folder: str) -> Summary:
-    """Read what `write` wrote; a folder outside of this one is refused."""
-    path = files.in_folder(folder, FILE_NAME)
+    """Read the file of `write`; run folders outside of `folder` are refused."""
+    path = files.safe_join(folder, FILE_NAME)
     try:
         content = strict_json.loads(files.read_bytes(path))
-        runs = tuple(_parse(run, folder) for run in content["runs"])
+        runs = tuple(_parse_run(run, folder) for run in content["runs"])
         if {content["key_metric"] in run.scores for run in runs} != {True}:
             raise ValueError("A run lacks the key metric.")
         return Summary(content["task_name"], content["key_metric"], runs)
@@ -149,8 +147,8 @@ def read(folder: str) -> Summary:
         ) from None
 
 
-def _parse(values: dict[str, Any], folder: str) -> RunScores:
-    """Return a run; JSON has null for a score that is not finite."""
+def _parse_run(values: dict[str, Any], folder: str) -> RunScores:
+    """Return a run with its folder's full path, and NaN for null scores."""
     run = RunScores(**values)
     scores = {
         name: math.nan if score is None else float(score)
@@ -159,5 +157,5 @@ def _parse(values: dict[str, Any], folder: str) -> RunScores:
     inner = os.path.normpath(run.folder)
     if os.path.isabs(inner) or inner.split(os.sep)[0] == os.pardir:
         raise ValueError(inner)
-    place = folder if inner == os.curdir else os.path.join(folder, inner)
-    return dataclasses.replace(run, folder=place, scores=scores)
+    run_path = folder if inner == os.curdir else os.path.join(folder, inner)
+    return dataclasses.replace(run, folder=run_path, scores=scores)

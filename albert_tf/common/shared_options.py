@@ -13,18 +13,18 @@ def max_seq_length(note: str) -> Any:
     )
 
 
-def batch_size(default: int, of: str = "step") -> Any:
-    """Return an option for a number of examples.
+def batch_size(default: int, unit: str = "step") -> Any:
+    """Return an option for a batch size.
 
     Args:
-        of: What has so many. Only that of a training step is a part of the
-            result, so any other may change when a run is continued.
+        unit: "step" of training or another word for the help. Only the size of
+            training batches changes results; others may change in a restart.
     """
     return option(
         default,
-        f"Examples per {of}, all replicas.",
+        f"Examples per {unit}, all replicas.",
         within=ranges.BATCH,
-        may_change=of != "step",
+        may_change=unit != "step",
     )
 
 

@@ -21,13 +21,13 @@ SLICES = {
 }
 
 
-def load(name: str, part: str) -> ModuleType:
+def load(name: str, module: str) -> ModuleType:
     """Return a module of a slice, such as `load("tagging", "task")`."""
-    return importlib.import_module(f"{SLICES[name]}.{part}")
+    return importlib.import_module(f"{SLICES[name]}.{module}")
 
 
-def parts(part: str) -> Iterator[ModuleType]:
-    """Load the modules of one name of all slices that have one."""
+def load_all(module: str) -> Iterator[ModuleType]:
+    """Load a module, such as "service", of each slice that has one."""
     for name, package in SLICES.items():
-        if importlib.util.find_spec(f"{package}.{part}"):
-            yield load(name, part)
+        if importlib.util.find_spec(f"{package}.{module}"):
+            yield load(name, module)

@@ -37,23 +37,23 @@ class JsonError(ValueError):
 
 
 def loads(text: str | bytes) -> Any:
-    """Return the value of a text, or of bytes in UTF-8 (a mark is ignored)."""
+    """Parse a JSON text, or bytes in UTF-8, with or without byte order mark."""
     try:
         if isinstance(text, bytes):
             text = text.decode("utf-8-sig")
         value = orjson.loads(text)
     except UnicodeDecodeError as error:
-        found = errors.bad_byte(error.object, "the text")
-        raise JsonError(f"{found}, which is not UTF-8") from None
+        fault = errors.bad_byte(error.object, "the text")
+        raise JsonError(f"{fault}, which is not UTF-8") from None
     except orjson.JSONDecodeError as error:
         raise JsonError(str(error)) from None
     if len(_KEY.findall(text)) != _count_keys(value, _MAX_DEPTH):
-        _refuse_doubled_keys(text)
+        _refuse_duplicate_keys(text)
     return json.loads(text) if _LONG.search(text) else value
 
 
 def _count_keys(value: Any, levels: int) -> int:
-    """Return how many keys a value has; refuse one of more levels."""
+    """Count the keys of all objects in a value; refuse one of more levels."""
     if not isinstance(value, (dict, list)):
         return 0
     if not levels:
@@ -67,15 +67,18 @@ def _count_keys(value: Any, levels: int) -> int:
     return num_keys + sum(_count_keys(item, levels - 1) for item in value)
 
 
-def _refuse_doubled_keys(text: str) -> None:
-    """Read once more, slowly: orjson does not tell."""
+def _refuse_duplicate_keys(text: str) -> None:
+    """Refuse a key that an object has twice: orjson drops one of the values.
+
+    It is found by reading once more, slowly.
+    """
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise JsonError(
-                    f"an object has the key {shown(key)} twice. Keep one of "
+                    f"an object has the key {brief(key)} twice. Keep one of "
                     "them"
                 )
             seen.add(key)
@@ -105,7 +108,7 @@ def read_object(
     value = read(path, advice, source)
     if not isinstance(value, dict):
         raise errors.UserError(
-            f"{source or path} holds {shown(value)}, which is not a JSON "
+            f"{source or path} holds {brief(value)}, which is not a JSON "
             f"object. {advice}"
         )
     return value
@@ -132,25 +135,25 @@ def dumps(
     try:
         text = encoder.encode(value)
     except ValueError:
-        text = encoder.encode(_without_nan(value))
-    return replace_halves(text)
+        text = encoder.encode(_replace_nan(value))
+    return replace_lone_surrogates(text)
 
 
-def replace_halves(text: str) -> str:
-    """Return a JSON text with U+FFFD in place of each half of a character."""
+def replace_lone_surrogates(text: str) -> str:
+    """Return a JSON text with U+FFFD for each lone surrogate, or its escape."""
     return _ESCAPE.sub(lambda found: "\ufffd" if found[1] else found[0], text)
 
 
-def shown(value: Any) -> str:
+def brief(value: Any) -> str:
     """Return the beginning of a value as JSON, for messages."""
     return dumps(value)[:_MAX_SHOWN]
 
 
-def _without_nan(value: Any) -> Any:
+def _replace_nan(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _without_nan(inner) for key, inner in value.items()}
+        return {key: _replace_nan(inner) for key, inner in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_without_nan(inner) for inner in value]
+        return [_replace_nan(inner) for inner in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value

@@ -451,7 +451,7 @@ class Candidates:
         rows, words = np.nonzero(chosen)
         begins = self.first[rows] + self.pieces_before[rows, words]
         lengths = self.count_pieces(rows, words, words + 1)
-        return self.flat_positions[ragged.gather(begins, lengths)]
+        return self.flat_positions[ragged.concat_ranges(begins, lengths)]
 
 
 class _RunChoice:
@@ -574,7 +574,7 @@ def to_lists(
     """
     rows, columns = np.divmod(predicted, tokens.shape[1])
     counts = np.bincount(rows, minlength=len(tokens)).astype(np.int32)
-    slot = ragged.gather(np.zeros_like(counts), counts)
+    slot = ragged.concat_ranges(np.zeros_like(counts), counts)
     positions = np.zeros([len(tokens), num_predictions], np.int32)
     labels = positions.copy()
     positions[rows, slot] = columns

@@ -59,7 +59,7 @@ class Facts:
             isinstance(label, str) for label in labels
         ):
             raise errors.UserError(
-                f"The labels of the run are {strict_json.shown(labels)}, not a "
+                f"The labels of the run are {strict_json.brief(labels)}, not a "
                 "list of texts: its folder is damaged. Run the task again."
             )
         return cls(

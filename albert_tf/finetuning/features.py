@@ -128,7 +128,9 @@ def encode(
     if with_padding:
         layout = layouts.with_padding(layout)
     if not num_workers:
-        num_workers = min(parallel.count(0), total // _WORTH_A_PROCESS)
+        num_workers = min(
+            parallel.count_processes(0), total // _WORTH_A_PROCESS
+        )
     num_workers = max(1, min(num_workers, -(-total // _BLOCK)))
     if type(task).__module__ == "__main__":
         num_workers = 1  # Other processes do not know the script's classes.
@@ -152,7 +154,7 @@ def encode(
 def _encode_block(
     examples: Sequence[base.Example],
 ) -> tuple[int, list[bytes], base.Remarks]:
-    task, split, layout = parallel.context()
+    task, split, layout = parallel.shared_value()
     framed: list[bytes] = []
     task.remarks = {}
     try:

@@ -239,7 +239,7 @@ def _finish_several(
             folder,
         )
         return
-    data.task.remember(scores.of_best(folder))
+    data.task.remember(scores.best_scores(folder))
     for split in data.test_splits:
         data.task.write_predictions(
             saved_outputs.load(best, split).outputs,

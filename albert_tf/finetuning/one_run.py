@@ -120,7 +120,7 @@ class _TaskRun:
         # What training decides, later evaluations do not.
         best_scores: dict[str, float] = {}
         if not (settings.do_train and settings.do_eval):
-            best_scores = scores.of_best(folder)
+            best_scores = scores.best_scores(folder)
         task.remember(best_scores)
         if settings.do_train:
             self.train(self._start_log())
@@ -230,7 +230,7 @@ class _TaskRun:
         raise _StopEarlyError
 
     def evaluate(self, *, save: bool = False) -> dict[str, float]:
-        """Return the scores of all evaluation splits; see `scores.named`."""
+        """Return the scores of all splits; see `scores.add_split`."""
         numbers: dict[str, float] = {}
         mixed_up: dict[str, confusion.Confusion] = {}
         splits = self._data.eval_splits
@@ -238,7 +238,7 @@ class _TaskRun:
             outputs = self.predict(split, save=save)
             examples, task = self._data.examples[split], self._data.task
             split_scores = task.score(outputs, examples)
-            numbers |= scores.named(split_scores, split, splits)
+            numbers |= scores.add_split(split_scores, split, splits)
             if save:
                 one = task.confusion(outputs, examples)
                 mixed_up |= {split: one} if one else {}

@@ -73,7 +73,7 @@ class RunPredictor:
         run_folder.check_vocabularies(**named)
         vocabulary = tokenization.load(self._source.vocabulary)
         self.task = registry.make(options, vocabulary, self._source.facts)
-        self.task.remember(scores.of_best(run_dir))
+        self.task.remember(scores.best_scores(run_dir))
         self._named = (
             checkpoint or run_dir,
             ("checkpoint" if checkpoint else option),

@@ -65,7 +65,7 @@ def save(folder: str, split: str, saved: SavedOutputs) -> None:
 
 
 def load(folder: str, split: str) -> SavedOutputs:
-    file = files.in_folder(folder, os.path.basename(path(folder, split)))
+    file = files.safe_join(folder, os.path.basename(path(folder, split)))
     if not files.exists(file):
         raise errors.UserError(
             f"{file} is not there. Run the folder's command again with "
@@ -104,7 +104,7 @@ class StoredOutputs:
 
     def __init__(self, folder: str):
         self._folder = folder
-        path = files.in_folder(folder, _MANIFEST)
+        path = files.safe_join(folder, _MANIFEST)
         advice = "Remove the folder; the teacher can be asked again"
         content = strict_json.read_object(path, advice)
         facts, sums = content.get("facts"), content.get("sha256")

@@ -361,6 +361,6 @@ def _check_value(key: str, kind: Any, value: Any) -> None:
         if not isinstance(value, bool):
             raise errors.UserError(f"{key}={value!r} is not true or false.")
         return
-    complaint = _RANGES[key].complaint(value, whole=kind is int)
+    complaint = _RANGES[key].describe_fault(value, whole=kind is int)
     if complaint:
         raise errors.UserError(f"{key}={value!r} {complaint}")

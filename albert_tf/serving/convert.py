@@ -241,7 +241,7 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
             f"`to={target}`: The folder belongs to something else; it holds "
             f"{min(foreign)}. Choose a folder of its own."
         )
-    outputs.claim(settings, "to", existing)
+    outputs.check(settings, "to", existing)
 
 
 def _read(settings: ConvertOptions) -> _Source:
@@ -367,7 +367,7 @@ def _prepare_prefix(
     folder: str,
 ) -> None:
     """Check that a folder is of this model; put the vocabulary there."""
-    path = files.in_folder(folder, checkpoint_reader.CONFIG_NAME)
+    path = files.safe_join(folder, checkpoint_reader.CONFIG_NAME)
     if files.exists(path) and (
         AlbertConfig.from_json_file(path) != source.config
     ):

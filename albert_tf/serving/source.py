@@ -304,7 +304,7 @@ def make_task(source: Source) -> base.Task | None:
     if task.has_pairs:
         compatibility.check_pairs(source.config, "the model")
     if source.option != "init_checkpoint":
-        task.remember(scores.of_best(values["run_dir"]))
+        task.remember(scores.best_scores(values["run_dir"]))
     return task
 
 

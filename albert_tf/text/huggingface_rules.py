@@ -36,14 +36,14 @@ def settings_beside(vocabulary: str) -> dict[str, bool] | None:
     """
     folder = os.path.dirname(vocabulary)
     settings: dict[str, Any] = {}
-    rules = files.in_folder(folder, TOKENIZER_NAME)
+    rules = files.safe_join(folder, TOKENIZER_NAME)
     if files.exists(rules):
         normalizer = strict_json.read_object(rules, _ADVICE).get("normalizer")
         if isinstance(normalizer, dict) and (
             normalizer.get("type") == "BertNormalizer"
         ):
             settings = {key: normalizer.get(n) for key, n in _NAMES.items()}
-    path = files.in_folder(folder, _CONFIG_NAME)
+    path = files.safe_join(folder, _CONFIG_NAME)
     if files.exists(path):
         values = strict_json.read_object(path, _ADVICE)
         settings |= {key: values[key] for key in _NAMES if key in values}

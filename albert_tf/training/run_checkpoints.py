@@ -79,7 +79,7 @@ class RunCheckpoints:
             if isinstance(value, tf.Variable)
         )
         needed *= 1 + is_first
-        files.require_room(self.output_dir, needed, "output_dir")
+        files.require_disk_space(self.output_dir, needed, "output_dir")
 
     def save(self) -> None:
         self._write(

@@ -103,14 +103,14 @@ def find_vocabularies(folder: str) -> dict[str, str]:
     names = {**VOCABULARY_NAMES}
     if huggingface.is_folder(folder):
         names["spm_model_file"] = huggingface.VOCABULARY_NAME
-    paths = {n: files.in_folder(folder, f) for n, f in names.items()}
+    paths = {n: files.safe_join(folder, f) for n, f in names.items()}
     present = {name: path for name, path in paths.items() if files.exists(path)}
-    rules = files.in_folder(folder, huggingface_rules.TOKENIZER_NAME)
+    rules = files.safe_join(folder, huggingface_rules.TOKENIZER_NAME)
     has_rules = not present and files.exists(rules)
     if has_rules and huggingface_rules.is_wordpiece(rules):
         present["vocab_file"] = rules
     for path in present.values():
-        files.in_folder(
+        files.safe_join(
             folder, os.path.basename(normalization.path_beside(path))
         )
     return present
@@ -351,7 +351,7 @@ def refuse_foreign_results(
         for name in files.list_folder(folder)
         if any(fnmatch.fnmatch(name, pattern) for pattern in _RESULTS)
     ]
-    outputs.claim(settings, "output_dir", [*more, *paths], is_own=is_own)
+    outputs.check(settings, "output_dir", [*more, *paths], is_own=is_own)
 
 
 def copy_vocabulary(
@@ -481,7 +481,7 @@ def _check_normalization(
 def read(folder: str, option: str = "run_dir") -> Run:
     """Read the folder of a run; of several runs, that of the best one."""
     files.refuse_file(folder, option)
-    path = files.in_folder(folder, OPTIONS_NAME)
+    path = files.safe_join(folder, OPTIONS_NAME)
     if not files.exists(path):
         best = scores.best_folder(folder)
         if best != folder:
@@ -503,7 +503,7 @@ def read(folder: str, option: str = "run_dir") -> Run:
             f"{path} is damaged. Choose another folder, or remove this one if "
             "nothing in it is needed."
         ) from None
-    config = AlbertConfig.from_json_file(files.in_folder(folder, CONFIG_NAME))
+    config = AlbertConfig.from_json_file(files.safe_join(folder, CONFIG_NAME))
     _check_options(values, config, path)
     return Run(folder, program, values, config, vocab_sha256, facts)
 

@@ -57,7 +57,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
     A number that was not finite is null in the file, and NaN here. Earlier
     versions wrote NaN and Infinity, which are no JSON; these are read, too.
     """
-    path = files.in_folder(output_dir, FILE_NAME)
+    path = files.safe_join(output_dir, FILE_NAME)
     if not files.exists(path):
         return []
     lines = [*map(_parse, files.read_bytes(path).splitlines())]

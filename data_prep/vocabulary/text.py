@@ -150,7 +150,7 @@ def prepare(
         )
     written = [prefix + ending for ending in endings]
     written.append(normalization.path_beside(written[0]))
-    outputs.claim(settings, "output_prefix", written)
+    outputs.check(settings, "output_prefix", written)
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
     names = map(str.strip, settings.compare_with.split(","))
     others = load(filter(None, names))

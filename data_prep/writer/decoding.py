@@ -96,7 +96,7 @@ class _Decoder:
         text = line.decode("utf-8", "replace" if is_replaced else "strict")
         if not options.is_text:
             if is_replaced:
-                text = strict_json.replace_halves(text)
+                text = strict_json.replace_lone_surrogates(text)
             return _parse_record(text, options.text_field)
         is_turn = text[:2] in ("Q\t", "R\t") or not text.strip()
         if options.input_format == "dialogues" and not is_turn:

@@ -120,7 +120,7 @@ class InstanceBuilder:
         table = np.array(rows, ROW)
         each = np.array(sizes, np.int64)
         keys = np.repeat(self._keys(INSTANCES, documents, passes), each)
-        numbers = ragged.gather(np.zeros_like(each), each)
+        numbers = ragged.concat_ranges(np.zeros_like(each), each)
         table["key"] = random_streams.derive_array(keys, numbers)
         return table
 

@@ -73,7 +73,7 @@ def check(settings: Any, paths: Sequence[str]) -> None:
             )
     # `same_job` looks at what exists.
     written = [*paths, *itertools.chain(*beside(paths).values())]
-    outputs.claim(settings, "output_file", written, is_own=True)
+    outputs.check(settings, "output_file", written, is_own=True)
     work = work_place(settings.output_file)
     outputs.refuse_inputs(settings, "output_file", [work])
     _refuse_other_shards(paths)

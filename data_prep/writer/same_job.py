@@ -110,7 +110,7 @@ def refuse_other_options(
     """Protect finished records from a run with other options."""
     for first, described in output_files.beside(paths).items():
         is_own = manifests.find(first) is not None
-        outputs.claim(settings, "output_file", described, is_own=is_own)
+        outputs.check(settings, "output_file", described, is_own=is_own)
     current = content_options(options.to_dict(settings))
     for path in paths:
         if not files.exists(path):

@@ -76,7 +76,7 @@ def _json_line(column: str, text: bytes | None) -> bytes:
 def _opened(
     stream: IO[bytes], path: str, kind: str
 ) -> contextlib.AbstractContextManager[tuple[Any, Any, arrow_tables.Batches]]:
-    return arrow_tables.opened(
+    return arrow_tables.open_table(
         stream,
         kind,
         f"input_format={kind}",

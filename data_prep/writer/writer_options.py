@@ -132,7 +132,7 @@ class CreatePretrainingDataOptions:
         if self.records == "instances" and (
             self.text.input_format == "dialogues"
         ):
-            raise options.foreign(
+            raise options.unused_option_error(
                 "input_format", self.text.input_format, "records=passages"
             )
         if self.dask_scheduler == "":

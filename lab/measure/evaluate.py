@@ -135,7 +135,7 @@ class EvaluateOptions:
                 f"`finetuning_options={self.finetuning_options}` is not JSON "
                 'such as {"learning_rate": 3e-5}. Correct it.'
             )
-        known = {*options.names(run_classifier.ClassifierOptions)}
+        known = {*options.flag_names(run_classifier.ClassifierOptions)}
         for name, given, allowed in (
             ("parts", self.parts.split(","), PARTS),
             ("tasks", self.tasks.split(","), real_tasks.RECIPES),
@@ -292,7 +292,7 @@ def run(settings: EvaluateOptions) -> None:
     done = report.read(settings.output_dir)
     names = report.FILE_NAME, report.TABLE_NAME
     written = [os.path.join(settings.output_dir, name) for name in names]
-    outputs.claim(settings, "output_dir", written, is_own=bool(done))
+    outputs.check(settings, "output_dir", written, is_own=bool(done))
     files.make_folder(settings.output_dir, "output_dir")
     if settings.overwrite:
         done = {k: part for k, part in done.items() if k not in wanted}

@@ -178,7 +178,7 @@ def run(settings: CorpusOptions) -> None:
         for name in (MANIFEST_NAME, TRAIN_NAME, HELD_OUT_NAME)
     }
     is_own = files.exists(written[MANIFEST_NAME])
-    outputs.claim(settings, "output_dir", written.values(), is_own=is_own)
+    outputs.check(settings, "output_dir", written.values(), is_own=is_own)
     files.make_folder(settings.output_dir, "output_dir")
     counts, texts = _divide(paths)
     digests = {name: files.sha256(path) for name, path in paths.items()}

@@ -116,7 +116,7 @@ def run(settings: LayersOptions) -> None:
         os.path.join(settings.output_dir, f"layers.{kind}")
         for kind in ("json", "png")
     )
-    outputs.claim(settings, "output_dir", [numbers, curves])
+    outputs.check(settings, "output_dir", [numbers, curves])
     found = {
         name: measure(folder, text, settings.windows)
         for name, _, folder in runs

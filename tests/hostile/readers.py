@@ -256,7 +256,7 @@ READERS = {
     "run_options.json": Reader(run_folder.read, "rte", "run_options.json"),
     "run's config": Reader(run_folder.read, "rte", "albert_config.json"),
     "metrics.jsonl": Reader(run_card.write, "rte", "metrics.jsonl"),
-    "scores.json": Reader(scores.of_best, "rte", "scores.json"),
+    "scores.json": Reader(scores.best_scores, "rte", "scores.json"),
     "saved outputs": binary(
         lambda p: saved_outputs.load(p, "dev"), "rte", "dev_outputs.npz"
     ),

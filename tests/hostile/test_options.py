@@ -53,7 +53,7 @@ def test_every_command_is_here():
 @pytest.mark.parametrize("name", commands.COMMANDS)
 def test_unusual_values(name, parse):
     """A sample of them; the message names the option."""
-    leaves = options.leaves(commands.load(name)[1])
+    leaves = options.iter_flags(commands.load(name)[1])
     pairs = [(leaf.name, v) for leaf in leaves for v in VALUES[leaf.type]]
     for option, value in sampling.some(pairs, 40, name):
         said = parse(name, {option: value})
@@ -63,7 +63,7 @@ def test_unusual_values(name, parse):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", commands.COMMANDS)
 def test_random_flags(name, parse):
-    names = strategies.sampled_from(options.names(commands.load(name)[1]))
+    names = strategies.sampled_from(options.flag_names(commands.load(name)[1]))
     values = (
         strategies.text(
             strategies.characters(exclude_categories=()), max_size=12

@@ -59,7 +59,7 @@ def find(path: str, option: str = "init_checkpoint") -> str:
         raise errors.UserError(
             f"`{option}={path}` is neither a folder nor a checkpoint: "
             f"{prefix}.index does not "
-            f"exist.{files.similar(path, configs.checkpoint_names())} Check "
+            f"exist.{files.suggest(path, configs.checkpoint_names())} Check "
             "the path, and give it up to, not including, '.index'."
         )
     return prefix
@@ -78,7 +78,7 @@ def fingerprint(path: str) -> str:
 def _in_folder(folder: str) -> str | None:
     """Return the checkpoint that a folder means, None if it does not say."""
     names = [BEST_NAME, "variables/variables", BERT_NAME]
-    files.in_folder(folder, STATE_NAME)
+    files.safe_join(folder, STATE_NAME)
     state = _read_state(folder)
     if state is not None:
         # Only its name counts, because the folder may have been moved.
@@ -86,7 +86,7 @@ def _in_folder(folder: str) -> str | None:
     for name in names:
         if is_prefix(os.path.join(folder, name)):
             for path in glob.glob(f"{glob.escape(folder)}/{name}.*"):
-                files.in_folder(folder, os.path.relpath(path, folder))
+                files.safe_join(folder, os.path.relpath(path, folder))
             return os.path.join(folder, name)
     is_known = huggingface.is_folder(folder) or is_bfloat16(folder)
     return folder if is_known else None
@@ -125,7 +125,7 @@ def is_bfloat16(folder: str) -> bool:
     The weights have the original's names.
     """
     names = CONFIG_NAME, huggingface.WEIGHTS_NAME
-    paths = [files.in_folder(folder, name) for name in names]
+    paths = [files.safe_join(folder, name) for name in names]
     return all(map(files.exists, paths)) and not huggingface.is_folder(folder)
 
 

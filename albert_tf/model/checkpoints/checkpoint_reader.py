@@ -170,11 +170,11 @@ def config_beside(path: str) -> AlbertConfig | None:
     if checkpoint_files.is_bfloat16(path):
         folder = path
     elif not checkpoint_files.is_prefix(path):
-        config_file = files.in_folder(path, huggingface.CONFIG_NAME)
+        config_file = files.safe_join(path, huggingface.CONFIG_NAME)
         return huggingface.read_config(config_file)
-    config_file = files.in_folder(folder, CONFIG_NAME)
+    config_file = files.safe_join(folder, CONFIG_NAME)
     if not files.exists(config_file):
-        config_file = files.in_folder(folder, config_files.BERT_NAME)
+        config_file = files.safe_join(folder, config_files.BERT_NAME)
     if not files.exists(config_file):
         return None
     try:

@@ -27,7 +27,7 @@ VOCABULARY_NAME = "spiece.model"
 
 
 def is_folder(path: str) -> bool:
-    config_file = files.in_folder(path, CONFIG_NAME)
+    config_file = files.safe_join(path, CONFIG_NAME)
     if not files.exists(config_file):
         return False
     return config_files.model_type_of(_read_json(config_file)) is not None
@@ -43,7 +43,7 @@ def read_config(path: str) -> AlbertConfig:
 
 def read_details(folder: str) -> config_files.Details:
     """Read what a folder's `config.json` says about a classifier's outputs."""
-    path = files.in_folder(folder, CONFIG_NAME)
+    path = files.safe_join(folder, CONFIG_NAME)
     return config_files.read_details(_read_json(path), path)
 
 
@@ -64,7 +64,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     original has no such layer then. The linear layer of a folder of
     sentence-transformers is `projection`.
     """
-    config_file = files.in_folder(folder, CONFIG_NAME)
+    config_file = files.safe_join(folder, CONFIG_NAME)
     config, values = read_config(config_file), _read_json(config_file)
     family = layouts.family(config_files.model_type_of(values))
     tensors = tensor_files.read_untied(folder, family)

@@ -265,5 +265,5 @@ def labelled() -> set[str]:
 
 def _heads_of_slices() -> Iterator[Any]:
     """Yield `heads.head.Head`s; loads TensorFlow."""
-    for module in slices.parts("model"):
+    for module in slices.load_all("model"):
         yield from module.HEADS

@@ -82,7 +82,7 @@ def read(folder: str) -> Modules | None:
     Raises:
         UserError: It has a step that this project does not have.
     """
-    path = files.in_folder(folder, MODULES_NAME)
+    path = files.safe_join(folder, MODULES_NAME)
     if not files.exists(path):
         return None
     steps = _steps(path)
@@ -99,13 +99,13 @@ def read(folder: str) -> Modules | None:
             f"{path} has no step Normalize. Vectors get length 1 here all the "
             "same; their cosines do not change."
         )
-    prompt = _prompt(files.in_folder(folder, PROMPTS_NAME))
+    prompt = _prompt(files.safe_join(folder, PROMPTS_NAME))
     if prompt:
         remarks.append(
             f"{folder}: sentence-transformers puts {prompt!r} before every "
             "text. Write it there yourself: this project does not."
         )
-    path = files.in_folder(folder, LENGTH_NAME)
+    path = files.safe_join(folder, LENGTH_NAME)
     if files.exists(path) and _object(path).get("do_lower_case"):
         remarks.append(
             f"{path} has do_lower_case: sentence-transformers lower-cases "
@@ -114,11 +114,11 @@ def read(folder: str) -> Modules | None:
         )
     dense = None
     if "Dense" in steps:
-        dense = files.in_folder(folder, steps["Dense"])
+        dense = files.safe_join(folder, steps["Dense"])
         _check_dense(dense)
     pooling = os.path.join(steps["Pooling"], CONFIG_NAME)
     return Modules(
-        _pooling(files.in_folder(folder, pooling)),
+        _pooling(files.safe_join(folder, pooling)),
         _length(folder),
         dense,
         tuple(remarks),
@@ -172,7 +172,7 @@ def _length(folder: str) -> int | None:
         (LENGTH_NAME, "max_seq_length"),
         (_TOKENIZER_NAME, "model_max_length"),
     ):
-        path = files.in_folder(folder, name)
+        path = files.safe_join(folder, name)
         value = _object(path).get(key) if files.exists(path) else None
         # A tokenizer without a limit has 10^30.
         if type(value) is int and 0 < value < 10**6:
@@ -182,7 +182,7 @@ def _length(folder: str) -> int | None:
 
 def _check_dense(folder: str) -> None:
     """Refuse a layer that is not linear, or has no width."""
-    path = files.in_folder(folder, CONFIG_NAME)
+    path = files.safe_join(folder, CONFIG_NAME)
     values = _object(path)
     allowed: Mapping[str, Any] = {
         "activation_function": IDENTITY,

@@ -33,10 +33,10 @@ _DTYPES = ("F32", "F16", "BF16")
 
 def find(folder: str) -> list[str]:
     """Return the paths of the weights in a folder: one, or several shards."""
-    path = files.in_folder(folder, WEIGHTS_NAME)
+    path = files.safe_join(folder, WEIGHTS_NAME)
     if files.exists(path):
         return [path]
-    index = files.in_folder(folder, INDEX_NAME)
+    index = files.safe_join(folder, INDEX_NAME)
     if files.exists(index):
         return _shards(folder, index)
     for name, mend in _OTHER_WEIGHTS.items():
@@ -60,7 +60,7 @@ def _shards(folder: str, index: str) -> list[str]:
         raise errors.UserError(
             f"{index} names no files in its folder under weight_map. {advice}"
         )
-    paths = [files.in_folder(folder, name) for name in sorted(names)]
+    paths = [files.safe_join(folder, name) for name in sorted(names)]
     for path in paths:
         if not files.exists(path):
             raise errors.UserError(
@@ -141,7 +141,7 @@ def has_mapping(folder: str) -> bool:
     transformers' own models have one.
     """
     names = WEIGHTS_NAME, INDEX_NAME
-    if not any(files.exists(files.in_folder(folder, name)) for name in names):
+    if not any(files.exists(files.safe_join(folder, name)) for name in names):
         return True
     tensors = read_untied(folder, layouts.ALBERT)
     kernel, bias = (

@@ -41,5 +41,5 @@ class Head:
 
 
 def of_slices() -> Iterator[Head]:
-    for module in slices.parts("model"):
+    for module in slices.load_all("model"):
         yield from module.HEADS

@@ -151,7 +151,7 @@ def readable(row: Arrays) -> dict[str, Any]:
 
 def open_model(path: str) -> Any:
     files.refuse_file(path, "saved_model")
-    if not files.exists(files.in_folder(path, "saved_model.pb")):
+    if not files.exists(files.safe_join(path, "saved_model.pb")):
         advice = "Name what albert_tf.export wrote, such as served/rte/1."
         for name, mend in _OTHERS.items():
             if files.exists(os.path.join(path, name)):
@@ -164,7 +164,7 @@ def open_model(path: str) -> Any:
         )
     if not files.is_remote(path):
         for name in glob.iglob("**", root_dir=path, recursive=True):
-            files.in_folder(path, name)
+            files.safe_join(path, name)
     try:
         return tf.saved_model.load(path)
     except _DAMAGED as error:
@@ -227,7 +227,7 @@ def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
         options = value if isinstance(value, list) else []
         if len(options) > count or len(options) - options.count("") < 2:
             raise errors.UserError(
-                f"{place} is {strict_json.shown(value)}; it must be a list of "
+                f"{place} is {strict_json.brief(value)}; it must be a list of "
                 f"2 to {count} texts, where an empty one stands for none. "
                 "Correct the line."
             )
@@ -241,7 +241,7 @@ def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
 def _text(value: Any, place: str) -> str:
     if not isinstance(value, str):
         raise errors.UserError(
-            f"{place} is {strict_json.shown(value)}; it must be a text. "
+            f"{place} is {strict_json.brief(value)}; it must be a text. "
             "Correct the line."
         )
     return value

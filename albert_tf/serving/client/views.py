@@ -151,7 +151,7 @@ class Form:
 
 def find(signatures: Mapping[str, ask.Signature]) -> Form | None:
     """Return the form of a model; None if its outputs cannot be shown."""
-    kinds = {**KINDS, **{m.OUTPUT: m.KIND for m in slices.parts("view")}}
+    kinds = {**KINDS, **{m.OUTPUT: m.KIND for m in slices.load_all("view")}}
     for (output, kind), (name, signature) in itertools.product(
         kinds.items(), sorted(signatures.items())
     ):

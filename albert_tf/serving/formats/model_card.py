@@ -66,7 +66,7 @@ def text(
     architecture = config["architectures"][0]
     family = config["model_type"]
     article = "An" if family == "albert" else "A"
-    results = scores.of_best(run_dir) if run_dir else {}
+    results = scores.best_scores(run_dir) if run_dir else {}
     sections = [
         _header(name, family, pipelines()[architecture], results),
         f"# {name}\n",

@@ -98,7 +98,7 @@ class _Endpoints:
         asked = self.asked.get(name) if isinstance(name, str) else None
         if asked is None:
             raise errors.UserError(
-                f"'signature_name' is {strict_json.shown(name)}. Choose one of "
+                f"'signature_name' is {strict_json.brief(name)}. Choose one of "
                 f"{', '.join(self.asked)}."
             )
         specs = asked.signature.specs

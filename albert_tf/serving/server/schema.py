@@ -80,7 +80,7 @@ def rows_of_columns(columns: Any, specs: Specs) -> list[Row]:
         lists = list(columns.values())
     if not all(isinstance(column, list) for column in lists):
         raise errors.UserError(
-            f"'inputs' is {strict_json.shown(columns)}; it must be an object "
+            f"'inputs' is {strict_json.brief(columns)}; it must be an object "
             f"with a list for each of {', '.join(specs)}."
         )
     if len({len(column) for column in lists}) != 1:

@@ -259,7 +259,7 @@ def _no_questions(path: str) -> errors.UserError:
 def _check_text(value: Any, name: str) -> None:
     if not isinstance(value, str):
         raise errors.UserError(
-            f"{name} is {strict_json.shown(value)}; it must be a text. Write "
+            f"{name} is {strict_json.brief(value)}; it must be a text. Write "
             "it in quotes."
         )
 

@@ -11,7 +11,13 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, ranges, rows
-from albert_tf.common.options import checked, names, option, optional, shown
+from albert_tf.common.options import (
+    checked,
+    flag_names,
+    make_optional,
+    option,
+    shown,
+)
 from albert_tf.data import layouts, lengths
 from albert_tf.finetuning import base
 from albert_tf.tasks.squad import data, features, metrics, portable, results
@@ -109,13 +115,13 @@ class SquadTask(base.Task):
     command = "run_squad"
     options_class = SquadOptions
     data_options = features.PassageWindows
-    export_options = optional(
+    export_options = make_optional(
         SquadOptions,
         (
             "squad_version",
             *_VERSION_2_OPTIONS,
-            *names(features.PassageWindows),
-            *names(AnswerOptions),
+            *flag_names(features.PassageWindows),
+            *flag_names(AnswerOptions),
         ),
         "SQuAD",
     )

@@ -14,7 +14,7 @@ from typing import Any
 from absl import logging
 
 from albert_tf.common import errors, files, ranges, rows
-from albert_tf.common.options import checked, option, refuse_foreign, shown
+from albert_tf.common.options import checked, option, refuse_unused, shown
 from albert_tf.finetuning import base
 from albert_tf.finetuning.packing import TextExample
 from albert_tf.tasks.table import held_out
@@ -208,7 +208,7 @@ class TableOptions:
     def _check_numbers(self) -> None:
         if not self.needs_scale:
             scale = "label_mean", "label_deviation"
-            refuse_foreign(self, scale, "regression")
+            refuse_unused(self, scale, "regression")
         weights = self.class_weights
         for name, is_wrong in (
             ("regression", self.regression and self.query_column),

@@ -363,7 +363,7 @@ def _texts(found: Any, name: str, where: str) -> list[str]:
         isinstance(text, str) and text for text in found
     ):
         raise errors.UserError(
-            f"{where}: {name!r} is {strict_json.shown(found)}; it must be a "
+            f"{where}: {name!r} is {strict_json.brief(found)}; it must be a "
             "list of texts, none of them empty. Correct the line."
         )
     return found
@@ -412,7 +412,7 @@ def _checked_spans(
     checked = []
     num_moved = 0
     for span in spans if isinstance(spans, list) else [spans]:
-        shown = strict_json.shown(span)
+        shown = strict_json.brief(span)
         values = span if isinstance(span, dict) else {}
         start, end, label = (values.get(n) for n in ("start", "end", "label"))
         if not (

@@ -287,7 +287,7 @@ CALLS = """
 from albert_tf.common import parallel
 
 def name(item):
-    return parallel.context(), item
+    return parallel.shared_value(), item
 
 def divide(item):
     return 1 / item

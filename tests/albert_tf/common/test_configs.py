@@ -62,6 +62,6 @@ def test_weights_may_be_in_a_folder_of_the_name_of_a_config(
 
 
 def test_names_are_those_of_the_files():
-    assert [f"{name}.json" for name in configs.names()] == sorted(
+    assert [f"{name}.json" for name in configs.model_names()] == sorted(
         os.listdir(f"{OURS}/models")
     )

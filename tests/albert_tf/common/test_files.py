@@ -272,7 +272,7 @@ def test_what_a_killed_process_has_left_is_removed_alone(
     touch(tmp_path, *others, f"a*{files.PARTIAL}")  # Of an earlier version.
     (tmp_path / f"a*.01234567{files.PARTIAL}").mkdir()
     own = {path.name for path in tmp_path.iterdir()} - {*others}
-    assert {*map(os.path.basename, files.leftovers(str(path)))} < own
+    assert {*map(os.path.basename, files.find_leftovers(str(path)))} < own
     files.write_text(str(path), "new")
     left = {path.name for path in tmp_path.iterdir()} - {*others, "a*"}
     assert own > left and len(left) == 2  # A folder, and that of `alive`.
@@ -289,7 +289,7 @@ def test_without_locks_nothing_is_taken_for_left(tmp_path, monkeypatch):
     touch(tmp_path, partial)
     files.write_text(str(tmp_path / "file"), "new")
     assert sorted(os.listdir(tmp_path)) == ["file", partial]
-    assert files.leftovers(str(tmp_path / "file")) == []
+    assert files.find_leftovers(str(tmp_path / "file")) == []
 
 
 def test_what_is_left_is_known_where_only_writers_may_lock(
@@ -304,7 +304,7 @@ def test_what_is_left_is_known_where_only_writers_may_lock(
 
     monkeypatch.setattr(files.fcntl, "flock", flock)
     touch(tmp_path, f"file{files.PARTIAL}", f"file.01234567{files.PARTIAL}")
-    assert len(files.leftovers(str(tmp_path / "file"))) == 2
+    assert len(files.find_leftovers(str(tmp_path / "file"))) == 2
     files.write_text(str(tmp_path / "file"), "new")
     assert os.listdir(tmp_path) == ["file"]
 
@@ -333,11 +333,11 @@ def test_a_full_disk_is_named_with_the_file_that_found_it(tmp_path):
 def test_too_little_room_is_named_with_the_folder(monkeypatch):
     free = types.SimpleNamespace(free=2000)
     monkeypatch.setattr(shutil, "disk_usage", {"run": free}.get)
-    files.require_room("run", 2000, "output_dir")
-    files.require_room("gs://bucket/run", 2**60, "output_dir")
+    files.require_disk_space("run", 2000, "output_dir")
+    files.require_disk_space("gs://bucket/run", 2**60, "output_dir")
     words = "`output_dir=run` .* 2,000 free bytes, but 2,001 are needed"
     with pytest.raises(OSError, match=words):
-        files.require_room("run", 2001, "output_dir")
+        files.require_disk_space("run", 2001, "output_dir")
 
 
 def test_lines_are_those_of_utf8(tmp_path):
@@ -459,11 +459,11 @@ def test_a_link_stays_in_its_folder_or_leads_to_blobs(
     (tmp_path / "link").symlink_to(home)
     for given in (home, tmp_path / "link"):
         if is_allowed:
-            path = files.in_folder(str(given), "name")
+            path = files.safe_join(str(given), "name")
             assert path == str(given / "name")
         else:
             with pytest.raises(errors.UserError, match="outside of its folder"):
-                files.in_folder(str(given), "name")
+                files.safe_join(str(given), "name")
 
 
 def test_size_and_time_of_a_file(tmp_path):
@@ -476,7 +476,7 @@ def test_size_and_time_of_a_file(tmp_path):
 
 @pytest.mark.parametrize(
     "read",
-    [files.read_bytes, lambda path: files.in_folder(*os.path.split(path))],
+    [files.read_bytes, lambda path: files.safe_join(*os.path.split(path))],
 )
 def test_what_may_never_end_is_not_read(tmp_path, read):
     os.mkfifo(tmp_path / "pipe")
@@ -509,6 +509,6 @@ def test_names_that_are_no_text_are_not_matched(tmp_path):
     path = os.path.join(os.fsencode(tmp_path), b"\xff.txt")
     with open(path, "w"):
         pass
-    assert files.match(f"{tmp_path}/*.md") == []
+    assert files.match_pattern(f"{tmp_path}/*.md") == []
     with pytest.raises(errors.UserError, match=r"udcff.txt', whose name is no"):
-        files.match(f"{tmp_path}/*.txt")
+        files.match_pattern(f"{tmp_path}/*.txt")

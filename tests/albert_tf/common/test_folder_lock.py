@@ -118,7 +118,7 @@ def test_a_patient_process_gets_the_folder_when_it_is_free(
 
 
 def test_a_lock_that_its_holder_has_just_removed_is_none(tmp_path, monkeypatch):
-    make, removed = folder_lock._open, []
+    make, removed = folder_lock._open_lock_file, []
 
     def too_late(path):
         descriptor = make(path)
@@ -126,7 +126,7 @@ def test_a_lock_that_its_holder_has_just_removed_is_none(tmp_path, monkeypatch):
             removed.append(os.remove(path))
         return descriptor
 
-    monkeypatch.setattr(folder_lock, "_open", too_late)
+    monkeypatch.setattr(folder_lock, "_open_lock_file", too_late)
     with hold(tmp_path, patience=60.0):
         assert (tmp_path / ".lock").exists()
 
@@ -213,7 +213,7 @@ def test_folder_that_may_not_be_written_to_is_named(
     def fail(path):
         raise OSError(number, os.strerror(number), path)
 
-    monkeypatch.setattr(folder_lock, "_open", fail)
+    monkeypatch.setattr(folder_lock, "_open_lock_file", fail)
     reason = os.strerror(number)
     message = f"`output_dir={tmp_path}` cannot be written: {reason}. "
     for values, advice in (({}, "Choose"), ({"advice": "Do so."}, "Do so.")):

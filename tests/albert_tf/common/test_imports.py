@@ -17,7 +17,7 @@ def as_before():
 
 
 def test_collector_is_paused_inside_only():
-    with imports.uncollected():
+    with imports.paused_collector():
         assert not gc.isenabled()
     assert gc.isenabled()
 
@@ -30,7 +30,7 @@ def test_collector_runs_again_after_an_import_that_fails():
 
 def test_what_was_imported_is_not_collected_later():
     before = gc.get_freeze_count()
-    with imports.uncollected():
+    with imports.paused_collector():
         kept = [[] for _ in range(10)]
     assert gc.get_freeze_count() >= before + len(kept)
 

@@ -35,7 +35,7 @@ class Outer(Base):
 
 
 def test_options_stand_in_the_sections_that_show_them():
-    leaves = list(options.leaves(Outer))
+    leaves = list(options.iter_flags(Outer))
     shown = (
         "What it does.\n\n"
         "Required:\n  --odd_one=TEXT (required)\n      Needed.\n\n"
@@ -59,8 +59,8 @@ def test_options_stand_in_the_sections_that_show_them():
         "      Numbers. Default: x.\n\n"
     )
     end = "--helpfull has 1 more.\n"
-    assert option_help.text("What it does.", leaves, False) == shown + end
-    full = option_help.text("\nWhat it does.", leaves, True)
+    assert option_help.help_text("What it does.", leaves, False) == shown + end
+    full = option_help.help_text("\nWhat it does.", leaves, True)
     end = "--flagfile=FILE reads options from a file, one a line.\n"
     rest = "Rarely needed:\n  --odd_option=TEXT\n      An odd one.\n\n"
     assert full == shown + rest + end

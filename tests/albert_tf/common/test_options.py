@@ -84,7 +84,7 @@ def test_tilde_is_the_home_folder(monkeypatch, given, wanted):
 
 def test_names_lists_nested_options_in_order():
     wanted = ["name", "rate", "note", "verbose", "from", "size", "shape"]
-    assert options.names(Outer) == wanted
+    assert options.flag_names(Outer) == wanted
 
 
 @pytest.fixture
@@ -356,10 +356,10 @@ def test_options_without_what_they_need_are_refused(values, says):
 
 
 def test_options_of_something_else_are_refused_whatever_they_are():
-    options.refuse_foreign(Viewer("a", 3), ["size"], "other=x")
+    options.refuse_unused(Viewer("a", 3), ["size"], "other=x")
     words = "`size=0` is only used with `other=x`, .* Give both or neither"
     with pytest.raises(errors.UserError, match=words):
-        options.refuse_foreign(Viewer("a", 0), ["size"], "other=x")
+        options.refuse_unused(Viewer("a", 0), ["size"], "other=x")
 
 
 def test_differences_leave_out_what_may_change():

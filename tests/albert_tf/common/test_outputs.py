@@ -73,7 +73,7 @@ def test_an_input_is_never_replaced(inputs, path):
         settings = Settings(output, **inputs, overwrite=True)
         for is_own in (False, True):
             with pytest.raises(errors.UserError, match=INPUT) as caught:
-                outputs.claim(settings, "output_file", paths, is_own=is_own)
+                outputs.check(settings, "output_file", paths, is_own=is_own)
             assert f"output_file={output}" in str(caught.value)
             assert path in str(caught.value)
 
@@ -82,12 +82,12 @@ def test_an_input_is_never_replaced(inputs, path):
 def test_nothing_in_a_folder_that_is_read_is_replaced(run_dir):
     settings = Settings("linked/x", run_dir=run_dir, overwrite=True)
     with pytest.raises(errors.UserError, match="in a folder that is read"):
-        outputs.claim(settings, "output_file", ["linked/x"])
+        outputs.check(settings, "output_file", ["linked/x"])
     os.symlink("run/x", "into")
     with pytest.raises(errors.UserError, match="in a folder that is read"):
-        outputs.claim(settings, "output_file", ["into"])
-    outputs.claim(settings, "output_file", ["linked/x"], is_own=True)
-    outputs.claim(settings, "output_file", ["run/new"])
+        outputs.check(settings, "output_file", ["into"])
+    outputs.check(settings, "output_file", ["linked/x"], is_own=True)
+    outputs.check(settings, "output_file", ["run/new"])
 
 
 def test_a_folder_that_is_replaced_holds_no_input(monkeypatch):
@@ -106,38 +106,38 @@ def test_a_folder_that_is_replaced_holds_no_input(monkeypatch):
 def test_what_exists_needs_overwrite(path):
     words = f"`output_file={path}` exists.* replace it with `overwrite`"
     with pytest.raises(errors.UserError, match=words):
-        outputs.claim(Settings(path), "output_file", [path])
+        outputs.check(Settings(path), "output_file", [path])
     with pytest.raises(errors.UserError, match=f"`output_file=s`: {path} exi"):
-        outputs.claim(Settings("s"), "output_file", ["s", path])
+        outputs.check(Settings("s"), "output_file", ["s", path])
     with pytest.raises(errors.UserError, match="exists.* move it away"):
-        outputs.claim(NeverReplaces(path), "output_file", [path])
-    outputs.claim(Settings(path), "output_file", [path], is_own=True)
+        outputs.check(NeverReplaces(path), "output_file", [path])
+    outputs.check(Settings(path), "output_file", [path], is_own=True)
     # The name of a task is no input, even where a folder is called so.
-    outputs.claim(Settings(path, overwrite=True), "output_file", [path])
+    outputs.check(Settings(path, overwrite=True), "output_file", [path])
 
 
 def test_a_killed_command_begins_again(folder):
     written = ["new", "a"]  # The second one is there.
     partial = folder / f"new.0123abcd{files.PARTIAL}"
     partial.touch()
-    outputs.claim(Settings("new"), "output_file", written)
-    outputs.claim(Settings("new"), "output_file", reversed(written))
+    outputs.check(Settings("new"), "output_file", written)
+    outputs.check(Settings("new"), "output_file", reversed(written))
     (folder / "new").write_text("another's, since then")
     with pytest.raises(errors.UserError, match="new` exists"):
-        outputs.claim(Settings("new"), "output_file", written)
+        outputs.check(Settings("new"), "output_file", written)
     (folder / "new").unlink()
     partial.unlink()
     with (
         files.replace_atomically("new"),  # Of a process that lives.
         pytest.raises(errors.UserError, match="a exists"),
     ):
-        outputs.claim(Settings("new"), "output_file", written)
+        outputs.check(Settings("new"), "output_file", written)
     (folder / "new").unlink()
     (folder / "new.partial").write_text("what a browser left")
     with pytest.raises(errors.UserError, match="a exists"):
-        outputs.claim(Settings("new"), "output_file", written)
+        outputs.check(Settings("new"), "output_file", written)
     with pytest.raises(errors.UserError, match="link is written twice"):
-        outputs.claim(
+        outputs.check(
             Settings("new", overwrite=True), "output_file", ["a", "link"]
         )
 
@@ -156,14 +156,14 @@ def test_what_is_no_name_of_a_file(path, message):
     for overwrite in (False, True):
         settings = Settings(path, overwrite=overwrite)
         with pytest.raises(errors.UserError, match=message):
-            outputs.claim(settings, "output_file", [path])
+            outputs.check(settings, "output_file", [path])
 
 
 def test_new_names_are_free(folder):
     before = sorted(folder.rglob("*"))
     for path in ("new", "dangling", "run/new", "nowhere/x", "a" * 220):
         settings = Settings(path, "a,run/*", "v.model", "m")
-        outputs.claim(settings, "output_file", [path, path + ".json"])
+        outputs.check(settings, "output_file", [path, path + ".json"])
     assert sorted(folder.rglob("*")) == before
 
 

@@ -98,7 +98,7 @@ def test_results_come_in_order_and_few_items_are_taken_ahead():
 )
 def test_the_worker_that_ended_first_is_described(codes, says):
     workers = [types.SimpleNamespace(exitcode=code) for code in codes]
-    assert re.search(says, parallel._how_ended(workers))
+    assert re.search(says, parallel._describe_end(workers))
 
 
 @pytest.mark.parametrize("known", [True, False])
@@ -111,5 +111,5 @@ def test_every_core_has_a_worker(monkeypatch, known):
     else:
         monkeypatch.delattr(os, "sched_getaffinity", raising=False)
         monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert parallel.count(0) == 3
-    assert parallel.count(7) == 7
+    assert parallel.count_processes(0) == 3
+    assert parallel.count_processes(7) == 7

@@ -21,7 +21,7 @@ from albert_tf.common import ranges
 )
 def test_numbers_inside_are_fine(within, value):
     whole = isinstance(value, int | np.int64)
-    assert not within.complaint(value, whole=whole)
+    assert not within.describe_fault(value, whole=whole)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_numbers_inside_are_fine(within, value):
     ],
 )
 def test_others_are_told_what_is_allowed(within, value, complaint):
-    said = within.complaint(value, whole=False)
+    said = within.describe_fault(value, whole=False)
     assert said.startswith(f"is {complaint}")
 
 
@@ -61,6 +61,6 @@ def test_shared_ranges_have_their_ends():
 
 @pytest.mark.parametrize("value", [1.0, 1.5, "1", None, False])
 def test_whole_numbers_only(value):
-    assert ranges.Range(0, 9).complaint(value, whole=True) == (
+    assert ranges.Range(0, 9).describe_fault(value, whole=True) == (
         "is not a whole number. Use a whole number from 0 to 9."
     )

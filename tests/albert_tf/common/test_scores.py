@@ -30,7 +30,7 @@ def test_best_median_and_spread():
     assert SUMMARY.best.seed == 2  # The first of the best.
     medians = {"accuracy": pytest.approx(0.7), "loss": pytest.approx(0.6)}
     assert SUMMARY.medians == medians
-    assert scores.spread([0.5]) == 0  # Of more: see the table below.
+    assert scores.sample_deviation([0.5]) == 0  # Of more: see the table below.
 
 
 def test_table_has_a_row_for_each_run_and_statistic():
@@ -78,10 +78,10 @@ def test_file_is_read_as_it_was_written_wherever_it_is_moved(tmp_path):
 
 def test_best_folder_is_that_of_a_run(tmp_path):
     assert scores.best_folder(str(tmp_path)) == str(tmp_path)
-    assert scores.of_best(str(tmp_path)) == {}
+    assert scores.best_scores(str(tmp_path)) == {}
     summary = placed(tmp_path)
     scores.write(str(tmp_path), summary)
-    assert scores.of_best(str(tmp_path)) == SUMMARY.runs[1].scores
+    assert scores.best_scores(str(tmp_path)) == SUMMARY.runs[1].scores
     assert scores.best_folder(str(tmp_path)) == summary.best.folder
     alone = dataclasses.replace(summary.best, folder=str(tmp_path))
     scores.write(str(tmp_path), dataclasses.replace(summary, runs=(alone,)))
@@ -118,8 +118,8 @@ def test_missing_or_damaged_file_is_named(tmp_path, content):
 def test_scores_of_further_splits_have_their_endings():
     splits = ("dev_matched", "dev_mismatched")
     numbers = {"accuracy": 0.5}
-    assert scores.named(numbers, splits[0], splits) == numbers
-    assert scores.named(numbers, splits[1], splits) == {
+    assert scores.add_split(numbers, splits[0], splits) == numbers
+    assert scores.add_split(numbers, splits[1], splits) == {
         "accuracy_mismatched": 0.5
     }
 

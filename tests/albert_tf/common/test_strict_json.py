@@ -71,7 +71,7 @@ def test_depth_does_not_depend_on_the_caller():
 
 def test_halves_are_replaced_where_that_is_wanted():
     text = r'{"a\ude00": "x\ud83d \ud83d\ude00 \\ud83d \\\ud83d"}' + "\udc00"
-    assert strict_json.replace_halves(text) == (
+    assert strict_json.replace_lone_surrogates(text) == (
         '{"a\ufffd": "x\ufffd \\ud83d\\ude00 \\\\ud83d \\\\\ufffd"}\ufffd'
     )
 
@@ -115,8 +115,8 @@ def test_layouts_are_those_of_json():
 
 
 def test_messages_show_the_beginning():
-    assert strict_json.shown([math.nan]) == "[null]"
-    assert len(strict_json.shown("a" * 100)) == 60
+    assert strict_json.brief([math.nan]) == "[null]"
+    assert len(strict_json.brief("a" * 100)) == 60
 
 
 def test_no_other_module_uses_json():

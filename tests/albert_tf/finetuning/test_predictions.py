@@ -51,7 +51,9 @@ def make(monkeypatch):
         monkeypatch.setattr(registry, "load_module_for", lambda *given: None)
         monkeypatch.setattr(registry, "make", lambda *given: task)
         monkeypatch.setattr(tokenization, "load", lambda given: None)
-        monkeypatch.setattr(scores, "of_best", lambda folder: {"plain": 1.0})
+        monkeypatch.setattr(
+            scores, "best_scores", lambda folder: {"plain": 1.0}
+        )
         found = predictions.RunPredictor("r", None, 4)
         assert task.scores == {"plain": 1.0}
         assert found.group == 32

@@ -63,7 +63,7 @@ def test_rules_of_the_text(undescribed_vocab, settings, words):
 
 def test_scores_of_a_run_are_metadata(tiny_tokenizer, monkeypatch):
     found = {"accuracy": 0.875, "f1": float("nan"), "loss": float("inf")}
-    monkeypatch.setattr(scores, "of_best", lambda folder: found)
+    monkeypatch.setattr(scores, "best_scores", lambda folder: found)
     monkeypatch.setattr(run_card, "text", lambda folder: "# Run\n")
     (model,) = json.loads(
         metadata(card(tiny_tokenizer, run_dir="r"))["model-index"]
@@ -87,6 +87,6 @@ def test_scores_of_a_run_are_metadata(tiny_tokenizer, monkeypatch):
 def test_run_card_is_a_section_without_folders_of_the_machine(
     tiny_tokenizer, monkeypatch, line, expected
 ):
-    monkeypatch.setattr(scores, "of_best", lambda folder: {})
+    monkeypatch.setattr(scores, "best_scores", lambda folder: {})
     monkeypatch.setattr(run_card, "text", lambda folder: line)
     assert card(tiny_tokenizer, run_dir="r").endswith(f"\n{expected}")
