@@ -632,6 +632,17 @@ def decode(line: bytes, where: str) -> str:
         ) from None
 
 
+def text_list(value: Any, name: str, where: str) -> list[str]:
+    if not isinstance(value, list) or not all(
+        isinstance(text, str) and text for text in value
+    ):
+        raise errors.UserError(
+            f"{where}: {name!r} is {strict_json.brief(value)}; it must be a "
+            "list of texts, none of them empty. Correct the line."
+        )
+    return value
+
+
 # What a value of JSON must be.
 _KINDS: dict[type | tuple[type, ...], str] = {
     list: "a list",

@@ -48,11 +48,11 @@ def find(texts: tf.Tensor) -> tuple[Words, _Characters]:
     units = offset_ops.to_characters(texts)
     first = offset_ops.is_first(units.rows)
     last = tf.concat([first[1:], [True]], 0)[: tf.size(first)]
-    is_space, mark, alone = (
+    is_space, mark, apart = (
         units.each(text_ops.matches(wanted))
-        for wanted in (str.isspace, words.is_mark, words.stands_alone)
+        for wanted in (str.isspace, words.is_mark, words.is_word)
     )
-    letter = ~(is_space | mark | alone)
+    letter = ~(is_space | mark | apart)
     behind = tf.concat([letter[1:], [False]], 0)[: tf.size(letter)]
     letter |= mark & offset_ops.previous(letter) & ~first & behind & ~last
     begins = ~is_space & ~(letter & offset_ops.previous(letter) & ~first)

@@ -1,14 +1,15 @@
 """Where the words of a text begin and end, for tags of words.
 
 A word is what stands between white space and marks; a mark between two letters
-or digits is a part of their word. Each character of a script that is written
-without spaces is a word of its own. word_ops.py has the same as TensorFlow
-operations.
+or digits is a part of their word, unless it is an apostrophe. Each character of
+a script that is written without spaces is a word of its own. word_ops.py has
+the same as TensorFlow operations.
 """
 
 import functools
+import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -24,7 +25,17 @@ _ALONE = (
     ("\uff66", "\uff9f"),
 )
 _LAST_CJK = "\U0002fa1f"
-_SPACE, _LETTER, _MARK, _ALONE_KIND = range(4)
+_APOSTROPHES = frozenset("'’‘＇`´")
+_SPACE, _LETTER, _MARK, _WORD = range(4)
+# Words of files without a blank before them, and without one after them.
+_CLOSES = re.compile(
+    r"[,;:،؛؟۔।॥]|[.!?…]+|[)\]}]+|''|['’](s|m|d|t|ll|re|ve)|n['’]t|’", re.I
+)
+_OPENS = re.compile(r"[(\[{]+|[¿¡$£‘‚]|``|([a-z]|\w*(qu|ll|un))['’]", re.I)
+# Those that open and close in turn.
+_QUOTES = {
+    mark: pair for pair in ('"', "'", "„“”", "«»", "‹›") for mark in pair
+}
 
 
 def stands_alone(character: str) -> bool:
@@ -36,18 +47,23 @@ def stands_alone(character: str) -> bool:
     )
 
 
+def is_word(character: str) -> bool:
+    """Tell whether a character is a word of its own, wherever it stands."""
+    return character in _APOSTROPHES or stands_alone(character)
+
+
 def is_mark(character: str) -> bool:
-    """Tell whether a character is punctuation or a symbol."""
+    """Tell whether a character is another punctuation mark, or a symbol."""
     is_one = unicodedata.category(character)[0] in "PS"
-    return is_one and not stands_alone(character)
+    return is_one and not is_word(character)
 
 
 @functools.cache
 def _kind(character: str) -> int:
     if character.isspace():
         return _SPACE
-    if stands_alone(character):
-        return _ALONE_KIND
+    if is_word(character):
+        return _WORD
     return _MARK if is_mark(character) else _LETTER
 
 
@@ -90,19 +106,44 @@ def nearest(text: str, part: str, start: int) -> int:
     return min(places, key=lambda place: abs(place - start), default=-1)
 
 
-def join(words: Iterable[str]) -> tuple[str, np.ndarray]:
-    """Return words as a text, with spaces but in scripts without any.
+def join(
+    words: Sequence[str], blanks: Sequence[bool] | None = None
+) -> tuple[str, np.ndarray]:
+    """Return words as a text.
 
     Example:
-        join(["He", "saw", "東", "京"]) = "He saw 東京", starts [0, 3, 7, 8]
+        join(["He", "saw", "東", "京", "."]) = "He saw 東京.", [0, 3, 7, 8, 9]
+
+    Args:
+        blanks: Whether each word has one before it. None: by a rule for marks.
 
     Returns:
         The text; where each word begins in it, int64 [words].
     """
     text, starts = "", []
-    for word in words:
-        if text and not (stands_alone(text[-1]) and stands_alone(word[0])):
-            text += " "
+    for word, blank in zip(words, blanks or _blanks(words), strict=True):
+        text += " " * blank
         starts.append(len(text))
         text += word
     return text, np.array(starts, np.int64)
+
+
+def _blanks(words: Sequence[str]) -> list[bool]:
+    """Return before which words texts have a blank."""
+    num_alone = sum(stands_alone(c) for word in words for c in word)
+    num_others = sum(len(w) > 1 and _kind(w[0]) == _LETTER for w in words)
+    # In Chinese and the like not even numbers and marks have one.
+    has_none = num_alone > num_others
+    found, opened, last, opens = [], set[str](), "", True
+    for word in words:
+        blank = not (opens or has_none or _CLOSES.fullmatch(word))
+        blank &= not (stands_alone(last[-1:]) and stands_alone(word[0]))
+        opens = bool(_OPENS.fullmatch(word))
+        if pair := _QUOTES.get(word):
+            # Or of a genitive, as in `the workers ' union`.
+            closes = pair in opened or (word == "'" and last.endswith("s"))
+            (opened.discard if closes else opened.add)(pair)
+            opens, blank = not closes, blank and not closes
+        found.append(blank)
+        last = word
+    return found

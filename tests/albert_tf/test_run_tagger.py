@@ -129,7 +129,9 @@ def test_a_folder_for_transformers_is_the_same_model(world, trained, tmp_path):
     served = tmp_path / "served"
     export_options.exported(served, init_checkpoint=folder, task="tagging")
     texts = tmp_path / "texts.txt"
-    texts.write_text("Mara went to Nord Mill.\n")
+    texts.write_text(
+        'Mara went to Nord Mill.\n{"words": ["Mara", "\'s", "Nord", "Farm"]}\n'
+    )
     found = spans(texts, tmp_path / "out", saved_model=served)
     assert found == spans(texts, tmp_path / "out2", run_dir=trained)
 

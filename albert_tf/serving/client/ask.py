@@ -18,8 +18,10 @@ import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
 
 from albert_tf.common import errors, files, rows, strict_json
+from albert_tf.text import words
 
-# The inputs of a signature, by name: 1 text, or a list of this length.
+# The inputs of a signature, by name: 1 text, or a list of this length; 0 for a
+# text that may be given as words.
 Inputs = Mapping[str, int]
 Arrays = Mapping[str, np.ndarray]  # By name; texts are objects.
 # Folders that are no SavedModel: a file that shows it, and the advice.
@@ -67,8 +69,9 @@ class Signature:
     @property
     def inputs(self) -> Inputs:
         """The inputs, if all of them are texts."""
+        one = 0 if "num_spans" in self.outputs else 1
         return {
-            name: 1 if spec.shape.rank == 1 else spec.shape[1]
+            name: one if spec.shape.rank == 1 else spec.shape[1]
             for name, spec in self.specs.items()
         }
 
@@ -217,11 +220,14 @@ def read(
 
 
 def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
+    key = rows.key_of(entry.guid)
+    if text := join_words(entry.values, inputs, entry.where):
+        return [Request({**key, **text}, text)]
     entry.require(inputs, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
         value, place = entry.values[name], f"{entry.where}: {name!r}"
-        if count == 1:
+        if count <= 1:
             texts[name] = _text(value, place)
             continue
         options = value if isinstance(value, list) else []
@@ -235,7 +241,16 @@ def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
             _text(item, f"{place}, number {i}")
             for i, item in enumerate(options)
         ] + [""] * (count - len(options))
-    return [Request(rows.key_of(entry.guid), texts)]
+    return [Request(key, texts)]
+
+
+def join_words(values: Any, inputs: Inputs, where: str) -> dict[str, str]:
+    """Return the `text` of `words`, for signatures that take these, too."""
+    is_object = isinstance(values, dict)
+    if 0 not in inputs.values() or not (is_object and "words" in values):
+        return {}
+    written = rows.text_list(values["words"], "words", where)
+    return {"text": words.join(written)[0]}
 
 
 def _text(value: Any, place: str) -> str:

@@ -10,7 +10,8 @@ onnxruntime; with vocab.txt in the folder, sentencepiece is not needed.
 A line, of a file or of standard input, is a JSON object with `text`, for pairs
 also `text_pair`, and perhaps `id`. SQuAD's models take `question` and `context`
 instead, RACE's `article`, `question` and a list of `options`. Where `text` is
-all that is needed, a line may be the text itself. In Python, with the folder in
+all that is needed, a line may be the text itself; models of tags also take
+`words`, a list. In Python, with the folder in
 `sys.path`:
 
     import answer
@@ -62,15 +63,17 @@ class Model:
         """Load a folder; the default is that of this file."""
         folder = pathlib.Path(folder or pathlib.Path(__file__).parent)
         self._about = about = _read_description(folder)
-        # The texts of a request: 1, or a list of this length at most.
-        self.names = dict.fromkeys(about["texts"], 1)
         self._count = about["options"].get("num_options", 1)
-        if "options" in self.names:
-            self.names["options"] = self._count
         decoder = about["decoder"]
         kind: Any = Texts
         if module := decoder["module"]:
             kind = importlib.import_module(module).Decoder
+        # The texts of a request: 1, or a list of this length at most; 0, a text
+        # or a list of words.
+        usual = {
+            k: 1 if k != "options" else self._count for k in about["texts"]
+        }
+        self.names = getattr(kind, "names", usual)
         is_wordpiece = "vocab_file" in about["vocabulary"]
         tokenizer = WordPiece if is_wordpiece else SentencePiece
         self._task = kind(about, tokenizer(folder, about))
@@ -320,7 +323,7 @@ def read(
     Where a line is wrong there are no texts, and the first has an `error`.
 
     Args:
-        names: Of the texts; 1, or the length of a list of texts.
+        names: Of the texts; see `Model.names`.
     """
     for number, line in enumerate(lines, 1):
         if number == 1:
@@ -334,8 +337,12 @@ def read(
         try:
             entry = _parse(line, names)
             key = {"id": entry["id"]} if "id" in entry else {}
-            for name, count in names.items():
-                _check(name, entry.get(name), count)
+            if names.get("text") == 0 and "words" in entry:
+                _check("words", entry["words"], 0)
+                entry["text"] = entry["words"]
+            else:
+                for name, count in names.items():
+                    _check(name, entry.get(name), count or 1)
         except (ValueError, RecursionError) as error:
             message = f"line {number}: {error}"
             yield {**key, "line": number, "error": message}, {}
@@ -345,11 +352,15 @@ def read(
 
 
 def _check(name: str, value: Any, count: int) -> None:
-    if count == 1:
+    is_list = isinstance(value, list)
+    if count == 0:
+        if not is_list or not all(isinstance(x, str) and x for x in value):
+            raise ValueError(f"{name!r} must be a list of texts, none empty")
+    elif count == 1:
         if not isinstance(value, str):
             raise ValueError(f"{name!r} is missing, or is no text")
     elif (
-        not isinstance(value, list)
+        not is_list
         or not all(isinstance(item, str) for item in value)
         or len(value) > count
         or sum(map(bool, value)) < 2

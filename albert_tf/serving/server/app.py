@@ -78,9 +78,13 @@ class _Endpoints:
         async def answer(request: fastapi.Request) -> fastapi.Response:
             body = await _read(request)
             rows = body if isinstance(body, list) else [body]
-            outputs = await self.asked[name](rows)
-            found = ask.split(outputs, [1] * len(rows))
-            answers = [ask.readable(row) for row in found]
+            inputs = self.asked[name].signature.inputs
+            texts = [ask.join_words(row, inputs, "the row") for row in rows]
+            outputs = await self.asked[name](
+                [text or row for text, row in zip(texts, rows, strict=True)]
+            )
+            found = map(ask.readable, ask.split(outputs, [1] * len(rows)))
+            answers = [{**a, **t} for a, t in zip(found, texts, strict=True)]
             return _write(answers if rows is body else answers[0])
 
         return answer

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, ranges, rows, strict_json
@@ -57,6 +58,36 @@ class TaggedText:
     @property
     def texts(self) -> list[str]:
         return [self.text[start:end] for start, end in self.words]
+
+    @classmethod
+    def of_text(cls, guid: Any, text: str) -> "TaggedText":
+        """Return an example with the words that a text itself has."""
+        pairs = np.stack(words.ranges(text), 1).tolist()
+        return cls(guid, text, tuple(map(tuple, pairs)))
+
+    def cut(self) -> "tuple[TaggedText, np.ndarray]":
+        """Cut the words as texts are cut.
+
+        Example: `J.` with the tag B-PER becomes `J` and `.` with B-PER, I-PER.
+
+        Returns:
+            An example of the parts; bool [parts], which of them begin a word.
+        """
+        given = np.array(self.words, np.int64).reshape(-1, 2)
+        ranges = np.stack(words.ranges(self.text), 1)
+        starts = np.union1d(given[:, 0], ranges[:, 0])
+        edges = np.union1d(given, ranges)
+        ends = edges[np.searchsorted(edges, starts, "right")]
+        begins = np.isin(starts, given[:, 0])
+        parts = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
+        tags = self.tags
+        if tags is not None:
+            owners = zip(begins, np.cumsum(begins) - 1, strict=True)
+            tags = tuple(
+                tags[i] if first else portable.continued(tags[i])
+                for first, i in owners
+            )
+        return dataclasses.replace(self, words=parts, tags=tags), begins
 
 
 # A text with tags as they are written, and the place of each of its words.
@@ -137,11 +168,12 @@ def labels_of(examples: Iterable[TaggedText], path: str) -> tuple[str, ...]:
 
 
 def read_own(path: str) -> list[TaggedText | rows.BadLine]:
-    """Read texts, each a `text`, or its `words`."""
+    """Read texts, each a `text`, or `words` that are joined to one."""
 
     def parse(entry: rows.Row) -> list[TaggedText]:
         values = {**entry.values, "tags": None, "spans": None}
-        return [_object(dataclasses.replace(entry, values=values))[0]]
+        example, _ = _object(dataclasses.replace(entry, values=values))
+        return [TaggedText.of_text(example.guid, example.text)]
 
     return list(rows.read_user_file(path, ["text"], parse))
 
@@ -180,7 +212,9 @@ def _columns(
 ) -> Iterator[_Read]:
     """Yield the sentences of a file of columns; an empty line ends one."""
     first: _Row | None = None
-    for block in _blocks(path):
+    blocks = [*_blocks(path)]
+    says_blanks = any(_is_joined(row) for block in blocks for row in block)
+    for block in blocks:
         for row in block:
             first = first or row
             if len(row[1]) != len(first[1]):
@@ -192,7 +226,9 @@ def _columns(
         assert first
         width, place = len(first[1]), f"{path}, line {block[0][0]}"
         word = _column("word_column", columns.word_column, width, place)
+        blanks = None
         if word > 0 and _are_numbered(block):
+            blanks = _blanks(block, word) if says_blanks else None
             block = [row for row in block if row[1][0].isdecimal()]
         has_tags = needs_tags or width > 1
         tag = word
@@ -208,7 +244,28 @@ def _columns(
         written = [row[word] for _, row in block]
         tags = tuple(row[tag] for _, row in block) if has_tags else None
         guid = rows.LineKey({"line": block[0][0]})
-        yield _of_words(guid, written, tags, places), places
+        yield _of_words(guid, written, tags, places, blanks), places
+
+
+def _is_joined(row: _Row) -> bool:
+    return any("SpaceAfter=No" in field.split("|") for field in row[1])
+
+
+def _blanks(block: Sequence[_Row], word: int) -> list[bool]:
+    """Return before which words a sentence of CoNLL-U has a blank.
+
+    `1-2 don't` before the words `do` and `n't` is what is written.
+    """
+    joined = {row[1][0]: _is_joined(row) for row in block}
+    forms = {fields[0]: fields[word] for _, fields in block}
+    for number in [number for number in forms if "-" in number]:
+        first, last = map(int, number.split("-"))
+        parts = [str(n) for n in range(first, last + 1)]
+        written = "".join(forms.get(part, "") for part in parts)
+        joined |= dict.fromkeys(parts, written == forms[number])
+        joined[str(last)] = joined[number]
+    after = [not joined[number] for number in forms if number.isdecimal()]
+    return [False, *after[:-1]]
 
 
 def _are_numbered(rows: Sequence[_Row]) -> bool:
@@ -277,6 +334,7 @@ def _of_words(
     written: Sequence[str],
     tags: tuple[str, ...] | None,
     places: Sequence[str],
+    blanks: Sequence[bool] | None = None,
 ) -> TaggedText:
     for word, place in zip(written, places, strict=True):
         if not word:
@@ -288,7 +346,7 @@ def _of_words(
                 f"{place}: the word {word!r} has a tab or a line end. Remove "
                 "it: files of predictions have a word in each line."
             )
-    text, starts = words.join(written)
+    text, starts = words.join(written, blanks)
     pairs = zip(starts.tolist(), written, strict=True)
     spans = tuple((start, start + len(word)) for start, word in pairs)
     return TaggedText(guid, text, spans, tags)
@@ -336,10 +394,10 @@ def _object(entry: rows.Row) -> tuple[TaggedText, _Counts]:
     """Return an example, and how many of its spans each remark is about."""
     guid, values, where = entry.guid, entry.values, entry.where
     if "words" in values:
-        written = _texts(values["words"], "words", where)
+        written = rows.text_list(values["words"], "words", where)
         tags = None
         if values.get("tags") is not None:
-            tags = tuple(_texts(values["tags"], "tags", where))
+            tags = tuple(rows.text_list(values["tags"], "tags", where))
             if len(tags) != len(written):
                 raise errors.UserError(
                     f"{where}: {len(written)} words, but {len(tags)} tags. "
@@ -348,25 +406,12 @@ def _object(entry: rows.Row) -> tuple[TaggedText, _Counts]:
         places = [where] * len(written)
         return _of_words(guid, written, tags, places), (0, 0, 0)
     (text,) = entry.texts(["text"])
-    starts, ends = words.ranges(text)
-    pairs = tuple(zip(starts.tolist(), ends.tolist(), strict=True))
-    example = TaggedText(guid, text, pairs)
+    example = TaggedText.of_text(guid, text)
     if values.get("spans") is None:
         return example, (0, 0, 0)
     spans, num_moved = _checked_spans(values["spans"], text, where)
     example, counts = with_spans(example, spans)
     return example, (num_moved, *counts)
-
-
-def _texts(found: Any, name: str, where: str) -> list[str]:
-    if not isinstance(found, list) or not all(
-        isinstance(text, str) and text for text in found
-    ):
-        raise errors.UserError(
-            f"{where}: {name!r} is {strict_json.brief(found)}; it must be a "
-            "list of texts, none of them empty. Correct the line."
-        )
-    return found
 
 
 def with_spans(

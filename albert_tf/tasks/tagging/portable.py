@@ -7,7 +7,7 @@ no TensorFlow and nothing but portable files is imported.
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -213,23 +213,28 @@ def spans(
 class Decoder:
     """What answer.py asks: requests to pieces, and outputs to answers."""
 
+    names: ClassVar = {"text": 0}
+
     def __init__(self, about: Mapping[str, Any], tokenizer: Any) -> None:
         self._longest, self._labels = about["max_seq_length"], about["labels"]
         self._tokenizer = tokenizer
 
-    def lay_out(self, text: str) -> tuple[list[tuple[list[int]]], Any]:
+    def lay_out(
+        self, given: str | list[str]
+    ) -> tuple[list[tuple[list[int]]], Any]:
         """Return the pieces of each window, and what the answer needs."""
+        text = words.join(given)[0] if isinstance(given, list) else given
         edges = (edge.tolist() for edge in words.ranges(text))
         places = [*zip(*edges, strict=True)]
         laid = lay_out(text, places, self._tokenizer, self._longest)
         rows = [(laid.ids[i : i + n].tolist(),) for i, n in laid.windows]
-        return rows, (text, places, laid)
+        return rows, (text, text is not given, places, laid)
 
     def conclude(
         self, rest: Any, found: Sequence[Mapping[str, np.ndarray]]
     ) -> dict[str, Any]:
         """Return the answer, from the outputs for each window."""
-        text, places, laid = rest
+        text, has_words, places, laid = rest
         logits = (outputs["logits"] for outputs in found)
         tags = decode(laid, logits, self._labels)
         sizes = (len(character.encode()) for character in text)
@@ -239,4 +244,5 @@ class Decoder:
             for name in ("start", "end"):
                 span[f"{name}_byte"] = byte[span[name]]
             answer.append(dict(sorted(span.items())))
-        return {"spans": answer}
+        shown = {"text": text} if has_words else {}
+        return {"spans": answer, **shown}

@@ -1,6 +1,7 @@
 """Tags of words: entities, and parts of speech.
 
-A word has the tag of its first piece, and only first pieces are learnt. A long
+A word has the tag of its first piece. Words of a file are cut as those of texts
+are, and the first piece of each part is learnt; the first part decides. A long
 text is divided into overlapping windows; each piece counts in the window where
 it has most context.
 
@@ -33,6 +34,8 @@ SEPARATOR = "\t"
 # Share of the words whose tags follow from what cleaning removes; more of them
 # are worth a warning.
 _MOST_LOST = 0.01
+# The same for scores of a file's words, and of its texts.
+_MOST_DIFFERENT = 0.01
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +131,8 @@ class TaggingTask(base.Task):
     @property
     def settings(self) -> dict[str, Any]:
         columns = dataclasses.asdict(self.options.columns)
-        return {**super().settings, "tags": list(self.labels), **columns}
+        learnt = {"tags": list(self.labels), "learnt": "parts of words"}
+        return {**super().settings, **learnt, **columns}
 
     def read(self, path: str, split: str) -> list[TaggedText]:
         examples = data.read(
@@ -138,7 +142,8 @@ class TaggingTask(base.Task):
             needs_tags=split != base.TEST,
         )
         if split == base.TRAIN:
-            used = {tag for example in examples for tag in example.tags or ()}
+            parts = [example.cut()[0] for example in examples]
+            used = {tag for example in parts for tag in example.tags or ()}
             missing = sorted(used - {*self.labels})
             if missing and self.labels:
                 raise errors.UserError(
@@ -181,13 +186,14 @@ class TaggingTask(base.Task):
         pairs: list[packing.Pair] = []
         rows, lost = [], []
         for example in examples:
-            laid = lay_out(example, self.tokenizer, self.max_seq_length)
+            parts, begins = example.cut()
+            laid = lay_out(parts, self.tokenizer, self.max_seq_length)
             own = laid.first >= 0
-            if (~own & ~laid.goes_on).any():
+            if (begins & ~own & ~laid.goes_on).any():
                 lost.append(str(example.guid))
             labels = np.zeros(len(laid.ids), np.int64)
-            if example.tags is not None:
-                found = np.array([numbers.get(t, 0) for t in example.tags])
+            if parts.tags is not None:
+                found = np.array([numbers.get(t, 0) for t in parts.tags])
                 labels[laid.first[own]] = found[own]
             spans = zip(laid.windows, laid.counts, strict=True)
             for (begin, length), counts in spans:
@@ -212,9 +218,26 @@ class TaggingTask(base.Task):
     ) -> dict[str, float]:
         """Return `accuracy` of words, and `precision`, `recall`, `f1`.
 
-        The last three are for entities only, over all types: see seqeval.
+        The last three are for entities only, over all types: see seqeval. A
+        warning says if the same sentences as texts have others.
         """
-        return self.score_tags(self._found(outputs, examples), examples)
+        scores = self.score_tags(self._found(outputs, examples), examples)
+        texts = [data.TaggedText.of_text(e.guid, e.text) for e in examples]
+        spans = [answer["spans"] for answer in self.answers(outputs, texts)]
+        places = [
+            [(s["start"], s["end"], s["label"]) for s in x] for x in spans
+        ]
+        key, of_text = self.key_metric, self._score_spans(places, examples)
+        if abs(scores[key] - of_text[key]) > _MOST_DIFFERENT:
+            logging.warning(
+                "%s is %.3f for the words of the file, but %.3f for the same "
+                "sentences as texts, which are cut into other words: see "
+                "docs/tagging.md.",
+                key,
+                scores[key],
+                of_text[key],
+            )
+        return scores
 
     def score_tags(
         self, tags: Sequence[Sequence[str]], examples: Sequence[TaggedText]
@@ -324,17 +347,33 @@ class TaggingTask(base.Task):
     def score_answers(
         self, answers: base.Answers, examples: Sequence[TaggedText]
     ) -> dict[str, float]:
-        tags = []
         names = "span_start", "span_end", "span_label"
         rows = (
             [one[name][row, :count] for name in names]
             for one in answers
             for row, count in enumerate(one["num_spans"])
         )
-        for example, (starts, ends, found) in zip(examples, rows, strict=True):
-            spans = zip(starts, ends, map(bytes.decode, found), strict=True)
-            tagged, _ = data.with_spans(example, spans)
-            ours = tagged.tags or ()
+        spans = [
+            [*zip(starts, ends, map(bytes.decode, labels), strict=True)]
+            for starts, ends, labels in rows
+        ]
+        return self._score_spans(spans, examples)
+
+    def _score_spans(
+        self,
+        spans: Sequence[Sequence[tuple[int, int, str]]],
+        examples: Sequence[TaggedText],
+    ) -> dict[str, float]:
+        """Return the same scores for spans of texts, which must fit exactly."""
+        tags = []
+        for example, found in zip(examples, spans, strict=True):
+            edges = {edge for word in example.words for edge in word}
+            if self.has_entities:  # A span with a part of a word is wrong.
+                found = [
+                    (start, end, label if {start, end} <= edges else "?")
+                    for start, end, label in found
+                ]
+            ours = data.with_spans(example, found)[0].tags or ()
             if not self.has_entities:  # Tags have no prefixes.
                 ours = tuple(tag.removeprefix("B-") for tag in ours)
             tags.append(ours)

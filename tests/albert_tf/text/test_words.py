@@ -16,7 +16,8 @@ OUTSIDE = "\u0e00\u0f00\u0fff\u10a0\u177f\u3100\uffa0"
         ("(U.S. 東京)", ["(", "U.S", ".", "東", "京", ")"]),
         ("", []),
         (" \t\u3000", []),
-        ("don't -- Jean-Luc!", ["don't", "-", "-", "Jean-Luc", "!"]),
+        ("don't -- Jean-Luc!", ["don", "'", "t", "-", "-", "Jean-Luc", "!"]),
+        ("Moore's, l’été", ["Moore", "'", "s", ",", "l", "’", "été"]),
         ("NHKのニュース", ["NHK", *"のニュース"]),
         ("नमस्ते दुनिया।", ["नमस्ते", "दुनिया", "।"]),
         ("a\u00a0b", ["a", "b"]),
@@ -32,8 +33,26 @@ def test_words_are_found(text, expected):
     assert [text[start:end] for start, end in pairs] == expected
 
 
-def test_words_are_joined_with_spaces_where_their_script_has_them():
-    written = ["He", "saw", "東", "京A", "."]
-    text, starts = words.join(written)
-    assert text == "He saw 東京A ."
-    assert starts.tolist() == [0, 3, 7, 8, 11]
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("He saw 東 京A .", "He saw 東京A."),
+        ("Globex Ltd. 's profit , it fell !", "Globex Ltd.'s profit, it fell!"),
+        ("He did n't ( or wo n’t ) ...", "He didn't (or won’t)..."),
+        ("L' eau qu' il a , d’ un", "L'eau qu'il a, d’un"),
+        ('He said : " Go " ; " Why ? "', 'He said: "Go"; "Why?"'),
+        ("„ Gut “ , “ No ” , « Oui » , » Ja «", "„Gut“, “No”, «Oui», »Ja«"),
+        ("the workers ' union 's `` plan ''", "the workers' union's ``plan''"),
+        ("¿ Por qué ? $ 5 [ a ]", "¿Por qué? $5 [a]"),
+        ("goin' home :) at 5 - 6", "goin' home :) at 5 - 6"),
+        ("科 技 2 0 1 4 年 ， i P 好 。", "科技2014年，iP好。"),
+        ("NHK の ニュース", "NHKのニュース"),
+        ("यह है ।", "यह है।"),
+        ("", ""),
+    ],
+)
+def test_words_are_joined_as_texts_are_written(written, text):
+    found, starts = words.join(written.split())
+    assert found == text
+    parts = zip(starts.tolist(), written.split(), strict=True)
+    assert all(text[i:].startswith(word) for i, word in parts)

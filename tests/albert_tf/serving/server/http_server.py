@@ -9,6 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from albert_tf import serve
+from albert_tf.serving.client import ask as client
 from albert_tf.serving.client import views
 from albert_tf.serving.server import app, batching, models, process
 
@@ -20,12 +21,10 @@ IDS = tf.TensorSpec([None, None], tf.int32)
 class Signature:
     """Asks a function of arrays."""
 
+    inputs = client.Signature.inputs
+
     def __init__(self, function, outputs, **specs):
         self.compute, self.outputs, self.specs = function, outputs, specs
-        self.inputs = {
-            name: 1 if spec.shape.rank == 1 else spec.shape[1]
-            for name, spec in specs.items()
-        }
 
 
 def texts(*inner):

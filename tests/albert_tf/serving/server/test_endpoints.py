@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from tests.albert_tf.serving.server import http_server
@@ -27,6 +28,26 @@ def test_an_object_or_a_list_is_answered(port):
     assert http_server.ask(port, path, ROWS[1]) == (200, ANSWERS[1])
     assert http_server.ask(port, path, ROWS) == (200, ANSWERS)
     assert http_server.ask(port, path, ROWS[:1]) == (200, ANSWERS[:1])
+
+
+def test_models_of_tags_take_words_as_a_text():
+    def count(inputs):
+        return {"num_spans": np.array([len(text) for text in inputs["text"]])}
+
+    signature = http_server.Signature(
+        count, ["num_spans"], text=http_server.texts()
+    )
+    model = http_server.make_model(serving_default=signature)
+    with http_server.running(http_server.make_app(model)) as (_, port):
+        path = "/models/m/serving_default"
+        body = [{"words": ["a", "."]}, {"text": "b"}]
+        assert http_server.ask(port, path, body) == (
+            200,
+            [{"spans": [{}, {}], "text": "a."}, {"spans": [{}]}],
+        )
+        for words in (["a", ""], "a", None):
+            status, found = http_server.ask(port, path, {"words": words})
+            assert (status, "'words' is" in found["error"]) == (400, True)
 
 
 @pytest.mark.parametrize("base", ["/v1/models/m", "/v1/models/m/versions/7"])

@@ -155,12 +155,66 @@ def test_spans_and_words_may_touch(tmp_path, spans, tags):
     assert example.tags == tags
 
 
+SPACES = """\
+1	Mara	NOUN	_
+2	(	PUNCT	SpaceAfter=No
+3	U.S.	NOUN	Gloss=x|SpaceAfter=No
+4	)	PUNCT	_
+5-6	didn't	_	SpaceAfter=No
+5	did	AUX	_
+6	n't	PART	_
+7	sleep	VERB	_
+
+1	L'	DET	SpaceAfter=No
+2	ami	NOUN	_
+3-4	du	_	_
+3	de	ADP	_
+4	le	DET	_
+5	roi	NOUN	SpaceAfter=No
+5.1	x	X	SpaceAfter=No
+6	,	PUNCT	_
+"""
+
+
+def test_blanks_are_those_of_the_file(tmp_path):
+    """As CoNLL-U says, of words that are written as one, too; else by rule."""
+    first, second = read(tmp_path / "x", SPACES, NUMBERED)
+    assert first.text == "Mara (U.S.) didn'tsleep"
+    assert first.texts[4:6] == ["did", "n't"]
+    assert second.text == "L'ami de le roi,"
+    content = SPACES.replace("SpaceAfter=No", "_")
+    first, second = read(tmp_path / "x", content, NUMBERED)
+    assert first.text == "Mara (U.S.) didn't sleep"
+    assert second.text == "L'ami de le roi,"
+
+
+@pytest.mark.parametrize(
+    ("word", "tag", "parts", "tags"),
+    [
+        ("J.", "B-PER", "J .", "B-PER I-PER"),
+        ("AT&T's", "I-ORG", "AT&T ' s", "I-ORG I-ORG I-ORG"),
+        ("n't", "O", "n ' t", "O O O"),
+        ("1 000", "NUM", "1 000", "NUM NUM"),
+        ("東京A", "B-LOC", "東 京 A", "B-LOC I-LOC I-LOC"),
+    ],
+)
+def test_words_are_cut_as_texts_are(tmp_path, word, tag, parts, tags):
+    line = json.dumps({"words": ["x", word], "tags": ["B-ORG", tag]})
+    if tag == "NUM":
+        line = line.replace("B-ORG", "X")
+    (example,) = read(tmp_path / "x.jsonl", line)
+    cut, begins = example.cut()
+    assert cut.texts[1:] == parts.split()
+    assert [*cut.tags[1:]] == tags.split()
+    assert begins.tolist() == [True, True] + [False] * (len(cut.words) - 2)
+
+
 def test_own_texts_may_have_words(tmp_path):
     path = tmp_path / "x"
-    path.write_text('It rains.\n{"words": ["a.b"], "id": 7}\n{"x": 1}\n')
+    path.write_text('It rains.\n{"words": ["a.", "b"], "id": 7}\n{"x": 1}\n')
     first, second, bad = tagging_data.read_own(str(path))
     assert first.texts == ["It", "rains", "."]
-    assert (second.guid, second.texts) == (7, ["a.b"])
+    assert (second.guid, second.texts) == (7, ["a", ".", "b"])
     assert isinstance(bad, rows.BadLine)
 
 

@@ -185,6 +185,65 @@ def test_scores_are_those_of_seqeval(tiny_tokenizer):
     assert by_type.micro["micro_f1"] == pytest.approx(scores["f1"])
 
 
+def of_words(written, tags):
+    """An example with the words of a file, and its tags for their parts."""
+    text, starts = words.join(written.split())
+    pairs = zip(starts.tolist(), written.split(), strict=True)
+    places = tuple((start, start + len(word)) for start, word in pairs)
+    guid = rows.LineKey({"line": 1})
+    return tagging_data.TaggedText(guid, text, places, tuple(tags.split()))
+
+
+@pytest.mark.parametrize(
+    ("found", "as_words", "as_text"),
+    [
+        ("B-PER I-PER I-PER O O O", 1.0, 1.0),
+        # Cut within a word; begun again; beyond the word.
+        ("B-PER O I-PER O O O", 1.0, 0.0),
+        ("B-PER I-PER B-PER O O O", 0.0, 0.0),
+        ("B-PER I-PER I-PER O I-PER O", 1.0, 2 / 3),
+    ],
+)
+def test_the_score_of_the_same_texts_is_told(
+    tiny_tokenizer, caplog, found, as_words, as_text
+):
+    """The first part of a word decides about it, but all are in texts."""
+    task = make(tiny_tokenizer)
+    example = of_words("J. Clark 's mill", "B-PER I-PER O O")
+    parts, _ = example.cut()
+    assert parts.texts == ["J", ".", "Clark", "'", "s", "mill"]
+    assert parts.tags == ("B-PER", "I-PER", "I-PER", "O", "O", "O")
+    outputs = outputs_of(task, [parts], [found.split()])
+    assert task.score(outputs, [example])["f1"] == pytest.approx(as_words)
+    told = f"f1 is {as_words:.3f} for the words of the file, but {as_text:.3f}"
+    assert (told in caplog.text) == (as_words != as_text)
+    (answer,) = task.answers(outputs, [of_text(example.text)])
+    names = "start", "end", "label"
+    columns = zip(
+        *([s[n] for n in names] for s in answer["spans"]), strict=True
+    )
+    values = dict(zip(names, map(np.array, columns), strict=True))
+    served = {
+        f"span_{n}": v.astype("S" if n == "label" else int)[None]
+        for n, v in values.items()
+    }
+    served |= {"num_spans": np.array([len(answer["spans"])])}
+    scores = task.score_answers([served], [example])
+    assert scores["f1"] == pytest.approx(as_text)
+
+
+def test_parts_of_words_are_learnt(tiny_tokenizer):
+    """Of entities the rest goes on; other tags are those of all parts."""
+    example = of_words("J. Clark 's", "B-PER I-PER O")
+    task = make(tiny_tokenizer)
+    found = records(task, [example])["label_ids"]
+    assert found[found > 0].tolist() == [2, 3, 3, 1, 1]
+    task = make(tiny_tokenizer, labels=("NOUN", "PART"))
+    example = of_words("J. 's", "NOUN PART")
+    found = records(task, [example])["label_ids"]
+    assert found[found > 0].tolist() == [1, 1, 2, 2]
+
+
 def test_without_entities_there_is_nothing_to_confuse(tiny_tokenizer):
     task = make(tiny_tokenizer)
     example = of_text("Ivo", ("O",))
