@@ -30,7 +30,7 @@ from albert_tf.tasks.embedding.task import (
 )
 
 finetune = imports.later("albert_tf.finetuning.finetune")
-knowing = imports.later("albert_tf.finetuning.known")
+fact_sources = imports.later("albert_tf.finetuning.fact_sources")
 lesson = imports.later("albert_tf.finetuning.lesson")
 distillation = imports.later("albert_tf.model.losses.distillation")
 
@@ -131,7 +131,7 @@ def run(settings: DistillOptions) -> None:
         EmbeddingTask, tokenizer, shared.max_seq_length, vectors
     )
     facts = EmbeddingTask.find_facts(
-        vectors, knowing.Known(EmbeddingTask, shared, {})
+        vectors, fact_sources.RunFactSource(EmbeddingTask, shared, {})
     )
     asked = VectorFacts(
         text_pooling=settings.teacher_pooling or teacher.text_pooling,

@@ -196,8 +196,8 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     if settings.strict:
         items = list(rows.raise_bad_lines(items))
     predictor.load()
-    for start in range(0, len(items), predictor.group):
-        yield predictor.answers(items[start : start + predictor.group])
+    for start in range(0, len(items), predictor.group_size):
+        yield predictor.answers(items[start : start + predictor.group_size])
     predictor.log_remarks()
 
 

@@ -102,7 +102,7 @@ def run(settings: ClassifierOptions) -> None:
     registry.load_module(settings.task_module)
     if settings.is_table:
         settings = dataclasses.replace(settings, task_name=tables.NAME)
-    kind = registry.kind_of(str(settings.task_name))
+    kind = registry.find_class(str(settings.task_name))
     if kind.command != "run_classifier":
         raise errors.UserError(
             f"--task_name={settings.task_name} has a script of its own: python "

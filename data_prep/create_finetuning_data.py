@@ -113,7 +113,7 @@ def run(settings: FinetuningDataOptions) -> None:
     values = options.to_dict(settings)
     split = choose_split(settings, registry.make(values, tokenizer))
     is_learnt = settings.is_training or split == base.TRAIN
-    file_facts = base.KnownFile(settings.input_file if is_learnt else None)
+    file_facts = base.FactSource(settings.input_file if is_learnt else None)
     task = registry.make(values, tokenizer, known=file_facts)
     logging.info("Reading %s as %s.", settings.input_file, split)
     content = features.data_sha256(task, settings.input_file)

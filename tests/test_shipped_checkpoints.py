@@ -55,8 +55,8 @@ def test_vectors_of_the_same_meaning_are_the_closest():
     restoring.restore(model, checkpoint)
     texts = [text for pair in PAIRS for text in pair]
     examples = [packing.TextExample(n, (t,)) for n, t in enumerate(texts)]
-    vectors = batches.ask(
-        predictions.compiled(model), task, examples, 8, split=base.PREDICT
+    vectors = batches.run_model(
+        predictions.compile_model(model), task, examples, 8, split=base.PREDICT
     )["embedding"]
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
     cosines = vectors @ vectors.T - 2 * np.eye(len(texts))

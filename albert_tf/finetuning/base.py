@@ -1,9 +1,9 @@
-"""What a finetuning task says; the engine does everything else.
+"""The interface of a finetuning task, which the engine calls.
 
 The engine (finetune, predict, export, distill, ensemble, convert and
-create_finetuning_data) asks a `Task` these questions and never which task it
-has. A slice answers those of its task in its module `task`, which imports no
-TensorFlow; what needs TensorFlow is in the other modules of its `package`.
+create_finetuning_data) calls the methods of a `Task` and never asks which task
+it is. A slice defines its task in its module `task`, which imports no
+TensorFlow; code that needs TensorFlow is in the other modules of its `package`.
 """
 
 import abc
@@ -35,14 +35,14 @@ Examples = Sequence[Example]
 Outputs = Mapping[str, np.ndarray]  # One row for each record.
 Answers = Sequence[Outputs]  # Of a signature of texts, for each batch.
 Scores = dict[str, float]
-Find = Callable[[str], Sequence[str]]  # The labels in a training file.
-# What happened to examples while they became features, and their names.
+FindLabels = Callable[[str], Sequence[str]]  # In a training file.
+# Messages, such as that texts were cut, with the ids of the examples.
 Remarks = dict[str, list[str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class Facts:
-    """What a run finds out before it starts, kept in its folder as JSON."""
+    """Values that a task derives from its data, kept in a run's folder."""
 
     labels: tuple[str, ...] = ()  # In the order of the outputs.
 
@@ -72,7 +72,7 @@ class Facts:
 
 @dataclasses.dataclass(frozen=True)
 class NameOptions:
-    """Which task it is, for a class of several tasks."""
+    """The name of the task, for a class of several tasks."""
 
     task_name: str
 
@@ -124,7 +124,7 @@ class Task(abc.ABC):
         self.tokenizer = tokenizer
         self.max_seq_length = max_seq_length
         self.options = options
-        self.facts = facts or self.find_facts(options, KnownFile(None))
+        self.facts = facts or self.find_facts(options, FactSource(None))
         self.labels = self.facts.labels
 
     @property
@@ -134,23 +134,23 @@ class Task(abc.ABC):
 
     @classmethod
     def variant(cls, options: Any) -> "type[Task]":
-        """Return the class of a task with such options, if it has several."""
+        """Return the subclass for these options, if a task has several."""
         return cls
 
     @classmethod
-    def find_facts(cls, options: Any, known: "KnownFile") -> Facts:
+    def find_facts(cls, options: Any, known: "FactSource") -> Facts:
         del options, known  # There is nothing to find.
         return cls.facts_class()
 
     @classmethod
-    def longest_of(cls, known: "KnownFile") -> int | None:
+    def longest_of(cls, known: "FactSource") -> int | None:
         return None
 
     @classmethod
     def check_export(
         cls, given: Mapping[str, Any], run: Mapping[str, Any]
     ) -> None:
-        """Refuse options of an export that do not fit each other.
+        """Refuse options of an export that contradict each other.
 
         Args:
             run: The options of the run; none for any other checkpoint.
@@ -169,7 +169,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def read(self, path: str, split: str) -> list[Example]:
-        """Read the examples of a split, strictly."""
+        """Read the examples of a split; a line without one is an error."""
 
     def read_own(self, path: str) -> list[Example | rows.BadLine]:
         """Read a user's own file; a bad line becomes a `BadLine`.
@@ -181,7 +181,7 @@ class Task(abc.ABC):
     def warn_of_overlap(
         self, learnt: Examples, examples: Examples, path: str
     ) -> None:
-        """Say which examples of a file are learnt, too."""
+        """Warn if examples of an evaluation file are in the training file."""
         del learnt, examples, path  # Most tasks say nothing.
 
     @abc.abstractmethod
@@ -195,16 +195,16 @@ class Task(abc.ABC):
         """Yield the records of examples, in their order."""
 
     def renumber(self, framed: Sequence[bytes], first: int) -> Sequence[bytes]:
-        """Give records that have a number their number in the whole file.
+        """Set the number of records that have one to that in the whole file.
 
-        `framed` are those of a block; `first` records stand before them.
+        `framed` are the records of a block; `first` records stand before them.
         """
         return framed
 
     def remark(self, message: str, names: Sequence[str]) -> None:
-        """Report that something was cut or left out, if `names` are given.
+        """Warn that texts were cut or left out, if `names` has any examples.
 
-        `message` ends a sentence that begins with their number.
+        `message` continues a sentence that begins with their number.
         """
         if names and self.remarks is None:
             log_remarks({message: list(names)})
@@ -225,18 +225,18 @@ class Task(abc.ABC):
     def confusion(
         self, outputs: Outputs, examples: Examples
     ) -> confusion.Confusion | None:
-        """Return how often each label is taken for which; None without."""
+        """Return the confusion matrix; None for a task without labels."""
         return None
 
     def remember(self, scores: Mapping[str, float]) -> None:
-        """Keep what new examples need from an earlier result of `score`."""
+        """Keep values of an earlier `score` that answers need: thresholds."""
         del scores
 
     @abc.abstractmethod
     def answers(
         self, outputs: Outputs, examples: Examples
     ) -> Iterator[dict[str, Any]]:
-        """Yield what is written about each example, as JSON."""
+        """Yield the prediction for each example, as a JSON object."""
 
     def write_predictions(
         self,
@@ -255,7 +255,7 @@ class Task(abc.ABC):
         files.write_text(path, text)
 
     def combine(self, runs: Sequence[Outputs]) -> Outputs:
-        """Average what several models say about the same records.
+        """Average the outputs of several models for the same records.
 
         By default the probabilities of classes. Source: ALBERT §4.9.
         """
@@ -279,7 +279,7 @@ class Task(abc.ABC):
         raise NotImplementedError
 
     def score_answers(self, answers: Answers, examples: Examples) -> Scores:
-        """Return the scores of what a signature of texts answers."""
+        """Return the scores of the answers of a signature of texts."""
         raise NotImplementedError
 
     # With TensorFlow.
@@ -289,12 +289,12 @@ class Task(abc.ABC):
         return self._part("model", "make_model").make(self, encoder)
 
     def objective(self, learnt: Examples = ()) -> Any:
-        """Return what the model is trained for, on the examples `learnt`."""
+        """Return loss and metrics of training on the examples `learnt`."""
         del learnt  # Only weights of labels depend on them.
         return self._part("model", "objective").objective(self)
 
     def services(self) -> Mapping[type, Any]:
-        """Return the makers of services, by the class of the head."""
+        """Return functions that make a service, by the class of the head."""
         if not self.package:
             return {}
         services: Mapping[type, Any] = self._part(
@@ -310,11 +310,11 @@ class Task(abc.ABC):
         return importlib.import_module(f"{self.package}.{name}")
 
 
-class KnownFile:
-    """Where a task finds its facts: in a training file, without a run.
+class FactSource:
+    """Where a task finds its `Facts`: here in a training file, without a run.
 
     Args:
-        path: None of another split than training.
+        path: The training file; None if the data are of another split.
     """
 
     def __init__(self, path: str | None):
@@ -326,26 +326,27 @@ class KnownFile:
         return self.files.get(TRAIN)
 
     def labels(
-        self, option: str, names: Sequence[str], find: Find
+        self, option: str, names: Sequence[str], find: FindLabels
     ) -> tuple[str, ...]:
-        """Return the labels that are given, else those of file or model.
+        """Return `names`, else the labels of the training file or the model.
 
         Args:
-            option: What their option is called.
+            option: The name of their option.
+            names: Its value.
             find: From the path of a training file to its labels.
         """
         path = self.train_file(f"The {option} are not known.")
         return tuple(names or (find(path) if path else ()))
 
-    def of_run(self) -> dict[str, Any]:
-        """Return the facts of the run that goes on; none of a new one."""
+    def run_facts(self) -> dict[str, Any]:
+        """Return the facts of the run that is continued; none of a new one."""
         return {}
 
-    def of_model(self) -> dict[str, Any]:
-        """Return the facts of the run that goes on, else of the checkpoint."""
+    def model_facts(self) -> dict[str, Any]:
+        """Return the facts of the continued run, else of the checkpoint."""
         return {}
 
-    def of_head(self) -> dict[str, Any]:
+    def head_facts(self) -> dict[str, Any]:
         """Return the facts of the head that a new run starts from.
 
         None of a new head, nor of one that belongs to another kind of model.
@@ -353,16 +354,16 @@ class KnownFile:
         return {}
 
 
-def joined(answers: Answers, name: str) -> np.ndarray:
-    """Return one output of all batches."""
-    return np.concatenate([one[name] for one in answers])
+def concatenate(answers: Answers, name: str) -> np.ndarray:
+    """Return one output of all batches as one array."""
+    return np.concatenate([batch[name] for batch in answers])
 
 
 def check_labels(
     option: str, written: str | None, labels: Sequence[str], separators: str
 ) -> None:
-    is_odd = len(set(labels)) < max(2, len(labels)) or not all(labels)
-    if labels and is_odd:
+    is_invalid = len(set(labels)) < max(2, len(labels)) or not all(labels)
+    if labels and is_invalid:
         raise errors.UserError(
             f"`{option}={written}` must be two {option} or more, none empty "
             f"and none twice, with {separators} between them. Leave it out "

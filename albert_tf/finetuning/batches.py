@@ -15,7 +15,7 @@ from albert_tf.training import evaluation
 Batch = dict[str, np.ndarray]
 
 
-def featurized(
+def featurize(
     task: base.Task,
     examples: Sequence[base.Example],
     batch_size: int,
@@ -29,44 +29,45 @@ def featurized(
 
     Args:
         shortest: See `lengths.allowed`. Default: the task's.
-        split: That the examples are of.
+        split: The split of the examples.
 
     Yields:
-        By name [batch_size, *shape], int32 and float32; and the numbers of the
-        records, int64 [records], which are the first rows.
+        By name [batch_size, *shape], int32 and float32; and the indices of the
+        records in the first rows, int64 [records].
     """
-    parts = list(task.featurize(examples, split))
+    blocks = list(task.featurize(examples, split))
     records = {
-        name: np.concatenate([empty, *(part[name] for part in parts)]).astype(
+        name: np.concatenate([empty, *(b[name] for b in blocks)]).astype(
             empty.dtype
         )
         for name, empty in _zeros(task, 0, split).items()
     }
     layout = task.layout(split)
     sequences = lengths.sequence_features(layout)
-    sizes = np.zeros(len(records[layout[0].name]), np.int64)
+    record_lengths = np.zeros(len(records[layout[0].name]), np.int64)
     if sequences:
         sums = records["input_mask"].sum(-1)
-        sizes = sums.max(tuple(range(1, sums.ndim)), initial=0)
-    order = np.argsort(-sizes, kind="stable")
+        record_lengths = sums.max(tuple(range(1, sums.ndim)), initial=0)
+    order = np.argsort(-record_lengths, kind="stable")
     for start in range(0, len(order), batch_size):
-        numbers = order[start : start + batch_size]
+        indices = order[start : start + batch_size]
+        longest = record_lengths[indices[0]]
         batch = {}
         for name, values in records.items():
             if name in sequences:
                 allowed = lengths.allowed(
                     shortest or task.shortest, values.shape[-1]
                 )
-                length = allowed[np.searchsorted(allowed, sizes[numbers[0]])]
+                length = allowed[np.searchsorted(allowed, longest)]
                 values = values[..., :length]
             batch[name] = np.zeros(
                 (batch_size, *values.shape[1:]), values.dtype
             )
-            batch[name][: len(numbers)] = values[numbers]
-        yield batch, numbers
+            batch[name][: len(indices)] = values[indices]
+        yield batch, indices
 
 
-def ask(
+def run_model(
     model: Callable[[Mapping[str, np.ndarray]], Mapping[str, np.ndarray]],
     task: base.Task,
     examples: Sequence[base.Example],
@@ -75,30 +76,30 @@ def ask(
     *,
     split: str = base.PREDICT,
 ) -> base.Outputs:
-    """Return the outputs of a model for all records of examples, in order.
+    """Run a model on all records of examples; return the outputs in order.
 
-    Examples without any record have outputs of the right shape, without rows.
+    If the examples have no record, outputs have the right shape and no rows.
     """
-    parts, record_numbers = [], [np.zeros(0, np.int64)]
-    for batch, numbers in featurized(
+    batch_outputs, batch_indices = [], [np.zeros(0, np.int64)]
+    for batch, indices in featurize(
         task, examples, batch_size, shortest, split
     ):
         outputs = model(batch)
-        parts.append({k: v[: len(numbers)] for k, v in outputs.items()})
-        record_numbers.append(numbers)
-    if not parts:
+        batch_outputs.append({k: v[: len(indices)] for k, v in outputs.items()})
+        batch_indices.append(indices)
+    if not batch_outputs:
         empty = model(_zeros(task, batch_size, split))
-        parts = [{name: values[:0] for name, values in empty.items()}]
-    joined = evaluation.concatenate(parts, task.output_widths)
-    order = np.argsort(np.concatenate(record_numbers))
+        batch_outputs = [{name: values[:0] for name, values in empty.items()}]
+    joined = evaluation.concatenate(batch_outputs, task.output_widths)
+    order = np.argsort(np.concatenate(batch_indices))
     return {name: values[order] for name, values in joined.items()}
 
 
 def _zeros(task: base.Task, batch_size: int, split: str) -> Batch:
-    kinds = {"int64": np.int32, "float32": np.float32}
+    dtypes = {"int64": np.int32, "float32": np.float32}
     return {
         feature.name: np.zeros(
-            (batch_size, *feature.shape), kinds[feature.dtype]
+            (batch_size, *feature.shape), dtypes[feature.dtype]
         )
         for feature in task.layout(split)
     }

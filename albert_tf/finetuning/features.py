@@ -1,8 +1,8 @@
 """Feature files: records of examples, cached under a key of their inputs.
 
-Beside each file `X` lies `X.json`, which says how many records it has and what
-they follow from: the content of the data, the vocabulary, the options. A file
-is used again only where all of that is the same.
+Beside each file `X` lies `X.json` with the number of records and their facts:
+the content of the data, the vocabulary, the options. A file is used again only
+if all facts are the same.
 """
 
 import dataclasses
@@ -33,10 +33,10 @@ Batches = Iterable[Sequence[bytes]]  # Of framed records.
 FACTS_ENDING = ".json"
 _EXAMPLES, _RECORDS = "num_examples", "num_records"
 CONTENT = "content_sha256"
-# Of the order of training records in cached files. The order in which they are
-# learnt follows from `seed`, by shuffling again.
+# Seed for the order of training records in cached files. Training shuffles
+# again, by `seed`.
 _SEED = 12345
-# Examples that a process turns into records at a time. It decides nothing else.
+# Examples that a process turns into records at a time; no result depends on it.
 _BLOCK = 256
 # Starting a process takes longer than this many examples.
 _WORTH_A_PROCESS = 8192
@@ -52,7 +52,7 @@ class FeatureFile:
 
 
 def describe(task: base.Task, content: str, split: str) -> dict[str, Any]:
-    """Return what the features of a split follow from.
+    """Return the facts of a split: all that decides its features.
 
     Args:
         content: The `content_sha256` of its data from before they were read.
@@ -69,22 +69,21 @@ def describe(task: base.Task, content: str, split: str) -> dict[str, Any]:
 def differences(
     facts: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> list[str]:
-    """Return a line for each part of `wanted` that `facts` say otherwise."""
-    expected = _with_options(expected)
+    """Return a line for each expected fact that differs in `facts`."""
+    expected = _flatten_options(expected)
     expected.pop("options", None)
-    return outputs.changes(_with_options(facts), expected)
+    return outputs.changes(_flatten_options(facts), expected)
 
 
-def _with_options(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_options(facts: Mapping[str, Any]) -> dict[str, Any]:
     # Files of earlier versions do not say what WordPiece did with accents.
     return {"keep_accents": False, **facts, **facts.get("options", {})}
 
 
 def content_sha256(path: str) -> str:
-    """Return the fingerprint of a file, or of all files below a folder.
+    """Return the SHA-256 of a file, or of all files below a folder.
 
-    Those whose names begin with a dot, which other programs leave, do not
-    count.
+    Files of other programs, whose names begin with a dot, do not count.
     """
     names = [n for n in files.list_folder(path) if not n.startswith(".")]
     if not names and files.exists(path) and not os.path.isdir(path):
@@ -97,7 +96,7 @@ def content_sha256(path: str) -> str:
 
 
 def data_sha256(task: base.Task, path: str) -> str:
-    """Return the `content_sha256` of what a task reads for a split."""
+    """Return the `content_sha256` of a task's file or folder for a split."""
     if not task.reads_folders and files.list_folder(path):
         raise errors.UserError(
             f"{path} is a folder, but {task.name} is read from files. Name a "
@@ -116,32 +115,32 @@ def encode(
 ) -> Iterator[Sequence[bytes]]:
     """Yield the records of examples, in order, framed for a TFRecord file.
 
-    Shows progress, and says at the end what was cut or left out. The records do
-    not depend on the number of processes.
+    Shows progress, and warns at the end of cut texts and the like. The records
+    do not depend on the number of processes.
 
     Args:
         num_workers: Processes; 0 is one per core, if there is work for them.
         with_padding: Whether records hold padding, as the original's do.
     """
-    total = len(examples)
+    num_total = len(examples)
     layout = task.layout(split)
     if with_padding:
         layout = layouts.with_padding(layout)
     if not num_workers:
         num_workers = min(
-            parallel.count_processes(0), total // _WORTH_A_PROCESS
+            parallel.count_processes(0), num_total // _WORTH_A_PROCESS
         )
-    num_workers = max(1, min(num_workers, -(-total // _BLOCK)))
+    num_workers = max(1, min(num_workers, -(-num_total // _BLOCK)))
     if type(task).__module__ == "__main__":
         num_workers = 1  # Other processes do not know the script's classes.
-    blocks = (examples[i : i + _BLOCK] for i in range(0, total, _BLOCK))
+    blocks = (examples[i : i + _BLOCK] for i in range(0, num_total, _BLOCK))
     num_examples = num_records = 0
     remarks: base.Remarks = {}
     with (
-        parallel.workers(num_workers, (task, split, layout)) as each,
-        progress.Progress("features", total, "examples") as bar,
+        parallel.workers(num_workers, (task, split, layout)) as map_blocks,
+        progress.Progress("features", num_total, "examples") as bar,
     ):
-        for count, block, block_remarks in each(_encode_block, blocks):
+        for count, block, block_remarks in map_blocks(_encode_block, blocks):
             yield task.renumber(block, num_records)
             num_records += len(block)
             num_examples += count
@@ -175,8 +174,8 @@ def write(
     through_link: bool = False,
 ) -> FeatureFile:
     files.make_folder(os.path.dirname(path))
-    num_records, described = 0, path + FACTS_ENDING
-    with files.replace_atomically(described, through_link=False) as beside:
+    num_records, facts_path = 0, path + FACTS_ENDING
+    with files.replace_atomically(facts_path, through_link=False) as facts_file:
         with files.replace_atomically(
             path, through_link=through_link
         ) as stream:
@@ -185,53 +184,53 @@ def write(
                 num_records += len(batch)
             facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
             text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
-            beside.write(text.encode())
-            beside.flush()  # If the disk is full, neither file appears.
-            if files.exists(described):  # It is about other records.
-                files.remove(described)
+            facts_file.write(text.encode())
+            facts_file.flush()  # If the disk is full, neither file appears.
+            if files.exists(facts_path):  # It is about other records.
+                files.remove(facts_path)
     logging.info(
         "Wrote %d records of %d examples to %s", num_records, num_examples, path
     )
     return FeatureFile(path, num_records)
 
 
-def cached(
+def open_or_make(
     task: base.Task,
     facts: dict[str, Any],
     folder: str,
     examples: Sequence[base.Example],
     complete: Callable[[Batches], Batches] = lambda batches: batches,
 ) -> FeatureFile:
-    """Return the features of a split; make them if they are not there.
+    """Return the feature file of a split; make it if it is not there.
 
-    The name holds a key of everything that they follow from. The records of
-    training are shuffled, so that batches do not follow the order of the data.
+    Its name holds a hash of the facts. The records of training are shuffled, so
+    that batches do not follow the order of the data.
 
     Args:
-        facts: What `describe` says of the split.
+        facts: From `describe`.
         complete: Adds a teacher's outputs to framed records.
     """
     path = os.path.join(folder, name(task.name, facts))
-    file = _reused(path)
-    if file:
-        return file
+    existing = _open_existing(path)
+    if existing:
+        return existing
     split = facts["split"]
     batches = complete(encode(task, examples, split))
     if split == base.TRAIN:
-        batches = _shuffled(batches)
+        batches = _shuffle(batches)
     return write(path, batches, len(examples), facts)
 
 
-def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
-    """Return the file that `cached` makes from the same training data.
+def shuffle(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
+    """Make a shuffled copy of a file with records in the order of the data.
 
-    The records of `file` are in the order of the data.
+    It is the file that `open_or_make` makes from the same data.
     """
     facts = _read_facts(file.path)
     num_examples = facts.pop(_EXAMPLES)
     num_records = facts.pop(_RECORDS)
     path = os.path.join(folder, name(task.name, facts))
-    finished = _reused(path)
+    finished = _open_existing(path)
     if finished:
         return finished
     messages: list[bytes] = []
@@ -256,18 +255,18 @@ def shuffled(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
             f"{file.path} is damaged after {len(messages):,} whole records: "
             f"{error}. Make it again with data_prep.create_finetuning_data."
         ) from None
-    return write(path, _shuffled([records]), num_examples, facts)
+    return write(path, _shuffle([records]), num_examples, facts)
 
 
 def name(task_name: str, facts: Mapping[str, Any]) -> str:
-    """Return the name of the file that `cached` makes."""
+    """Return the name of the file that `open_or_make` makes."""
     key = hashlib.sha256(
         strict_json.dumps(facts, sort_keys=True).encode()
     ).hexdigest()
     return f"{task_name}-{facts['split']}-{key[:16]}.tfrecord"
 
 
-def _reused(path: str) -> FeatureFile | None:
+def _open_existing(path: str) -> FeatureFile | None:
     if not (files.exists(path) and files.exists(path + FACTS_ENDING)):
         return None
     logging.info("Using the features of an earlier run: %s", path)
@@ -282,19 +281,19 @@ def _reused(path: str) -> FeatureFile | None:
     return FeatureFile(path, num_records)
 
 
-def _shuffled(batches: Batches) -> Iterator[list[bytes]]:
+def _shuffle(batches: Batches) -> Iterator[list[bytes]]:
     records = [record for batch in batches for record in batch]
     random.Random(_SEED).shuffle(records)
     for start in range(0, len(records), _BLOCK):
         yield records[start : start + _BLOCK]
 
 
-def opened(
+def open_prepared(
     task: base.Task, path: str, content: str | None, split: str, option: str
 ) -> FeatureFile:
-    """Return a file of data_prep.create_finetuning_data, if it fits.
+    """Open a file of data_prep.create_finetuning_data, if it fits the run.
 
-    It is compared with the `content_sha256` of the data, if they are there.
+    `content` is the `content_sha256` of the data; None if they are not there.
     """
     files.require_file(path, option)
     facts = _read_facts(path)
@@ -314,7 +313,7 @@ def _read_facts(path: str) -> dict[str, Any]:
     try:
         facts = strict_json.loads(files.read_bytes(path + FACTS_ENDING))
         operator.index(facts[_RECORDS])
-        _with_options(facts)  # They are no object in a damaged file.
+        _flatten_options(facts)  # They are no object in a damaged file.
     except (OSError, ValueError, KeyError, TypeError):
         raise errors.UserError(
             f"{path}{FACTS_ENDING} is missing or damaged, so it is not known "

@@ -16,9 +16,9 @@ from absl import logging
 from albert_tf.common import errors, files, options, preemption, scores
 from albert_tf.finetuning import (
     base,
+    fact_sources,
     features,
     finetuning_options,
-    known,
     lesson,
     one_run,
     registry,
@@ -48,8 +48,8 @@ def run(
         sources: The file of each split. Default: the task finds them in the
             folder `data_dir` of the options.
         task: Default: the one that the options name.
-        taught: What is learned from a teacher. Default: the soft labels of the
-            teacher that the options name, if they do.
+        taught: What a teacher adds to the loss. Default: the soft labels of the
+            teacher in the options, if they name one.
     """
     shared = settings.finetuning
     task = task or _make_task(settings, sources or {})
@@ -59,7 +59,7 @@ def run(
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(shared.devices)
     runs = _options_of_runs(settings)
-    folders = [one.finetuning.output_dir for one in runs]
+    folders = [run_settings.finetuning.output_dir for run_settings in runs]
     _check_folders(shared, folders)
     _check_model(shared, task)
     _check_batch_sizes(shared, task, strategy)
@@ -68,26 +68,29 @@ def run(
         for folder in folders:
             if not run_folder.has_checkpoint(folder):
                 raise run_folder.no_weights_error(folder)
-    is_chief, several = distribution.is_chief(strategy), len(runs) > 1
-    done = []
+    is_chief, has_several = distribution.is_chief(strategy), len(runs) > 1
+    run_scores = []
     with run_folder.hold(shared.output_dir, is_wanted=is_chief):
-        for one, folder in zip(runs, folders, strict=True):
-            with run_folder.hold(folder, is_wanted=is_chief and several):
-                done.append(one_run.run_once(program, one, data, strategy))
+        for run_settings, folder in zip(runs, folders, strict=True):
+            with run_folder.hold(folder, is_wanted=is_chief and has_several):
+                done = one_run.run_once(program, run_settings, data, strategy)
+                run_scores.append(done)
             keras.backend.clear_session()
             gc.collect()
-        if several and is_chief:
-            _finish_several(shared, data, done)
+        if has_several and is_chief:
+            _write_shared_results(shared, data, run_scores)
 
 
 def _make_task(
     settings: finetuning_options.TaskOptions, sources: Mapping[str, str]
 ) -> base.Task:
     values, shared = options.to_dict(settings), settings.finetuning
-    kind = registry.kind_of(values["task_name"])
+    kind = registry.find_class(values["task_name"])
     tokenizer = finetuning_options.load_tokenizer(shared)
     return registry.make(
-        values, tokenizer, known=known.Known(kind, shared, sources)
+        values,
+        tokenizer,
+        known=fact_sources.RunFactSource(kind, shared, sources),
     )
 
 
@@ -96,7 +99,7 @@ def _files_of_splits(
     task: base.Task,
     sources: Mapping[str, str] | None,
 ) -> Mapping[str, str]:
-    """Return the file of each split; a part's is that of the whole."""
+    """Return the file of each split; a part of a split has the same file."""
     if sources is None:
         sources = task.sources(options.to_dict(settings)["data_dir"])
     for part, whole in task.parts.items():
@@ -107,8 +110,8 @@ def _files_of_splits(
 
 
 def _check_part(output_dir: str, part: str, path: str | None) -> None:
-    """Refuse a training file that is not the one of an earlier start."""
-    folder = known.started(output_dir)
+    """Refuse a training file other than the one of an earlier start."""
+    folder = fact_sources.find_continued_run(output_dir)
     if not (folder and path and files.exists(path)):
         return
     if not files.exists(saved_outputs.path(folder, part)):
@@ -129,37 +132,37 @@ def _options_of_runs(
     shared = settings.finetuning
     if shared.num_runs == 1:
         return [settings]
-    cached = shared.cached_dir or shared.output_dir
+    cached_dir = shared.cached_dir or shared.output_dir
     trainer, runs = shared.trainer, []
     for number in range(1, shared.num_runs + 1):
         seed = trainer.seed + number - 1
-        one = dataclasses.replace(
+        run_settings = dataclasses.replace(
             shared,
             num_runs=1,
-            cached_dir=cached,
+            cached_dir=cached_dir,
             output_dir=os.path.join(shared.output_dir, f"run_{number}"),
             trainer=dataclasses.replace(trainer, seed=seed),
         )
-        runs.append(dataclasses.replace(settings, finetuning=one))
+        runs.append(dataclasses.replace(settings, finetuning=run_settings))
     return runs
 
 
 def _check_folders(
     settings: finetuning_options.FinetuningOptions, folders: Sequence[str]
 ) -> None:
-    """Check how many runs there are, and what each is to start from."""
+    """Check that the folders fit the number of runs, and how each starts."""
     folder, num_runs = settings.output_dir, settings.num_runs
-    more = f"run_{1 if num_runs == 1 else num_runs + 1}"
-    held = None
-    if run_folder.is_run(os.path.join(folder, more)):
-        held = f"`{more}`, too; its summary would be lost"
+    next_run = f"run_{1 if num_runs == 1 else num_runs + 1}"
+    content = None
+    if run_folder.is_run(os.path.join(folder, next_run)):
+        content = f"`{next_run}`, too; its summary would be lost"
     elif num_runs > 1 and run_folder.is_run(folder):
-        held = "a single run"
-    if held:
+        content = "a single run"
+    if content:
         raise errors.UserError(
             f"`num_runs={num_runs}` does not fit `output_dir={folder}`, which "
-            f"holds {held}. Repeat the command with as many runs as before, or "
-            "more, or choose another folder."
+            f"holds {content}. Repeat the command with as many runs as before, "
+            "or more, or choose another folder."
         )
     if num_runs > 1:
         is_own = run_folder.is_run(os.path.join(folder, "run_1"))
@@ -209,25 +212,26 @@ def _check_batch_sizes(
             distribution.check_batch(strategy, batch_size, name, divisor)
             memory_check.check(step, strategy, name, batch_size)
     parts = strategy.num_replicas_in_sync * microbatches
-    is_compared = settings.do_train and task.compares_by
-    if is_compared and settings.train_batch_size == parts:
+    needs_others = settings.do_train and task.compares_by
+    if needs_others and settings.train_batch_size == parts:
         raise errors.UserError(
-            f"`train_batch_size={parts}` leaves one example at a time, with no "
-            f"other to tell it from: `{task.compares_by}` needs several at "
+            f"`train_batch_size={parts}` leaves one example at a time, "
+            "with no other to tell it from: "
+            f"`{task.compares_by}` needs several at "
             f"once, and {strategy.num_replicas_in_sync} replica(s) and "
             f"`gradient_accumulation_steps={microbatches}` divide the batch. "
             "Use a larger one."
         )
 
 
-def _finish_several(
+def _write_shared_results(
     settings: finetuning_options.FinetuningOptions,
     data: run_data.RunData,
     runs: Sequence[scores.RunScores],
 ) -> None:
     folder = settings.output_dir
     if settings.do_eval:
-        summary = one_run.sum_up(data.task, folder, runs)
+        summary = one_run.write_summary(data.task, folder, runs)
         print(summary.to_markdown(), flush=True)
     if not settings.do_predict:
         return

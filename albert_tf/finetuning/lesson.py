@@ -13,8 +13,8 @@ import tf_keras as keras
 from albert_tf.common import errors, strict_json
 from albert_tf.finetuning import (
     base,
+    fact_sources,
     finetuning_options,
-    known,
     saved_outputs,
     teacher,
 )
@@ -235,7 +235,7 @@ def vectors_of(path: str) -> Vectors:
     folder = run_folder.folder_of(checkpoint)
     if run_folder.is_run(folder):
         run = run_folder.read(folder, teacher.OPTION)
-        size = known.facts_of(run).get("projection_size")
+        size = fact_sources.facts_of_run(run).get("projection_size")
         return Vectors(int(size or run.config.hidden_size))
     config = checkpoint_reader.config_beside(checkpoint)
     if config is None:

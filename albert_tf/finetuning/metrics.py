@@ -13,11 +13,11 @@ from albert_tf.common import imports
 metrics = imports.later("sklearn.metrics")
 stats = imports.later("scipy.stats")
 
-OF_CLASSES = ("accuracy", "matthew_corr", "f1")
+CLASS_METRICS = ("accuracy", "matthew_corr", "f1")
 ERRORS = ("mse", "mae", "rmse")  # The smaller, the better.
-OF_NUMBERS = ("pearson", "spearmanr", *ERRORS)
-_OF_SCIPY = {"pearson": "pearsonr", "spearmanr": "spearmanr"}
-_OF_SKLEARN = {
+NUMBER_METRICS = ("pearson", "spearmanr", *ERRORS)
+_SCIPY_NAMES = {"pearson": "pearsonr", "spearmanr": "spearmanr"}
+_SKLEARN_NAMES = {
     "matthew_corr": "matthews_corrcoef",
     "mse": "mean_squared_error",
     "mae": "mean_absolute_error",
@@ -29,14 +29,14 @@ def _compute(name: str, predicted: np.ndarray, expected: np.ndarray) -> float:
     if name == "accuracy":
         return float((predicted == expected).mean())
     are_constant = any((x == x[0]).all() for x in (predicted, expected))
-    if are_constant and name in ("matthew_corr", *_OF_SCIPY):
+    if are_constant and name in ("matthew_corr", *_SCIPY_NAMES):
         return 0.0  # It is not defined.
-    if name in _OF_SCIPY:
+    if name in _SCIPY_NAMES:
         both = predicted.astype(np.float64), expected.astype(np.float64)
-        return float(getattr(stats, _OF_SCIPY[name])(*both).statistic)
+        return float(getattr(stats, _SCIPY_NAMES[name])(*both).statistic)
     if name == "f1":
         return float(metrics.f1_score(expected, predicted, zero_division=0))
-    return float(getattr(metrics, _OF_SKLEARN[name])(expected, predicted))
+    return float(getattr(metrics, _SKLEARN_NAMES[name])(expected, predicted))
 
 
 def score(

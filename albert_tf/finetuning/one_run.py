@@ -61,7 +61,7 @@ def run_once(
         return _TaskRun(shared, data, strategy).run()
 
 
-def sum_up(
+def write_summary(
     task: base.Task, output_dir: str, runs: Sequence[scores.RunScores]
 ) -> scores.Summary:
     summary = scores.Summary(task.name, task.key_metric, tuple(runs))
@@ -70,7 +70,7 @@ def sum_up(
 
 
 class _StopEarlyError(Exception):
-    """Ends the trainer when nothing gets better; not a mistake."""
+    """Ends training after evaluations without a better score; not a mistake."""
 
 
 class _TaskRun:
@@ -117,7 +117,7 @@ class _TaskRun:
         folder, task = settings.output_dir, data.task
         is_chief = distribution.is_chief(self._strategy)
         trainer.restore_or_initialize(self._initial_weights(), new_heads=True)
-        # What training decides, later evaluations do not.
+        # Thresholds that training has chosen stay in later evaluations.
         best_scores: dict[str, float] = {}
         if not (settings.do_train and settings.do_eval):
             best_scores = scores.best_scores(folder)
@@ -125,14 +125,14 @@ class _TaskRun:
         if settings.do_train:
             self.train(self._start_log())
         trainer.restore_best()
-        numbers = self.evaluate(save=is_chief) if settings.do_eval else {}
-        task.remember(numbers or best_scores)
-        done = scores.RunScores(
-            folder, settings.trainer.seed, trainer.step, numbers
+        eval_scores = self.evaluate(save=is_chief) if settings.do_eval else {}
+        task.remember(eval_scores or best_scores)
+        run_scores = scores.RunScores(
+            folder, settings.trainer.seed, trainer.step, eval_scores
         )
         if is_chief and settings.do_eval:
-            run_log.write_eval_results(folder, trainer.step, numbers)
-            sum_up(task, folder, [done])
+            run_log.write_eval_results(folder, trainer.step, eval_scores)
+            write_summary(task, folder, [run_scores])
         for split in data.test_splits:
             outputs = self.predict(split, save=is_chief)
             if is_chief:
@@ -141,7 +141,7 @@ class _TaskRun:
                 )
         if is_chief:
             logging.info("Wrote %s", run_card.write(folder))
-        return done
+        return run_scores
 
     def _initial_weights(self) -> model_options.InitOptions:
         settings, init = self._settings, self._settings.init
@@ -181,9 +181,9 @@ class _TaskRun:
         ]
 
         def evaluate() -> dict[str, float]:
-            numbers = self.evaluate()
-            self._stop_if_stuck(log, validation.measured, numbers)
-            return numbers
+            all_scores = self.evaluate()
+            self._stop_if_stuck(log, validation.measured, all_scores)
+            return all_scores
 
         validation = trainer.validation(
             log, evaluate, data.task.key_metric, " ".join(contents)
@@ -210,51 +210,52 @@ class _TaskRun:
         self,
         log: run_log.RunLog,
         measured: str,
-        numbers: dict[str, float] | None = None,
+        new_scores: dict[str, float] | None = None,
     ) -> None:
-        """Raise `_StopEarlyError` if nothing gets better; log `numbers` then.
+        """Raise `_StopEarlyError` if the key metric no longer gets better.
 
         Args:
-            numbers: Those of an evaluation that is not in the log yet.
+            new_scores: Those of an evaluation that is not in the log yet; they
+                are written to it before.
         """
         key = self._data.task.key_metric
         values = [value for _, value in log.column("eval", key, measured)]
-        values += [numbers[key]] if numbers else []
+        values += [new_scores[key]] if new_scores else []
         patience = self._settings.early_stopping_evaluations
         # The logs of workers may differ: one of them may be new.
         if not self._trainer.of_chief(is_stuck(values, patience)):
             return
-        if numbers:  # The trainer, which is left here, does not write them.
-            log.write("eval", self._trainer.step, numbers, measured=measured)
+        if new_scores:  # The trainer, which is left here, does not write them.
+            log.write("eval", self._trainer.step, new_scores, measured=measured)
             log.flush()
         raise _StopEarlyError
 
     def evaluate(self, *, save: bool = False) -> dict[str, float]:
         """Return the scores of all splits; see `scores.add_split`."""
-        numbers: dict[str, float] = {}
-        mixed_up: dict[str, confusion.Confusion] = {}
+        all_scores: dict[str, float] = {}
+        confusions: dict[str, confusion.Confusion] = {}
         splits = self._data.eval_splits
         for split in splits:
             outputs = self.predict(split, save=save)
             examples, task = self._data.examples[split], self._data.task
             split_scores = task.score(outputs, examples)
-            numbers |= scores.add_split(split_scores, split, splits)
+            all_scores |= scores.add_split(split_scores, split, splits)
             if save:
-                one = task.confusion(outputs, examples)
-                mixed_up |= {split: one} if one else {}
+                matrix = task.confusion(outputs, examples)
+                confusions |= {split: matrix} if matrix else {}
                 score = split_scores[task.key_metric]
-                warn_of_one_answer(
+                warn_if_constant(
                     split,
                     score,
                     task.answers(outputs, examples),
                     [getattr(example, "label", None) for example in examples],
                 )
         if save:
-            confusion.write(self._settings.output_dir, mixed_up)
-        return numbers
+            confusion.write(self._settings.output_dir, confusions)
+        return all_scores
 
     def predict(self, split: str, *, save: bool = False) -> base.Outputs:
-        """Return the outputs for a split; keep them in the run's folder."""
+        """Return the outputs for a split; `save` writes them to the folder."""
         with self._data.naming_damage(split):
             outputs = self._trainer.predict(
                 self._data.all_batches(split), self._data.task.output_widths
@@ -272,29 +273,29 @@ class _TaskRun:
         return pooled
 
 
-def warn_of_one_answer(
+def warn_if_constant(
     split: str,
     score: float,
     answers: Iterable[Mapping[str, Any]],
     labels: Sequence[Any],
 ) -> None:
-    """Warn if there are several examples and only one answer.
+    """Warn if all examples get the same answer: the model learned nothing.
 
     Numbers are the same answer if they differ by less than a thousandth of the
-    labels' deviation; of 1, where that is not known.
+    standard deviation of the labels, or of 1 without labels.
     """
     values = [
         answer.get("prediction", answer.get("spans")) for answer in answers
     ]
     if len(values) < 2 or score in (1.0, 100.0):
         return
-    if all(isinstance(one, float) for one in values):
-        are_numbers = all(isinstance(one, (int, float)) for one in labels)
+    if all(isinstance(value, float) for value in values):
+        are_numbers = all(isinstance(value, (int, float)) for value in labels)
         unit = (np.std(labels) if are_numbers else 0.0) or 1.0
-        is_one, answer = np.ptp(values) < unit / 1000, f"{values[0]:.6g}"
+        is_constant, answer = np.ptp(values) < unit / 1000, f"{values[0]:.6g}"
     else:
-        is_one, answer = len({*map(str, values)}) == 1, str(values[0])
-    if is_one:
+        is_constant, answer = len({*map(str, values)}) == 1, str(values[0])
+    if is_constant:
         logging.warning(
             "%s: all %d examples get the same answer, %r. So the model has "
             "learned nothing about them. Try a lower `learning_rate`, a longer "

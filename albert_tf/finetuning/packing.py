@@ -1,4 +1,4 @@
-"""Texts to the ids of sequences, and tasks whose records are such sequences."""
+"""Pieces to `[CLS] first [SEP] second [SEP]`, and tasks of such records."""
 
 import abc
 import dataclasses
@@ -38,7 +38,7 @@ class TextExample:
 
 
 def max_pieces(second: Pieces, max_seq_length: int) -> int:
-    """Return how many pieces fit together with `[CLS]` and `[SEP]`."""
+    """Return how many pieces fit beside `[CLS]` and one or two `[SEP]`."""
     return max_seq_length - (3 if len(second) else 2)
 
 
@@ -49,8 +49,9 @@ def pack(
 ) -> dict[str, np.ndarray]:
     """Build `[CLS] first [SEP] second [SEP]` for each pair, cut and padded.
 
-    While the two are too long, the last piece of the longer one goes; of the
-    second when they are equal. Without a second text: `[CLS] first [SEP]`.
+    Of two texts that are too long, the longer one loses its last piece, until
+    they fit; the second if they are equally long. Without a second text:
+    `[CLS] first [SEP]`.
 
     Example, max_seq_length 8, [CLS] 2, [SEP] 3:
         first  = [11, 12, 13], second = [21, 22, 23]
@@ -67,23 +68,23 @@ def pack(
     packed = np.zeros([3, len(pairs), max_seq_length], np.int64)
     for row, (first, second) in enumerate(pairs):
         limit = max_pieces(second, max_seq_length)
-        front, back = len(first), len(second)
-        while front + back > limit:
-            if front > back:
-                front -= 1
+        num_first, num_second = len(first), len(second)
+        while num_first + num_second > limit:
+            if num_first > num_second:
+                num_first -= 1
             else:
-                back -= 1
-        middle = stop = front + 2
+                num_second -= 1
+        second_start = length = num_first + 2
         ids, mask, segments = packed[:, row]
         ids[0] = tokenizer.cls_id
-        ids[1 : middle - 1] = first[:front]
-        ids[middle - 1] = tokenizer.sep_id
-        if back:
-            stop = middle + back + 1
-            ids[middle : stop - 1] = second[:back]
-            ids[stop - 1] = tokenizer.sep_id
-        mask[:stop] = 1
-        segments[middle:stop] = 1
+        ids[1 : second_start - 1] = first[:num_first]
+        ids[second_start - 1] = tokenizer.sep_id
+        if num_second:
+            length = second_start + num_second + 1
+            ids[second_start : length - 1] = second[:num_second]
+            ids[length - 1] = tokenizer.sep_id
+        mask[:length] = 1
+        segments[second_start:length] = 1
     return dict(zip(NAMES, packed, strict=True))
 
 
@@ -94,9 +95,9 @@ class PackedTask(base.Task):
     def pieces(
         self, examples: Sequence[base.Example]
     ) -> list[tuple[base.Example, Sequence[int], Sequence[int]]]:
-        """Return the pieces of both texts of each sequence, with its example.
+        """Return the example and the pieces of both texts of each sequence.
 
-        The sequences of a record, as many as the layout says, come in a row.
+        Those of a record, as many as the layout says, follow each other.
         """
 
     @abc.abstractmethod
@@ -111,20 +112,21 @@ class PackedTask(base.Task):
         cut: list[base.Example] = []
         empty: list[base.Example] = []
         for start in range(0, len(examples), _BATCH):
-            part = self.pieces(examples[start : start + _BATCH])
-            for example, *pair in part:  # Several may be of one example.
-                longest = max_pieces(pair[1], self.max_seq_length)
-                if sum(map(len, pair)) > longest and example not in cut[-1:]:
+            sequences = self.pieces(examples[start : start + _BATCH])
+            for example, *pair in sequences:  # Several may be of one example.
+                limit = max_pieces(pair[1], self.max_seq_length)
+                if sum(map(len, pair)) > limit and example not in cut[-1:]:
                     cut.append(example)
                 if not any(map(len, pair)) and example not in empty[-1:]:
                     empty.append(example)
-            pairs = ((first, second) for _, first, second in part)
+            pairs = ((first, second) for _, first, second in sequences)
             packed = pack(pairs, self.tokenizer, self.max_seq_length)
-            owners = [example for example, *_ in part[:: math.prod(shape[:-1])]]
+            each = math.prod(shape[:-1])  # Sequences of a record.
+            record_examples = [example for example, *_ in sequences[::each]]
             values: dict[str, Any] = {
                 **{k: rows.reshape(-1, *shape) for k, rows in packed.items()},
-                "label_ids": self.label_ids(owners),
-                "is_real_example": np.ones(len(owners), np.int64),
+                "label_ids": self.label_ids(record_examples),
+                "is_real_example": np.ones(len(record_examples), np.int64),
             }
             yield {feature.name: values[feature.name] for feature in layout}
         self.remark(

@@ -30,22 +30,22 @@ Item = base.Example | rows.BadLine
 Call = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 
-def compiled(model: keras.Model) -> Call:
-    """Return a function of batches by name, to outputs by name."""
+def compile_model(model: keras.Model) -> Call:
+    """Compile a model to a function from a NumPy batch to NumPy outputs."""
     # Batches have several lengths; they share one trace.
     call = tf.function(
         lambda batch: model(batch), autograph=False, reduce_retracing=True
     )
 
-    def ask(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def call_numpy(batch: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         outputs = call({k: tf.constant(v) for k, v in batch.items()})
         return {name: value.numpy() for name, value in outputs.items()}
 
-    return ask
+    return call_numpy
 
 
 class RunPredictor:
-    """The model of a run; `group` items should be answered at a time."""
+    """The model of a run, which answers items; best `group_size` at a time."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class RunPredictor:
         task_module: str | None = None,
         option: str = "run_dir",
     ) -> None:
-        """Find the task of a run; its model is loaded by `load`."""
+        """Open a run and its task; `load` loads the model."""
         self._source = run_folder.read(run_dir, option)
         options = self._source.options
         if "task_name" not in options:
@@ -80,7 +80,7 @@ class RunPredictor:
         )
         self._batch_size = batch_size
         self._call: Call | None = None
-        self.group = _BATCHES * batch_size
+        self.group_size = _BATCHES * batch_size
 
     def read(self, path: str) -> list[Item]:
         items = self.task.read_own(path)
@@ -102,7 +102,7 @@ class RunPredictor:
         model = task.make_model(encoder)
         used = restoring.restore(model, *self._named).path
         logging.info("Predicting with %s", used)
-        self._call = compiled(model)
+        self._call = compile_model(model)
         task.remarks = {}
         return model
 
@@ -116,5 +116,7 @@ class RunPredictor:
 
     def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         assert self._call is not None, "`load` comes first."
-        outputs = batches.ask(self._call, self.task, examples, self._batch_size)
+        outputs = batches.run_model(
+            self._call, self.task, examples, self._batch_size
+        )
         return self.task.pool_records(outputs, examples)

@@ -14,7 +14,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 def average(logits: Sequence[np.ndarray]) -> np.ndarray:
-    """Return logits whose probabilities are the mean of those of each model.
+    """Return logits whose probabilities are the mean of all models' ones.
 
     Example:
         Probabilities [0.5, 0.5] and [0.9, 0.1] give those of log [0.7, 0.3].
@@ -33,40 +33,41 @@ def cross_entropy(logits: np.ndarray, labels: np.ndarray) -> float:
     return float((log_sums - chosen).mean())
 
 
-def area_under_curve(rows: np.ndarray, expected: np.ndarray) -> float:
+def area_under_curve(probabilities: np.ndarray, expected: np.ndarray) -> float:
     """Return the area under the ROC curve.
 
     Of two classes that of the second; of more the mean of each against the
-    rest, over the classes that have examples; 0.5 if one class has all.
+    others, over the classes that have examples; 0.5 if one class has all.
 
     Args:
-        rows: float [examples, classes], probabilities.
+        probabilities: float [examples, classes].
+        expected: int [examples], the labels.
     """
-    is_right = expected[:, None] == np.arange(rows.shape[1])
-    first = 1 if rows.shape[1] == 2 else 0
-    return mean_area(rows[:, first:], is_right[:, first:])
+    is_right = expected[:, None] == np.arange(probabilities.shape[1])
+    first = 1 if probabilities.shape[1] == 2 else 0
+    return mean_area(probabilities[:, first:], is_right[:, first:])
 
 
-def mean_area(rows: np.ndarray, is_right: np.ndarray) -> float:
+def mean_area(probabilities: np.ndarray, is_right: np.ndarray) -> float:
     """Return the mean area under the ROC curves of several columns.
 
     Args:
-        rows: float [examples, columns], probabilities.
+        probabilities: float [examples, columns].
         is_right: bool of this shape. Columns that are all right or all wrong
-            do not count; without others it is 0.5.
+            do not count; if all are, it is 0.5.
     """
     from sklearn import metrics  # Takes a second.
 
     has_both = is_right.any(0) & ~is_right.all(0)
     if not has_both.any():
         return 0.5
-    is_right, rows = is_right[:, has_both], rows[:, has_both]
-    return float(metrics.roc_auc_score(is_right, rows))
+    is_right, probabilities = is_right[:, has_both], probabilities[:, has_both]
+    return float(metrics.roc_auc_score(is_right, probabilities))
 
 
-def logs(chances: np.ndarray) -> np.ndarray:
-    """Return the logarithms of probabilities; a float32 of 0 may be small."""
-    return np.log(np.maximum(chances, np.finfo(np.float32).tiny))
+def safe_log(probabilities: np.ndarray) -> np.ndarray:
+    """Return the logarithms of probabilities, finite ones for 0."""
+    return np.log(np.maximum(probabilities, np.finfo(np.float32).tiny))
 
 
 def sigmoid(logits: np.ndarray) -> np.ndarray:
@@ -74,9 +75,9 @@ def sigmoid(logits: np.ndarray) -> np.ndarray:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * np.asarray(logits, np.float64)))
 
 
-def logit(chances: np.ndarray) -> np.ndarray:
+def logit(probabilities: np.ndarray) -> np.ndarray:
     """Return the logits of probabilities; those of 0 and 1 are finite."""
     least = np.finfo(np.float32).tiny
-    yes = np.maximum(np.asarray(chances, np.float64), least)
-    no = np.maximum(1 - np.asarray(chances, np.float64), least)
+    yes = np.maximum(np.asarray(probabilities, np.float64), least)
+    no = np.maximum(1 - np.asarray(probabilities, np.float64), least)
     return np.asarray(np.log(yes) - np.log(no))

@@ -21,7 +21,7 @@ TASKS: dict[str, type[base.Task]] = {
 }
 
 
-def kind_of(name: str) -> type[base.Task]:
+def find_class(name: str) -> type[base.Task]:
     """Return the class of a task; its name may have capitals."""
     kinds = {key.lower(): kind for key, kind in TASKS.items()}
     kind = kinds.get(name.lower(), slices.load("glue", "task").TASK)
@@ -33,10 +33,10 @@ def kind_of(name: str) -> type[base.Task]:
     return kind
 
 
-def own_options(
+def select_options(
     options_class: type[options.OptionsT], values: Options
 ) -> options.OptionsT:
-    """Return those of a kind of task among the options of a run."""
+    """Build the options of a task from all options of a run."""
     # A run of another kind may have options of these names, without value.
     present = {name: v for name, v in values.items() if v is not None}
     return options.from_dict(options_class, present)
@@ -46,18 +46,18 @@ def make(
     values: Options,
     tokenizer: tokenization.AnyTokenizer,
     facts: Mapping[str, Any] = MappingProxyType({}),
-    known: base.KnownFile | None = None,
+    known: base.FactSource | None = None,
 ) -> base.Task:
     """Make the task that the options of a run describe.
 
-    A task of the user's must be known already, see `load_module`.
+    `load_module` comes before, for a task of the user's.
 
     Args:
-        facts: What the run has written in its folder.
-        known: Where facts are found that are not written yet.
+        facts: Those that the run has written in its folder.
+        known: Where a new run finds its facts.
     """
-    kind = kind_of(values["task_name"])
-    task_options: Any = own_options(kind.options_class, values)
+    kind = find_class(values["task_name"])
+    task_options: Any = select_options(kind.options_class, values)
     kind, task_facts = kind.variant(task_options), None
     if known:
         task_facts = kind.find_facts(task_options, known)
@@ -69,18 +69,18 @@ def make(
 def read_facts(
     kind: type[base.Task], values: Options, facts: Mapping[str, Any]
 ) -> base.Facts:
-    """Return the facts in a run's folder, whose file may be damaged."""
-    # Options of their names have their ranges.
+    """Check the facts in a run's folder, whose file may be damaged."""
+    # Options of the same names say which values are allowed.
     others = {name: v for name, v in facts.items() if name != "labels"}
-    own_options(kind.options_class, {**values, **others})
+    select_options(kind.options_class, {**values, **others})
     return kind.facts_class.from_dict(facts)
 
 
 def load_module_for(values: Options, folder: str, module: str | None) -> None:
     """Import the module that the task of a run needs, if the user names it.
 
-    What a folder says never decides which code runs: it may come from
-    anywhere.
+    The folder may come from anywhere, so what it says never decides which code
+    runs.
     """
     used = values.get("task_module")
     if used and not module:

@@ -74,7 +74,7 @@ class RunData:
             )
 
     def facts(self, split: str) -> dict[str, Any]:
-        """Return what `features.describe` says of the examples of a split."""
+        """Return the facts of `features.describe` for a split."""
         content = self._contents[self.sources[split]]
         return features.describe(self.task, content, split)
 
@@ -106,7 +106,7 @@ class RunData:
         task, source = self.task, self.sources.get(base.TRAIN)
         feature_file = None
         if settings.do_train and settings.train_feature_file:
-            feature_file = features.opened(
+            feature_file = features.open_prepared(
                 task,
                 settings.train_feature_file,
                 source and features.data_sha256(task, source),
@@ -115,7 +115,7 @@ class RunData:
             )
         files.make_folder(folder, option)
         if feature_file:
-            self._features[base.TRAIN] = features.shuffled(
+            self._features[base.TRAIN] = features.shuffle(
                 feature_file, task, folder
             )
         if self._lesson:
@@ -125,15 +125,15 @@ class RunData:
         for split, examples in self.examples.items():
             if split in self._features:
                 continue
-            facts, added = self.facts(split), []
+            facts, complete = self.facts(split), []
             if split == base.TRAIN:
                 if self._outputs:
                     facts["added"] = self._outputs.facts
-                    added = [self._outputs.joined]
+                    complete = [self._outputs.joined]
                 name = features.name(task.name, facts)
                 run_folder.check_same_data(settings.output_dir, name)
-            self._features[split] = features.cached(
-                task, facts, folder, examples, *added
+            self._features[split] = features.open_or_make(
+                task, facts, folder, examples, *complete
             )
 
     def start(self, model: keras.Model) -> None:
@@ -149,7 +149,7 @@ class RunData:
 
     @property
     def training_key(self) -> str:
-        """What tells training features apart: their file is named by it."""
+        """The name of the file of training features, with their hash."""
         return os.path.basename(self._features[base.TRAIN].path)
 
     @property
@@ -169,7 +169,7 @@ class RunData:
         )
 
     def training_batches(self, seed: int, first_step: int) -> tf.data.Dataset:
-        """Return endless batches, from that of `first_step` on."""
+        """Return endless batches, starting with that of `first_step`."""
         shortest = self._shortest(base.TRAIN)
         records = (
             [self._features[base.TRAIN].path],
@@ -188,7 +188,7 @@ class RunData:
         )
 
     def _layout(self, split: str) -> layouts.Layout:
-        """Return the layout of a split, with the ids that the model knows."""
+        """Return the layout of a split, limited to the ids of the model."""
         config = self._settings.read_config()
         layout = self.task.layout(split)
         if split == base.TRAIN and self._outputs:
@@ -198,7 +198,7 @@ class RunData:
         )
 
     def _shortest(self, split: str) -> int | None:
-        """Return the tokens of the shortest batches; None: all are equal.
+        """Return the length of the shortest batches; None: all are equal.
 
         On TPUs every shape takes minutes to compile.
         """
@@ -223,7 +223,7 @@ class RunData:
     def all_batches(self, split: str) -> tf.data.Dataset:
         """Return all records of a split in batches.
 
-        They are in order, or have `record_number`.
+        They are in file order, or have a feature `record_number`.
         """
         settings = self._settings
         size = settings.predict_batch_size

@@ -42,7 +42,7 @@ class Teacher:
     def __init__(self, task: base.Task, model: keras.Model):
         self.task = task
         self.model = model
-        self._call = predictions.compiled(model)
+        self._call = predictions.compile_model(model)
 
     @property
     def facts(self) -> dict[str, Any]:
@@ -60,7 +60,7 @@ class Teacher:
 
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         """Return what can be learned, for all records of training examples."""
-        found = batches.ask(
+        found = batches.run_model(
             self._call, self.task, examples, _BATCH, split=base.TRAIN
         )
         # Tokens that can be no answer have numbers that records cannot hold.

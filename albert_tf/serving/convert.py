@@ -14,7 +14,7 @@ from absl import logging
 
 from albert_tf.common import errors, files, folder_lock, outputs
 from albert_tf.data import manifests
-from albert_tf.finetuning import known, registry
+from albert_tf.finetuning import fact_sources, registry
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -90,7 +90,7 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     values: dict[str, Any] = {}
     if run_folder.is_run(run_dir):
         run_ = run_folder.read(run_dir, "from")
-        values = {**run_.options, "facts": known.facts_of(run_)}
+        values = {**run_.options, "facts": fact_sources.facts_of_run(run_)}
     facts = values.get("facts", {})
     if facts.get("label_deviation"):
         source = _in_units(

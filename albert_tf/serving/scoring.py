@@ -26,7 +26,7 @@ def by_ids(
         return {k: v for k, v in outputs.items() if k not in _LEFT_OUT}
 
     # Some formats have a fixed length.
-    outputs = batches.ask(
+    outputs = batches.run_model(
         ask_batch, task, task.asked(examples), _BATCH_SIZE, task.max_seq_length
     )
     return task.score_outputs(outputs, examples)
@@ -40,9 +40,7 @@ def to_inputs(
     Each is a text (or window) of its own, [1, length].
     """
     requests = []
-    for batch, _ in batches.featurized(
-        task, task.asked(examples), batch_size=1
-    ):
+    for batch, _ in batches.featurize(task, task.asked(examples), batch_size=1):
         length = batch["input_mask"].sum(-1).max()
         requests.append({name: batch[name][..., :length] for name in names})
     return requests

@@ -12,8 +12,7 @@ from absl import logging
 
 from albert_tf.common import errors, scores, slices
 from albert_tf.data import manifests
-from albert_tf.finetuning import base, registry
-from albert_tf.finetuning import known as knowing
+from albert_tf.finetuning import base, fact_sources, registry
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
@@ -112,8 +111,10 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             "beside it. Name it as `albert_config_file`."
         )
     length = config.max_position_embeddings
-    kind = registry.kind_of(str(settings.task))
-    longest = kind.longest_of(knowing.KnownCheckpoint(checkpoint.path))
+    kind = registry.find_class(str(settings.task))
+    longest = kind.longest_of(
+        fact_sources.CheckpointFactSource(checkpoint.path)
+    )
     length = min(length, longest or length)
     return Source(
         config,
@@ -162,7 +163,7 @@ def _check_given(
                     f"`{option}={given[option]}` is for {owner}, but the model "
                     f"is one of {name}. Leave it out."
                 )
-    registry.kind_of(name).check_export(given, run_options)
+    registry.find_class(name).check_export(given, run_options)
 
 
 def choose_vocabulary(
@@ -297,7 +298,7 @@ def make_task(source: Source) -> base.Task | None:
     known = None
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}
-        known = knowing.KnownCheckpoint(source.checkpoint)
+        known = fact_sources.CheckpointFactSource(source.checkpoint)
     task = registry.make(
         values, _load_tokenizer(source), source.facts or {}, known
     )

@@ -79,7 +79,7 @@ def prepare(settings: argparse.Namespace, folder: pathlib.Path) -> None:
         source = task.sources(settings.data_dir)["train"]
     examples = task.read(source, "train")[: settings.examples]
     facts = features.describe(task, features.content_sha256(source), "train")
-    file = features.cached(task, facts, str(folder), examples)
+    file = features.open_or_make(task, facts, str(folder), examples)
     path = str(pathlib.Path(file.path).rename(folder / RECORDS))
     batches = inputs.evaluation_dataset([path], task.layout("train"), 100)
     parts = list(batches.as_numpy_iterator())

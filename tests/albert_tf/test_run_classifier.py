@@ -10,7 +10,7 @@ from albert_tf import run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import (
     base,
-    known,
+    fact_sources,
     registry,
     saved_outputs,
 )
@@ -74,7 +74,9 @@ def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
 ):
     turned = specs.TASKS["rte"].labels[::-1]
     facts = {"labels": turned}
-    monkeypatch.setattr(known.Known, "of_head", lambda self: facts)
+    monkeypatch.setattr(
+        fact_sources.RunFactSource, "head_facts", lambda self: facts
+    )
     settings = small_runs.classifier(
         world, tmp_path / "run", do_train=False, init_checkpoint="hub"
     )

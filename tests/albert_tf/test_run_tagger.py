@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf import convert_checkpoint, run_tagger
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import known
+from albert_tf.finetuning import fact_sources
 from albert_tf.tasks.tagging import task as tagging
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs, tagged
@@ -56,7 +56,9 @@ def test_a_head_with_the_tags_in_another_order_is_refused(
     world, tmp_path, monkeypatch
 ):
     facts = {"labels": ("B", "A")}
-    monkeypatch.setattr(known.Known, "of_head", lambda self: facts)
+    monkeypatch.setattr(
+        fact_sources.RunFactSource, "head_facts", lambda self: facts
+    )
     settings = options(world, tmp_path / "run", init_checkpoint="hub")
     with pytest.raises(errors.UserError, match="tags B, A, .* order A, B"):
         run_tagger.run(changed(settings, tags="A\tB"))

@@ -93,7 +93,7 @@ def test_a_facts_file_stands_beside_the_records(base):
     assert (facts["num_examples"], facts["num_records"]) == (700, 700)
     assert facts["options"]["max_seq_length"] == 24
     content = features.content_sha256(base.input_file)
-    found = features.opened(
+    found = features.open_prepared(
         task_of(base), str(path), content, "train", "train_feature_file"
     )
     assert found == features.FeatureFile(str(path), 700)

@@ -143,10 +143,10 @@ def feature_file(folder: str) -> None:
     shutil.rmtree(shuffled, ignore_errors=True)
     pieces = tokenization.Tokenizer(f"{folder}/spm.model")
     rte = small_tasks.make("rte", pieces, commands.LENGTH)
-    found = features.opened(rte, path, None, "train", "train_feature_file")
-    for _ in tfrecord.read_records(
-        features.shuffled(found, rte, shuffled).path
-    ):
+    found = features.open_prepared(
+        rte, path, None, "train", "train_feature_file"
+    )
+    for _ in tfrecord.read_records(features.shuffle(found, rte, shuffled).path):
         pass
 
 

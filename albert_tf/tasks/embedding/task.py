@@ -130,7 +130,7 @@ class EmbeddingTask(packing.PackedTask):
         """Return what is given, else what a model of vectors says."""
         names = "text_pooling", "projection_size"
         requested = {name: getattr(options, name) for name in names}
-        of_model = known.of_model()
+        of_model = known.model_facts()
         resolved = {
             name: of_model.get(name) if value is None else value
             for name, value in requested.items()
@@ -142,7 +142,7 @@ class EmbeddingTask(packing.PackedTask):
 
     @classmethod
     def longest_of(cls, known: Any) -> int | None:
-        longest: int | None = known.of_model().get("max_seq_length")
+        longest: int | None = known.model_facts().get("max_seq_length")
         return longest
 
     @property
@@ -295,7 +295,7 @@ class EmbeddingTask(packing.PackedTask):
     def score_answers(
         self, answers: base.Answers, examples: Sequence[TextExample]
     ) -> dict[str, float]:
-        vectors = base.joined(answers, "embedding")
+        vectors = base.concatenate(answers, "embedding")
         return self.score_outputs({"embedding": vectors}, examples)
 
 

@@ -127,9 +127,9 @@ class TaskSpec:
                 f"bounds={bounds!r} must be two numbers, the smaller one first."
             )
         # F1 is that of the second of two classes.
-        allowed = glue_metrics.OF_CLASSES[: 3 if len(labels) == 2 else 2]
+        allowed = glue_metrics.CLASS_METRICS[: 3 if len(labels) == 2 else 2]
         if not labels:
-            allowed = glue_metrics.OF_NUMBERS
+            allowed = glue_metrics.NUMBER_METRICS
         is_list = isinstance(metrics, (tuple, list))
         if not is_list or not all(name in allowed for name in metrics):
             raise errors.UserError(

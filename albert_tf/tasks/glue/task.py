@@ -51,7 +51,7 @@ class GlueTask(TextTask):
 
     @classmethod
     def find_facts(
-        cls, options: base.NameOptions, known: base.KnownFile
+        cls, options: base.NameOptions, known: base.FactSource
     ) -> base.Facts:
         """Return the labels, unless a model has them in another order."""
         spec = specs.find(options.task_name)

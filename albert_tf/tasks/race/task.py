@@ -256,8 +256,8 @@ class RaceTask(base.Task):
         answers: base.Answers,
         examples: Sequence[data.RaceQuestion],
     ) -> dict[str, float]:
-        rows = base.joined(answers, "probabilities")
-        return self.score({"logits": probabilities.logs(rows)}, examples)
+        rows = base.concatenate(answers, "probabilities")
+        return self.score({"logits": probabilities.safe_log(rows)}, examples)
 
     def write_predictions(
         self,

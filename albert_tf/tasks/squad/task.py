@@ -308,7 +308,7 @@ class SquadTask(base.Task):
     def score_answers(
         self, answers: base.Answers, examples: Sequence[data.Question]
     ) -> dict[str, float]:
-        texts = [text.decode() for text in base.joined(answers, "answer")]
+        texts = [text.decode() for text in base.concatenate(answers, "answer")]
         return self.score_texts(texts, examples)
 
     def answers(

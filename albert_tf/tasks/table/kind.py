@@ -64,7 +64,7 @@ class Kind(TextTask):
 
     @classmethod
     def find_facts(
-        cls, options: TableOptions, known: base.KnownFile
+        cls, options: TableOptions, known: base.FactSource
     ) -> TableFacts:
         if not options.inputs:
             raise _missing("text_columns")
@@ -76,7 +76,7 @@ class Kind(TextTask):
         if share is None:
             is_alone = base.TRAIN in known.files and base.DEV not in known.files
             usual = data.DEV_SHARE if is_alone else 0.0
-            share = known.of_run().get("dev_share", usual)
+            share = known.run_facts().get("dev_share", usual)
         scale = options.label_mean, options.label_deviation
         if options.needs_scale and None in scale:
             scale = _find_scale(options, share, known)
@@ -179,10 +179,10 @@ def _missing(name: str) -> errors.UserError:
 
 
 def _find_scale(
-    options: TableOptions, share: float, known: base.KnownFile
+    options: TableOptions, share: float, known: base.FactSource
 ) -> tuple[float | None, float | None]:
     """Return mean and deviation: a model's, or those of what is learnt."""
-    for facts in (known.of_run(), known.of_head()):
+    for facts in (known.run_facts(), known.head_facts()):
         if facts.get("label_deviation"):
             return facts["label_mean"], facts["label_deviation"]
     path = known.train_file(

@@ -208,7 +208,7 @@ class TextTask(packing.PackedTask):
 
     def logits_of(self, shares: np.ndarray) -> np.ndarray:
         """Return logits, less a constant, of probabilities."""
-        return probabilities.logs(shares)
+        return probabilities.safe_log(shares)
 
     def predictions(
         self, shares: np.ndarray, examples: Sequence[TextExample]
@@ -235,9 +235,9 @@ class TextTask(packing.PackedTask):
         self, answers: base.Answers, examples: Sequence[TextExample]
     ) -> dict[str, float]:
         if self.is_regression:
-            logits = base.joined(answers, "score")[:, None]
+            logits = base.concatenate(answers, "score")[:, None]
         else:
-            logits = self.logits_of(base.joined(answers, "probabilities"))
+            logits = self.logits_of(base.concatenate(answers, "probabilities"))
         return self.score({"logits": logits}, examples)
 
 

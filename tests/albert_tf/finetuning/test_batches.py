@@ -53,7 +53,7 @@ Sequences.__abstractmethods__ = frozenset()
 
 
 def test_the_last_batch_is_filled_with_zeros():
-    found = list(batches.featurized(TASK, [1, 3, 2], 4))
+    found = list(batches.featurize(TASK, [1, 3, 2], 4))
     assert [rows.tolist() for _, rows in found] == [[0, 1, 2, 3], [4, 5]]
     assert [b["ids"][:, 0].tolist() for b, _ in found] == [
         [1, 3, 3, 3],
@@ -76,7 +76,7 @@ def test_there_is_one_output_for_each_record(examples, size):
         sizes.append(len(batch["ids"]))
         return {"twice": batch["value"] * 2, "ids": batch["ids"]}
 
-    outputs = batches.ask(model, TASK, examples, size)
+    outputs = batches.run_model(model, TASK, examples, size)
     wanted = [float(n) for n in examples for _ in range(n)]
     assert outputs["twice"].tolist() == wanted
     assert outputs["ids"].shape == (len(wanted), 2)
@@ -91,7 +91,7 @@ def test_batches_are_as_short_as_their_sequences():
         widths.append(ids.shape[1])
         return {"length": ids[:, 0], "logits": ids}
 
-    outputs = batches.ask(model, task, [20, 60, 5, 10, 40], 2)
+    outputs = batches.run_model(model, task, [20, 60, 5, 10, 40], 2)
     assert widths == [60, 20, 6]
     assert outputs["length"].tolist() == [20, 60, 5, 10, 40]
     assert outputs["logits"].shape == (5, 64)
@@ -101,6 +101,6 @@ def test_batches_are_as_short_as_their_sequences():
 def test_all_batches_may_have_one_length():
     widths = [
         batch["input_ids"].shape[1]
-        for batch, _ in batches.featurized(Sequences(None, 64), [5, 9], 1, 64)
+        for batch, _ in batches.featurize(Sequences(None, 64), [5, 9], 1, 64)
     ]
     assert widths == [64, 64]

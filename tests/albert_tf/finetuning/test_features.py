@@ -34,7 +34,7 @@ def make(folder, tokenizer, rows=ROWS, max_seq_length=16, split="dev"):
     task = small_tasks.make("rte", tokenizer, max_seq_length)
     examples = task.read(source, split)
     facts = features.describe(task, features.content_sha256(source), split)
-    made = features.cached(task, facts, str(folder / "cache"), examples)
+    made = features.open_or_make(task, facts, str(folder / "cache"), examples)
     assert made.num_records == len(rows)
     return made.path
 
@@ -105,7 +105,7 @@ def test_training_examples_are_shuffled_once_for_all(
     assert opened(offline.path, task, split="train") == offline
     os.remove(path)
     for _ in range(2):
-        made = features.shuffled(offline, task, str(tmp_path / "cache"))
+        made = features.shuffle(offline, task, str(tmp_path / "cache"))
         assert made == features.FeatureFile(path, 50)
         assert files.read_bytes(path) == first
         facts = json.loads(files.read_bytes(f"{path}.json"))
@@ -113,20 +113,20 @@ def test_training_examples_are_shuffled_once_for_all(
     pathlib.Path(path).write_bytes(first + first)
     message = f"{path} is damaged: it has 100 records of 50. Remove it and"
     with pytest.raises(errors.UserError, match=message):
-        features.shuffled(offline, task, str(tmp_path / "cache"))
+        features.shuffle(offline, task, str(tmp_path / "cache"))
     os.remove(path)
     whole = files.read_bytes(offline.path)
     for content, count in ((whole[:-1], 49), (whole + whole, 100)):
         pathlib.Path(offline.path).write_bytes(content)
         message = f"own.tfrecord is damaged after {count} whole records: "
         with pytest.raises(errors.UserError, match=message):
-            features.shuffled(offline, task, str(tmp_path / "cache"))
+            features.shuffle(offline, task, str(tmp_path / "cache"))
     pathlib.Path(offline.path).write_bytes(whole)
     known = max(max(row) for row in ids["train"])
     monkeypatch.setattr(type(task.tokenizer), "vocab_size", known)
     message = f"own.tfrecord is damaged .* input_ids has the number {known}"
     with pytest.raises(errors.UserError, match=message):
-        features.shuffled(offline, task, str(tmp_path / "cache"))
+        features.shuffle(offline, task, str(tmp_path / "cache"))
 
 
 WORDS = "it rains we stay at home and read old books by the fire".split()
@@ -260,7 +260,7 @@ def test_whatever_records_follow_from_makes_another_file(
     folder, examples = str(tmp_path / "cache"), task.read(source, "dev")
     content = features.content_sha256(source)
     facts = {**features.describe(task, content, "dev"), "added": "a teacher's"}
-    made = features.cached(
+    made = features.open_or_make(
         task,
         facts,
         folder,
@@ -306,7 +306,9 @@ def test_fingerprint_of_a_folder_follows_names_and_contents(tmp_path):
 
 def opened(path, task, source=None, split="dev"):
     content = source and features.content_sha256(source)
-    return features.opened(task, path, content, split, "train_feature_file")
+    return features.open_prepared(
+        task, path, content, split, "train_feature_file"
+    )
 
 
 def test_fitting_file_is_opened(tmp_path, tiny_tokenizer):

@@ -131,7 +131,7 @@ def test_one_answer_to_everything_is_told(
     caplog, predictions, score, labels, is_told
 ):
     answers = [{"id": n, "prediction": p} for n, p in enumerate(predictions)]
-    one_run.warn_of_one_answer("dev", score, answers, labels)
+    one_run.warn_if_constant("dev", score, answers, labels)
     start = f"dev: all {len(predictions)} examples get the same answer"
     assert [m.startswith(start) for m in caplog.messages] == [True] * is_told
 

@@ -56,7 +56,7 @@ def make(monkeypatch):
         )
         found = predictions.RunPredictor("r", None, 4)
         assert task.scores == {"plain": 1.0}
-        assert found.group == 32
+        assert found.group_size == 32
         found._call = lambda batch: {}
         return found
 
@@ -71,7 +71,7 @@ def asked(monkeypatch):
         seen.append((list(examples), batch_size))
         return {"n": np.array([len(example) for example in examples])}
 
-    monkeypatch.setattr(batches, "ask", ask)
+    monkeypatch.setattr(batches, "run_model", ask)
     return seen
 
 

@@ -66,7 +66,7 @@ def test_mean_and_deviation_are_those_of_what_is_learnt(tmp_path):
     kept = [e.label for e in task.read(path, base.HELD_OUT)]
     assert [len(learnt), len(kept)] == [40, 10]
     assert sorted(learnt + kept) == [n**2 for n in range(50)]
-    found = task.find_facts(task.options, base.KnownFile(path))
+    found = task.find_facts(task.options, base.FactSource(path))
     assert found.label_mean == pytest.approx(np.mean(learnt))
     assert found.label_deviation == pytest.approx(np.std(learnt))
 
@@ -81,7 +81,7 @@ def test_a_file_is_parsed_once(tmp_path, monkeypatch):
         return read(*args, **kwargs)
 
     monkeypatch.setattr(data.rows, "read_user_file", counted)
-    facts = task.find_facts(task.options, base.KnownFile(path))
+    facts = task.find_facts(task.options, base.FactSource(path))
     again = numbers.NumberTask(Markers(), 16, task.options, facts)
     again.read(path, base.TRAIN)
     again.read(path, base.HELD_OUT)

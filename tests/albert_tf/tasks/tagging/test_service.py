@@ -34,7 +34,7 @@ def spans_of_task(task, model, texts, path):
     path.write_text("".join(tagged.line(text) for text in texts))
     examples = task.read_own(str(path))
     call = tf.function(model, autograph=False, reduce_retracing=True)
-    outputs = batches.ask(
+    outputs = batches.run_model(
         lambda batch: {k: v.numpy() for k, v in call(batch).items()},
         task,
         examples,

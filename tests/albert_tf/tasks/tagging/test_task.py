@@ -306,7 +306,7 @@ def test_a_vocabulary_that_hides_names_is_warned_of(
     task = make(tiny_tokenizer, labels=())
     task.read(str(path), base.DEV)
     assert (task.labels, caplog.messages) == ((), [])
-    facts = task.find_facts(task.options, base.KnownFile(str(path)))
+    facts = task.find_facts(task.options, base.FactSource(str(path)))
     task = tagging.TaggingTask(tiny_tokenizer, 16, task.options, facts)
     task.read(str(path), base.TRAIN)
     assert task.labels == ("O", *LABELS[3:], *LABELS[1:3])

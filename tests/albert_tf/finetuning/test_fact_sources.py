@@ -6,7 +6,7 @@ import types
 import pytest
 
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import known
+from albert_tf.finetuning import fact_sources
 from albert_tf.model.checkpoints import checkpoint_reader, huggingface
 from albert_tf.tasks.glue import task as glue
 from albert_tf.tasks.table import labels
@@ -38,7 +38,7 @@ def settings(world, tmp_path):
 
 def labels_of(settings, path=None, found=(), given=(), kind=labels.LabelTask):
     files = {"train": path} if path else {}
-    source = known.Known(kind, settings, files)
+    source = fact_sources.RunFactSource(kind, settings, files)
     return source.labels("labels", given, lambda _: found)
 
 
@@ -83,16 +83,18 @@ def test_a_head_with_the_labels_in_another_order(settings, tmp_path):
 
 
 def test_a_start_without_checkpoints_is_no_run_that_goes_on(tmp_path):
-    assert known.started(str(tmp_path)) is None
+    assert fact_sources.find_continued_run(str(tmp_path)) is None
     start(tmp_path / "run_1", is_trained=False)
-    assert known.started(str(tmp_path)) is None
+    assert fact_sources.find_continued_run(str(tmp_path)) is None
     (tmp_path / "run_1/checkpoint").touch()
-    assert known.started(str(tmp_path)) == str(tmp_path / "run_1")
+    assert fact_sources.find_continued_run(str(tmp_path)) == str(
+        tmp_path / "run_1"
+    )
 
 
 def facts_of_head(settings, model, kind=labels.LabelTask):
     settings = changed(settings, init_checkpoint=str(model))
-    return known.Known(kind, settings, {}).of_head()
+    return fact_sources.RunFactSource(kind, settings, {}).head_facts()
 
 
 @pytest.mark.parametrize("is_of_earlier_version", [False, True])
