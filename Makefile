@@ -84,8 +84,8 @@ test-torch: $(TORCH_DONE)
 	MOST_MIB=8192 "$(PY)" tools/run_tests.py -m torch tests/parity/test_huggingface.py \
 	    tests/parity/test_xlnet.py tests/parity/test_t5.py \
 	    tests/parity/test_bert.py tests/parity/test_ernie.py \
-	    tests/parity/test_hub_folder.py tests/parity/test_mediapipe.py \
-	    tests/parity/test_sentence_folder.py \
+	    tests/parity/test_foreign_tokenizers.py tests/parity/test_hub_folder.py \
+	    tests/parity/test_mediapipe.py tests/parity/test_sentence_folder.py \
 	    tests/albert_tf/tasks/table/test_runs.py $(ARGS)
 
 # Chromium is a package of the system: apt install chromium.

@@ -172,7 +172,9 @@ def choose_vocabulary(
     folder: str,
 ) -> tokenization.VocabularyOptions:
     """Return the vocabulary that is given, else the known one in a folder."""
-    copy = run_folder.vocab_hashes(stored).values()
+    # Of other folders, `folder_vocab_hashes` has the same.
+    is_run = run_folder.is_run(folder)
+    copy = run_folder.vocab_hashes(stored).values() if is_run else ()
     manifests.check_vocabularies(
         {
             **run_folder.vocab_hashes(requested),
@@ -180,7 +182,7 @@ def choose_vocabulary(
             f"the vocabulary {stored.path}": set().union(*copy),
         }
     )
-    if requested.path is not None and not run_folder.is_run(folder):
+    if requested.path is not None and not is_run:
         return requested.resolved()
     stored = stored.resolved()
     values: dict[str, Any] = {

@@ -1,134 +1,416 @@
-"""How a WordPiece vocabulary of a Hugging Face folder is used.
+"""A vocabulary of a Hugging Face folder, and how text is cut by it.
 
-Source: tokenizers, BertNormalizer; transformers, BertTokenizerFast.
+Every key that changes ids is read: what is computed here, too, is returned, and
+all else is refused by name. tokenizer_json.py writes such files.
+
+Source: tokenizers 0.23.3, its serialization; transformers 3 to 5.23,
+BertTokenizer, AlbertTokenizer and AutoTokenizer.
 """
 
+import base64
+import contextlib
 import os
-from typing import Any
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import errors, files, imports, strict_json
+
+sentencepiece_model_pb2 = imports.later("sentencepiece.sentencepiece_model_pb2")
+tokenizer_json = imports.later("albert_tf.text.tokenizer_json")
+wordpiece = imports.later("albert_tf.text.wordpiece")
 
 TOKENIZER_NAME = "tokenizer.json"
-_CONFIG_NAME = "tokenizer_config.json"
+_CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
+_ADDED, _MODEL = "added_tokens.json", "config.json"
 _ADVICE = "Copy or download it again."
-# Their names in tokenizer_config.json and in a BertNormalizer.
-_NAMES = {
-    "do_lower_case": "lowercase",
-    "strip_accents": "strip_accents",
-    "tokenize_chinese_chars": "handle_chinese_chars",
-}
-# How words and their pieces are found, in tokenizer_config.json.
-_CUTTERS = {
-    "word_tokenizer_type": "basic",
-    "subword_tokenizer_type": "wordpiece",
-}
+_SHOWN = 200  # Characters of a value.
+_LONGEST_WORD = 100  # Of BERT there; Google's code has 200.
+# They take `tokenizer.json` as it is; others make rules of their own.
+_AS_IT_IS = "PreTrainedTokenizer", "TokenizersBackend"
+_OPTIONS = {"WordPiece": "vocab_file", "Unigram": "spm_model_file"}
+# Steps of ALBERT's that the original does not have; see docs/checkpoints.md.
+_LEFT_OUT = (
+    ({"String": "``"}, '"'),
+    ({"String": "''"}, '"'),
+    ({"Regex": " {2,}"}, " "),
+)
+# Where accents are kept, the table composes characters, as is done here.
+_ALBERT_STEPS = re.compile(
+    r"((?P<strip>NFKD StripAccents)|(?=.*Precompiled))"
+    r" ?(?P<lower>Lowercase)? ?(Precompiled)?"
+)
 
 
-def settings_beside(vocabulary: str) -> dict[str, bool] | None:
-    """Return `do_lower_case` and `keep_accents` for a vocabulary.
+class Kind(NamedTuple):
+    """What transformers has for a kind of vocabulary.
+
+    Attributes:
+        classes: Its tokenizers, by names without "Fast".
+        special: The pieces that text never yields.
+        casing: Keys of `tokenizer_config.json`, with their defaults.
+        allowed: Other keys there, and what they must be.
+        model: The same for `model` in `tokenizer.json`.
+    """
+
+    classes: tuple[str, ...]
+    special: dict[str, str]
+    casing: dict[str, bool | None]
+    allowed: dict[str, Any]
+    model: dict[str, Any]
+
+
+_MARKS = {f"{n}_token": f"[{n.upper()}]" for n in ("cls", "sep", "mask")}
+BERT = Kind(
+    ("BertTokenizer", "DistilBertTokenizer", "ElectraTokenizer"),
+    {"pad_token": "[PAD]", "unk_token": "[UNK]", **_MARKS},
+    {"do_lower_case": True, "strip_accents": None},
+    {
+        "tokenize_chinese_chars": True,
+        "clean_text": True,
+        "do_basic_tokenize": True,
+        "never_split": [],
+        "wordpieces_prefix": "##",
+        "word_tokenizer_type": "basic",
+        "subword_tokenizer_type": "wordpiece",
+        "auto_map": {},
+    },
+    {"type": "WordPiece", "continuing_subword_prefix": "##"},
+)
+ALBERT = Kind(
+    ("AlbertTokenizer",),
+    {"pad_token": "<pad>", "unk_token": "<unk>", **_MARKS},
+    {"do_lower_case": True, "keep_accents": False},
+    {
+        "remove_space": True,
+        "add_prefix_space": True,
+        "sp_model_kwargs": {},
+        "auto_map": {},
+    },
+    {"type": "Unigram", "byte_fallback": False},
+)
+
+
+def _other_rules(
+    path: str,
+    key: str,
+    value: Any,
+    advice: str = "Choose another model, or give the vocabulary alone in a "
+    "folder of its own, with other ids for such text.",
+) -> errors.UserError:
+    told = strict_json.dumps(value, ensure_ascii=False)[:_SHOWN]
+    return errors.UserError(
+        f"{path} has {key}={told} for its tokenizer, which this project does "
+        f"not have. {advice}"
+    )
+
+
+@contextlib.contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, IndexError):
+        raise errors.UserError(
+            f"{path} is damaged, or of an unknown form. {_ADVICE}"
+        ) from None
+
+
+def settings_beside(vocabulary: str, kind: Kind) -> dict[str, Any]:
+    """Return what the files beside a vocabulary say of its use.
 
     Returns:
-        None if no file of its folder says so.
+        Arguments of `normalization.Normalization`; do_lower_case and
+        keep_accents are missing if nothing says so.
 
     Raises:
         UserError: Text is cleaned or cut in a way that this project does not
             have.
     """
-    folder = os.path.dirname(vocabulary)
-    settings: dict[str, Any] = {}
-    rules = files.safe_join(folder, TOKENIZER_NAME)
-    if files.exists(rules):
-        normalizer = strict_json.read_object(rules, _ADVICE).get("normalizer")
-        if isinstance(normalizer, dict) and (
-            normalizer.get("type") == "BertNormalizer"
-        ):
-            settings = {key: normalizer.get(n) for key, n in _NAMES.items()}
-    path = files.safe_join(folder, _CONFIG_NAME)
-    if files.exists(path):
-        values = strict_json.read_object(path, _ADVICE)
-        settings |= {key: values[key] for key in _NAMES if key in values}
-        _check_cutters(folder, values)
-    if "do_lower_case" not in settings:
-        return None
-    lower, strip = settings["do_lower_case"], settings.get("strip_accents")
-    for key, value in settings.items():
-        is_unsaid = key == "strip_accents" and value is None
-        if not isinstance(value, bool) and not is_unsaid:
-            raise errors.UserError(
-                f"{folder} has {key}={value!r} for its tokenizer; it must be "
-                f"true or false. {_ADVICE}"
-            )
-    unknown = ""
-    if strip and not lower:
-        unknown = "strip_accents"
-    elif not settings.get("tokenize_chinese_chars", True):
-        unknown = "tokenize_chinese_chars"
-    if unknown:
-        raise _other_rules(
-            folder,
-            {unknown: settings[unknown], "do_lower_case": lower},
-            "Cased text keeps its accents here, and Chinese characters are "
-            "words always.",
-        )
-    return {"do_lower_case": lower, "keep_accents": strip is False and lower}
-
-
-def _check_cutters(folder: str, values: dict[str, Any]) -> None:
-    """Refuse words and pieces that are not found as BERT does it."""
-    others = [
-        key
-        for key, supported in _CUTTERS.items()
-        if values.get(key) not in (None, supported)
-    ]
-    if values.get("tokenizer_class") == "BertJapaneseTokenizer":
-        others.append("tokenizer_class")
-    if others:
-        raise _other_rules(
-            folder,
-            {key: values[key] for key in others},
-            "Words are cut at white space and marks here, and their pieces are "
-            "WordPiece's.",
-        )
-
-
-def _other_rules(
-    folder: str, settings: dict[str, Any], here: str
-) -> errors.UserError:
-    told = ", ".join(f"{k}={strict_json.dumps(v)}" for k, v in settings.items())
-    return errors.UserError(
-        f"The tokenizer in {folder} has {told}. {here} Choose another model, "
-        "or give the vocabulary alone in a folder of its own, with other ids "
-        "for such text."
+    folder, rules = os.path.dirname(vocabulary), TOKENIZER_NAME
+    if os.path.isfile(vocabulary) and _is_json(files.read_bytes(vocabulary)):
+        rules = os.path.basename(vocabulary)
+    names = _CONFIG, _SPECIAL, _ADDED, _MODEL, rules
+    paths = {name: files.safe_join(folder, name) for name in names}
+    values = {
+        name: strict_json.read_object(path, _ADVICE)
+        for name, path in paths.items()
+        if files.exists(path)
+    }
+    is_hub = "model_type" in values.get(_MODEL, {})
+    if not (is_hub or {_CONFIG, rules} & values.keys()):
+        return {}
+    name = _check_keys(paths, values, kind)
+    _check_added(vocabulary, {paths[n]: v for n, v in values.items()}, kind)
+    said = {"longest_word": _LONGEST_WORD} if kind is BERT else {}
+    config = values.get(_CONFIG, {})
+    of_config = [config.get(key, value) for key, value in kind.casing.items()]
+    casing = _casing(kind, *of_config)
+    if casing is None:
+        raise _other_rules(paths[_CONFIG], ", ".join(kind.casing), of_config)
+    if rules not in values:
+        is_said = any(config.get(key) is not None for key in kind.casing)
+        return {**said, **(casing if is_said else {})}
+    with _damage_told(paths[rules]):
+        said |= _read_rules(values[rules], paths[rules], kind, vocabulary)
+    if name in _AS_IT_IS or casing.items() <= said.items():
+        return said
+    if kind is BERT and "do_lower_case" in config:
+        return {**said, **casing}
+    told = strict_json.dumps({key: said[key] for key in casing})
+    raise errors.UserError(
+        f"{paths[rules]} has {told}, but {name} of transformers takes "
+        f"{strict_json.dumps(casing)}, from {paths[_CONFIG]} or by default. "
+        "Write into that file what is right."
     )
 
 
-def is_wordpiece(path: str) -> bool:
-    """Tell whether a `tokenizer.json` holds a WordPiece vocabulary."""
-    model = strict_json.read_object(path, _ADVICE).get("model")
-    return isinstance(model, dict) and model.get("type") == "WordPiece"
+def _check_keys(
+    paths: dict[str, str], values: dict[str, dict[str, Any]], kind: Kind
+) -> str:
+    """Refuse what this project does not have; return the class's name."""
+    for place in (_CONFIG, _SPECIAL):
+        for key, expected in (kind.allowed | kind.special).items():
+            value = content = values.get(place, {}).get(key)
+            if isinstance(value, dict):
+                content = value.get("content", value)
+            if content not in (None, expected):
+                raise _other_rules(paths[place], key, value)
+    for place in (_CONFIG, _MODEL):
+        if value := values.get(place, {}).get("tokenizer_class"):
+            name = str(value).removesuffix("Fast")
+            if name not in (*kind.classes, *_AS_IT_IS):
+                raise _other_rules(paths[place], "tokenizer_class", value)
+            return name
+    return kind.classes[0]
 
 
-def lines_of(content: bytes, path: str) -> bytes:
-    """Return the pieces, one a line, of a vocabulary or a `tokenizer.json`."""
-    if not content.startswith(b"{") or b'"model"' not in content:
+def _check_added(
+    vocabulary: str, values: dict[str, dict[str, Any]], kind: Kind
+) -> None:
+    """Refuse tokens that transformers finds in texts before it cuts them."""
+    for path, content in values.items():
+        with _damage_told(path):
+            tokens = [*(content.get("added_tokens_decoder") or {}).values()]
+            tokens += content.get("added_tokens") or []
+            for key in ("additional_special_tokens", "extra_special_tokens"):
+                more = content.get(key) or []
+                tokens += more.values() if isinstance(more, dict) else more
+            if os.path.basename(path) == _ADDED:
+                tokens += content
+            texts = [t["content"] if isinstance(t, dict) else t for t in tokens]
+        others = [t for t in texts if t not in kind.special.values()]
+        if others and kind is ALBERT:
+            symbols = _symbols_of(vocabulary)
+            others = [token for token in others if token not in symbols]
+        if others:
+            raise _other_rules(
+                path,
+                "added tokens",
+                others,
+                "transformers looks for them in texts before it cuts words. If "
+                "your texts have none of them, take them out of the folder's "
+                "JSON files; else choose another model.",
+            )
+
+
+def _symbols_of(path: str) -> list[str]:
+    """Return the pieces of a SentencePiece model that are no ordinary ones."""
+    content = content_of(files.read_bytes(path), path)
+    model = sentencepiece_model_pb2.ModelProto.FromString(content)
+    return [p.piece for p in model.pieces if p.type != p.NORMAL]
+
+
+def _casing(kind: Kind, lower: Any, accents: Any) -> dict[str, bool] | None:
+    """Return do_lower_case and keep_accents; None for what is not known here.
+
+    Args:
+        accents: strip_accents of BERT, keep_accents of ALBERT.
+    """
+    is_flag = isinstance(accents, bool) or (kind is BERT and accents is None)
+    if not (isinstance(lower, bool) and is_flag):
+        return None
+    if kind is ALBERT:
+        return {"do_lower_case": lower, "keep_accents": accents}
+    if accents and not lower:  # Cased text keeps its accents here.
+        return None
+    return {"do_lower_case": lower, "keep_accents": lower and accents is False}
+
+
+def _read_rules(
+    values: dict[str, Any], path: str, kind: Kind, vocabulary: str
+) -> dict[str, Any]:
+    """Return do_lower_case, keep_accents and, of words, `longest_word`.
+
+    Args:
+        values: The content of a `tokenizer.json`.
+        vocabulary: The file itself, or the one that is read instead.
+    """
+    pieces, model, rules = _pieces(values, path), dict(values["model"]), {}
+    if kind is BERT:
+        rules["longest_word"] = model.pop("max_input_chars_per_word")
+    unk = kind.special["unk_token"]
+    expected = {"unk_token": unk, "unk_id": pieces.index(unk), **kind.model}
+    expected["vocab"] = model["vocab"]
+    for key, value in model.items():
+        if key not in expected or expected[key] != value:
+            raise _other_rules(path, f"model.{key}", value)
+    steps = _flat(values["normalizer"], "normalizers")
+    casing = _of_normalizer(steps, kind)
+    other = "pre_tokenizer" if casing else "normalizer"
+    if not _cuts_words(values["pre_tokenizer"], kind):
+        casing = None
+    if casing is None and kind is BERT:
+        casing = _own_casing(values, vocabulary)
+    if casing and not _adds_marks(values["post_processor"], pieces):
+        casing, other = None, "post_processor"
+    if casing is None:
+        raise _other_rules(path, other, values[other])
+    return {**rules, **casing}
+
+
+def _flat(part: Any, inner: str) -> list[dict[str, Any]]:
+    if part is None:
+        return []
+    if part["type"] != "Sequence":
+        return [part]
+    return [step for each in part[inner] for step in _flat(each, inner)]
+
+
+def _of_normalizer(
+    steps: list[dict[str, Any]], kind: Kind
+) -> dict[str, bool] | None:
+    if kind is BERT:
+        found = dict(steps[0]) if len(steps) == 1 else {}
+        flags = [found.pop(key, None) for key in ("lowercase", "strip_accents")]
+        fixed = {"clean_text": True, "handle_chinese_chars": True}
+        is_its = found == {"type": "BertNormalizer", **fixed}
+        return _casing(kind, *flags) if is_its else None
+    types = [
+        str(step["type"])
+        for step in steps
+        if (step.get("pattern"), step.get("content")) not in _LEFT_OUT
+    ]
+    match = _ALBERT_STEPS.fullmatch(" ".join(types))
+    return match and _casing(kind, bool(match["lower"]), not match["strip"])
+
+
+def _cuts_words(part: Any, kind: Kind) -> bool:
+    """Tell whether a pre-tokenizer is that of a kind."""
+    *before, last = _flat(part, "pretokenizers") or [{}]
+    if kind is BERT:
+        return not before and last == {"type": "BertPreTokenizer"}
+    last = {"split": True, **last}
+    scheme = "always" if last.pop("add_prefix_space", False) else "never"
+    return before in ([], [{"type": "WhitespaceSplit"}]) and (
+        {"prepend_scheme": scheme, **last}
+        == {
+            "type": "Metaspace",
+            "replacement": "▁",
+            "prepend_scheme": "always",
+            "split": True,
+        }
+    )
+
+
+def _own_casing(
+    values: dict[str, Any], vocabulary: str
+) -> dict[str, bool] | None:
+    """Return the casing of what `tokenizer_json` writes; None for others."""
+    for casing in ({"do_lower_case": False}, {}, {"keep_accents": True}):
+        tokenizer = wordpiece.WordPieceTokenizer(vocabulary, **casing)
+        made = strict_json.loads(tokenizer_json.make(tokenizer))
+        keys = "normalizer", "pre_tokenizer"
+        if all(made[key] == values[key] for key in keys):
+            return dict(tokenizer.settings)
+    return None
+
+
+def _adds_marks(part: Any, pieces: list[str]) -> bool:
+    """Tell whether [CLS] A [SEP] B [SEP] are laid out as here."""
+    ids = {mark: pieces.index(mark) for mark in ("[CLS]", "[SEP]")}
+    cls, sep = map(list, ids.items())
+    old = {"type": "BertProcessing", "cls": cls, "sep": sep}
+    return part in (old, tokenizer_json.marks(ids))
+
+
+def _is_json(content: bytes) -> bool:
+    """Tell whether a file is a `tokenizer.json`, whatever its name."""
+    return content.startswith(b"{") and b'"model"' in content
+
+
+def option_of(values: dict[str, Any]) -> str | None:
+    """Return the option that names a `tokenizer.json`; None for others."""
+    model = values.get("model")
+    if not isinstance(model, dict):
+        return None
+    # Old files have no type.
+    kind = "Unigram" if "unk_id" in model else "WordPiece"
+    return _OPTIONS.get(str(model.get("type", kind)))
+
+
+def content_of(content: bytes, path: str) -> bytes:
+    """Return a vocabulary as a list of pieces or a SentencePiece model.
+
+    Args:
+        content: That of such a file, or of a `tokenizer.json`.
+    """
+    if not _is_json(content):
         return content
-    try:
-        values = strict_json.loads(content)
-        pieces = dict(values["model"]["vocab"])
-        pieces |= {v["content"]: v["id"] for v in values["added_tokens"]}
-        ordered = sorted(pieces, key=pieces.__getitem__)
-        is_whole = list(range(len(ordered))) == sorted(pieces.values())
-    except (ValueError, KeyError, TypeError):
-        ordered, is_whole = [], False
-    if not is_whole:
-        raise errors.UserError(
-            f"`vocab_file={path}` is a tokenizer.json without a WordPiece "
-            "vocabulary whose ids count from 0. Give a vocab.txt with one "
-            "piece a line."
-        )
-    if spaced := [piece for piece in ordered if piece.split() != [piece]]:
+    values = strict_json.read_object(path, _ADVICE)
+    with _damage_told(path):
+        option = option_of(values)
+        if option is None:
+            raise _other_rules(path, "model.type", values["model"]["type"])
+        pieces = _pieces(values, path)
+        if option == _OPTIONS["Unigram"]:
+            return _model(values, path)
+    if spaced := [piece for piece in pieces if piece.split() != [piece]]:
         raise errors.UserError(
             f"`vocab_file={path}` has the piece {spaced[0]!r}. Pieces with "
             "white space are not supported. Take it out of added_tokens."
         )
-    return "".join(f"{piece}\n" for piece in ordered).encode()
+    return "".join(f"{piece}\n" for piece in pieces).encode()
+
+
+def _pieces(values: dict[str, Any], path: str) -> list[str]:
+    """Return the pieces in the order of their ids."""
+    ids = values["model"]["vocab"]
+    if isinstance(ids, list):
+        ids = {piece: id_ for id_, (piece, _) in enumerate(ids)}
+    ids = {**ids, **{t["content"]: t["id"] for t in values["added_tokens"]}}
+    ordered = sorted(ids, key=ids.__getitem__)
+    if list(range(len(ordered))) != [ids[piece] for piece in ordered]:
+        raise errors.UserError(
+            f"{path} is a tokenizer.json without a vocabulary whose ids count "
+            "from 0. Give a vocab.txt with one piece a line, or a model of "
+            "SentencePiece."
+        )
+    return ordered
+
+
+def _model(values: dict[str, Any], path: str) -> bytes:
+    """Return the SentencePiece model in a `tokenizer.json` of ALBERT."""
+    steps = _flat(values["normalizer"], "normalizers")
+    if _of_normalizer(steps, ALBERT) is None:
+        raise _other_rules(
+            path,
+            "normalizer",
+            values["normalizer"],
+            "Copy spiece.model into its folder, with "
+            "spiece.normalization.json if the model was made by this project.",
+        )
+    model = sentencepiece_model_pb2.ModelProto()
+    model.trainer_spec.model_type = model.trainer_spec.UNIGRAM
+    model.trainer_spec.unk_id = values["model"]["unk_id"]
+    types = model.SentencePiece
+    kinds = {
+        t["content"]: types.CONTROL if t["special"] else types.USER_DEFINED
+        for t in values["added_tokens"]
+    } | {"<unk>": types.UNKNOWN}
+    for piece, score in values["model"]["vocab"]:
+        kind = kinds.get(piece, types.NORMAL)
+        model.pieces.add(piece=piece, score=score, type=kind)
+    for step in steps:
+        if table := step.get("precompiled_charsmap"):
+            model.normalizer_spec.precompiled_charsmap = base64.b64decode(table)
+    return bytes(model.SerializeToString())

@@ -12,11 +12,15 @@ import dataclasses
 import functools
 import os
 from collections.abc import Mapping
+from typing import Any
 
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.text import huggingface_rules
+from albert_tf.text import (
+    huggingface_rules,
+    wordpiece_rules,
+)
 
 ENDING = ".normalization.json"
 FORMAT_VERSION = 1
@@ -26,6 +30,10 @@ SETTINGS = "do_lower_case", "keep_accents", "strip_spurious_marker"
 _GIVEN_AS = {
     SENTENCEPIECE: "the file that ends in .model as `spm_model_file`",
     WORDPIECE: "the list that ends in .txt as `vocab_file`",
+}
+_OF_HUB = {
+    SENTENCEPIECE: huggingface_rules.ALBERT,
+    WORDPIECE: huggingface_rules.BERT,
 }
 # SHA-256 of the released vocabularies, 30k-clean.model and vocab_chinese.txt,
 # which follow the original's rule.
@@ -49,12 +57,14 @@ class Normalization:
             part of it when the comma after it is cut off; see
             `tokenization.Tokenizer.encode_pieces`. SentencePiece only.
         kind: `SENTENCEPIECE` or `WORDPIECE`.
+        longest_word: Characters; longer words are unknown. WordPiece only.
     """
 
     do_lower_case: bool = True
     keep_accents: bool = False
     strip_spurious_marker: bool = False
     kind: str = SENTENCEPIECE
+    longest_word: int = wordpiece_rules.LONGEST_WORD
 
     @property
     def unicode_form(self) -> str:
@@ -89,6 +99,8 @@ class Normalization:
             "unicode_form": self.unicode_form,
             **dataclasses.asdict(self),
         }
+        if self.kind == SENTENCEPIECE:
+            del values["longest_word"]
         return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
 
 
@@ -108,23 +120,26 @@ def write(
 
 
 def read(vocabulary: str, kind: str) -> Normalization | None:
-    """Return the description beside a vocabulary, None without one.
+    """Return what is said beside a vocabulary; None if casing is not."""
+    said = _said(vocabulary, kind)
+    return Normalization(**said) if "do_lower_case" in said else None
 
-    A Hugging Face folder has its own, see huggingface_rules.py.
-    """
+
+def _said(vocabulary: str, kind: str) -> dict[str, Any]:
+    """Return what the description says, or a Hugging Face folder."""
     path = path_beside(vocabulary)
     if not files.exists(path):
-        of_folder = None
-        if kind == WORDPIECE:
-            of_folder = huggingface_rules.settings_beside(vocabulary)
-        return Normalization(kind=kind, **of_folder) if of_folder else None
+        of_hub = huggingface_rules.settings_beside(vocabulary, _OF_HUB[kind])
+        return {"kind": kind, **of_hub}
     advice = (
         f"It must be the file that was written when {vocabulary} was trained. "
         "Copy it again; without it, the original's rule is assumed."
     )
     values = strict_json.read_object(path, advice)
     settings = {name: values.get(name) for name in SETTINGS}
-    found = Normalization(kind=kind, **settings)  # type: ignore[arg-type]
+    # Earlier versions did not write it.
+    longest = values.get("longest_word", wordpiece_rules.LONGEST_WORD)
+    said = {**settings, "kind": kind, "longest_word": longest}
     if values.get("kind") in [other for other in _GIVEN_AS if other != kind]:
         raise errors.UserError(
             f"{vocabulary} is given as a vocabulary of {kind}, but {path} says "
@@ -136,7 +151,7 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
         ("format_version", (FORMAT_VERSION,)),
         ("kind", (kind,)),
         *((name, (True, False)) for name in SETTINGS),
-        ("unicode_form", (found.unicode_form,)),
+        ("unicode_form", (Normalization(**said).unicode_form,)),
     ):
         value = values.get(name)
         if repr(value) not in map(repr, allowed):
@@ -144,7 +159,12 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
                 f"{path} has {name} {value!r}; here it must be "
                 f"{' or '.join(map(strict_json.dumps, allowed))}. {advice}"
             )
-    return found
+    if type(longest) is not int or longest < 1:
+        raise errors.UserError(
+            f"{path} has longest_word {longest!r}, not a whole number from 1. "
+            f"{advice}"
+        )
+    return said
 
 
 def resolve(
@@ -156,11 +176,12 @@ def resolve(
     description beside it.
     """
     wanted = {n: value for n, value in given.items() if value is not None}
-    stored = read(vocabulary, kind)
-    if stored is None:
+    said = _said(vocabulary, kind)
+    if "do_lower_case" not in said:
         if len(wanted) < len(given):
             _say_original(vocabulary)
-        return Normalization(kind=kind, **wanted)
+        return Normalization(**{**said, **wanted})
+    stored = Normalization(**said)
     for name, value in wanted.items():
         known = stored.settings[name]
         if value != known:

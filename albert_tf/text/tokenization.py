@@ -23,7 +23,13 @@ from absl import logging
 
 from albert_tf.common import configs, errors, files, imports
 from albert_tf.common.options import option, shown
-from albert_tf.text import cleaning, normalization, offsets, wordpiece
+from albert_tf.text import (
+    cleaning,
+    huggingface_rules,
+    normalization,
+    offsets,
+    wordpiece,
+)
 
 sentencepiece_model_pb2 = imports.later("sentencepiece.sentencepiece_model_pb2")
 
@@ -46,8 +52,8 @@ class Tokenizer:
         encode("This is a Test") = [48, 25, 21, 1289]
 
     Attributes:
-        model_bytes: The content of the model file.
-        fingerprint: SHA-256 of `model_bytes`, hexadecimal.
+        model_bytes: The model.
+        fingerprint: SHA-256 of the file, hexadecimal.
         keep_accents: See `cleaning.preprocess_text`.
         strip_spurious_marker: See `encode_pieces`.
         pieces: All pieces in the order of their ids.
@@ -65,8 +71,9 @@ class Tokenizer:
         strip_spurious_marker: bool = False,
     ) -> None:
         files.require_file(spm_model_file, "spm_model_file")
-        self.model_bytes = files.read_bytes(spm_model_file)
-        self.fingerprint = hashlib.sha256(self.model_bytes).hexdigest()
+        content = files.read_bytes(spm_model_file)
+        self.fingerprint = hashlib.sha256(content).hexdigest()
+        self.model_bytes = huggingface_rules.content_of(content, spm_model_file)
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
         self._folding = {"lower": do_lower_case, "keep_accents": keep_accents}
@@ -459,4 +466,5 @@ def load(options: VocabularyOptions) -> AnyTokenizer:
         str(options.vocab_file),
         rule.do_lower_case,
         keep_accents=rule.keep_accents,
+        longest_word=rule.longest_word,
     )

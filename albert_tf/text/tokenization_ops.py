@@ -327,7 +327,7 @@ class GraphWordPieceTokenizer(tf.Module):
             list(tokenizer.pieces),
             suffix_indicator=wordpiece_rules.CONTINUATION,
             # Longer words are replaced before; a character has up to 4 bytes.
-            max_bytes_per_word=4 * wordpiece_rules.LONGEST_WORD,
+            max_bytes_per_word=4 * self._rule.longest_word,
             token_out_type=tf.int32,
             unknown_token=wordpiece.UNK,
             no_pretokenization=True,
@@ -336,7 +336,8 @@ class GraphWordPieceTokenizer(tf.Module):
     def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Clean and encode texts; the ids of `WordPieceTokenizer.encode`."""
         words = _split_words(texts, self._rule)
-        kept = tf.where(_is_long(words), wordpiece.UNK, words.flat_values)
+        is_long = _is_long(words, self._rule.longest_word)
+        kept = tf.where(is_long, wordpiece.UNK, words.flat_values)
         pieces = self._words.tokenize(kept)
         return words.with_flat_values(pieces).merge_dims(1, 2)
 
@@ -346,7 +347,7 @@ class GraphWordPieceTokenizer(tf.Module):
 
     def tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
         words = _split_words(texts, self._rule)
-        is_long = _is_long(words)
+        is_long = _is_long(words, self._rule.longest_word)
         kept = tf.where(is_long, wordpiece.UNK, words.flat_values)
         ids, begin, end = self._words.tokenize_with_offsets(kept)
         length = tf.where(
@@ -404,10 +405,10 @@ def _split_words(
     return tf.strings.split(texts)
 
 
-def _is_long(words: tf.RaggedTensor) -> tf.Tensor:
+def _is_long(words: tf.RaggedTensor, longest: int) -> tf.Tensor:
     """Tell which words are too long to be known, bool [all words]."""
     length = tf.strings.length(words.flat_values, unit="UTF8_CHAR")
-    return length > wordpiece_rules.LONGEST_WORD
+    return length > longest
 
 
 def make_graph_tokenizer(

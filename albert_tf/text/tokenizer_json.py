@@ -44,7 +44,9 @@ def make(tokenizer: tokenization.AnyTokenizer) -> str:
         "truncation": None,
         "padding": None,
         "added_tokens": _added_tokens(tokenizer),
-        "post_processor": _markers(tokenizer),
+        "post_processor": marks(
+            {t.pieces[i]: i for t in [tokenizer] for i in (t.cls_id, t.sep_id)}
+        ),
         **parts,
     }
     return strict_json.dumps(content, indent=1, ensure_ascii=False) + "\n"
@@ -123,13 +125,12 @@ def _place_to_cut(piece: str, text_pieces: Sequence[str]) -> int:
     return 1
 
 
-def _markers(tokenizer: tokenization.AnyTokenizer) -> dict[str, Any]:
-    """Return [CLS] A [SEP] and [CLS] A [SEP] B [SEP]."""
+def marks(ids: dict[str, int]) -> dict[str, Any]:
+    """Return [CLS] A [SEP] and [CLS] A [SEP] B [SEP], for the ids of both."""
 
     def part(kind: str, name: str, segment: int) -> dict[str, Any]:
         return {kind: {"id": name, "type_id": segment}}
 
-    ids = {tokenizer.pieces[i]: i for i in (tokenizer.cls_id, tokenizer.sep_id)}
     cls, sep = ids
     single = [
         part("SpecialToken", cls, 0),
@@ -219,7 +220,7 @@ def _wordpiece(tokenizer: wordpiece.WordPieceTokenizer) -> dict[str, Any]:
             "type": "WordPiece",
             "unk_token": wordpiece.UNK,
             "continuing_subword_prefix": wordpiece_rules.CONTINUATION,
-            "max_input_chars_per_word": wordpiece_rules.LONGEST_WORD,
+            "max_input_chars_per_word": tokenizer.longest_word,
             "vocab": {p: id_ for id_, p in enumerate(tokenizer.pieces)},
         },
     }

@@ -18,7 +18,11 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from albert_tf.common import errors, files
-from albert_tf.text import huggingface_rules, normalization, wordpiece_rules
+from albert_tf.text import (
+    huggingface_rules,
+    normalization,
+    wordpiece_rules,
+)
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
@@ -46,6 +50,7 @@ class WordPieceTokenizer:
     Attributes:
         fingerprint: SHA-256 of the vocabulary file, hexadecimal.
         keep_accents: Whether lower-cased text keeps its accents.
+        longest_word: Characters; longer words are unknown.
         pieces: All pieces in the order of their ids.
         pad_id, unk_id, cls_id, sep_id, mask_id: Ids of `SPECIAL_PIECES`; a word
             that the vocabulary cannot build is `unk_id`.
@@ -57,6 +62,7 @@ class WordPieceTokenizer:
         do_lower_case: bool = True,
         *,
         keep_accents: bool = False,
+        longest_word: int = wordpiece_rules.LONGEST_WORD,
     ) -> None:
         """Read a file with one piece a line, the first field.
 
@@ -67,14 +73,18 @@ class WordPieceTokenizer:
         self.fingerprint = hashlib.sha256(content).hexdigest()
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
-        lines = huggingface_rules.lines_of(content, vocab_file)
+        self.longest_word = longest_word
+        lines = huggingface_rules.content_of(content, vocab_file)
         self.pieces = _read_pieces(lines, vocab_file)
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
             self._ids[piece] for piece in SPECIAL_PIECES
         )
         self._cut = functools.partial(
-            wordpiece_rules.cut_word, ids=self._ids, unk_id=self.unk_id
+            wordpiece_rules.cut_word,
+            ids=self._ids,
+            unk_id=self.unk_id,
+            longest=longest_word,
         )
 
     @property
@@ -91,7 +101,9 @@ class WordPieceTokenizer:
     @property
     def normalization(self) -> normalization.Normalization:
         return normalization.Normalization(
-            **self.settings, kind=normalization.WORDPIECE
+            **self.settings,
+            kind=normalization.WORDPIECE,
+            longest_word=self.longest_word,
         )
 
     def clean(self, text: str) -> str:
@@ -133,7 +145,7 @@ class WordPieceTokenizer:
         found = wordpiece_rules.encode_with_offsets(
             text,
             self.pieces,
-            ids=self._ids,
+            cut=self._cut,
             unk_id=self.unk_id,
             lower=self.do_lower_case,
             keep_accents=self.keep_accents,

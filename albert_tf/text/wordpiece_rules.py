@@ -8,7 +8,8 @@ import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 
 CONTINUATION = "##"  # Begins a piece that does not begin a word.
-LONGEST_WORD = 200  # Characters; a longer word is unknown as a whole.
+# Characters; a longer word is unknown as a whole. Google's; others have 100.
+LONGEST_WORD = 200
 
 # Unicode's blocks of Chinese characters (also used in Japanese and Korean).
 _CJK_RANGES = (
@@ -105,13 +106,15 @@ def split_words(cleaned: str) -> list[str]:
     return cleaned.translate(_PUNCTUATION_APART).split()
 
 
-def cut_word(word: str, ids: Mapping[str, int], unk_id: int) -> list[int]:
+def cut_word(
+    word: str, ids: Mapping[str, int], unk_id: int, longest: int = LONGEST_WORD
+) -> list[int]:
     """Return the ids of a word's pieces, always the longest that fits.
 
-    A word that is too long, or has a part that is no piece, is unknown as a
-    whole.
+    A word of more than `longest` characters, or with a part that is no piece,
+    is unknown as a whole.
     """
-    if len(word) > LONGEST_WORD:
+    if len(word) > longest:
         return [unk_id]
     found, start, mark = [], 0, ""
     while start < len(word):
@@ -130,7 +133,7 @@ def encode_with_offsets(
     text: str,
     pieces: Sequence[str],
     *,
-    ids: Mapping[str, int],
+    cut: Callable[[str], list[int]],
     unk_id: int,
     lower: bool,
     keep_accents: bool,
@@ -138,7 +141,8 @@ def encode_with_offsets(
     """Cut a text, and say where its pieces come from.
 
     Args:
-        pieces: The vocabulary; `ids` are their numbers.
+        pieces: The vocabulary.
+        cut: `cut_word` for this vocabulary.
 
     Returns:
         The ids; for each the index of its first character in the text, and that
@@ -150,7 +154,7 @@ def encode_with_offsets(
 
     found, lengths = [], []
     for word in split_words(clean(text)):
-        new = cut_word(word, ids, unk_id)
+        new = cut(word)
         found += new
         if new == [unk_id]:
             lengths.append(len(word))

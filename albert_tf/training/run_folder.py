@@ -106,9 +106,10 @@ def find_vocabularies(folder: str) -> dict[str, str]:
     paths = {n: files.safe_join(folder, f) for n, f in names.items()}
     present = {name: path for name, path in paths.items() if files.exists(path)}
     rules = files.safe_join(folder, huggingface_rules.TOKENIZER_NAME)
-    has_rules = not present and files.exists(rules)
-    if has_rules and huggingface_rules.is_wordpiece(rules):
-        present["vocab_file"] = rules
+    if not present and files.exists(rules):
+        values = strict_json.read_object(rules, "Copy or download it again.")
+        if option := huggingface_rules.option_of(values):
+            present[option] = rules
     for path in present.values():
         files.safe_join(
             folder, os.path.basename(normalization.path_beside(path))
@@ -149,7 +150,12 @@ def folder_vocab_hashes(folder: str | None) -> set[str]:
         folder = scores.best_folder(folder)
     if is_run(folder) and (run_hash := read(folder).vocab_sha256):
         return {run_hash}
-    return set(map(files.sha256, find_vocabularies(folder).values()))
+    rules = files.safe_join(folder, huggingface_rules.TOKENIZER_NAME)
+    paths = find_vocabularies(folder)
+    # The model that it was made of, which may be given, has another hash.
+    if paths.get("spm_model_file") == rules:
+        return set()
+    return set(map(files.sha256, paths.values()))
 
 
 def check_vocabularies(**folders: str | None) -> None:

@@ -174,8 +174,13 @@ class WordPiece:
         lines = content.decode("utf-8-sig").split("\n")
         # An empty line is a piece that no text has.
         self._pieces = [(line.split() or [" "])[0] for line in lines]
-        self._ids = {piece: id_ for id_, piece in enumerate(self._pieces)}
         self._unk_id = about["special_ids"]["unk"]
+        self._cut = functools.partial(
+            wordpiece_rules.cut_word,
+            ids={piece: id_ for id_, piece in enumerate(self._pieces)},
+            unk_id=self._unk_id,
+            longest=about["vocabulary"]["longest_word"],
+        )
         self._folding = _folding(about)
 
     def clean(self, text: str) -> str:
@@ -186,7 +191,7 @@ class WordPiece:
         cleaned = self._rules.clean_text(text, **self._folding)
         found: list[int] = []
         for word in self._rules.split_words(cleaned):
-            found += self._rules.cut_word(word, self._ids, self._unk_id)
+            found += self._cut(word)
         return found
 
     def encode_with_offsets(self, text: str) -> list[np.ndarray]:
@@ -194,7 +199,7 @@ class WordPiece:
         found = self._rules.encode_with_offsets(
             text,
             self._pieces,
-            ids=self._ids,
+            cut=self._cut,
             unk_id=self._unk_id,
             **self._folding,
         )

@@ -29,6 +29,7 @@ from albert_tf.model.checkpoints import (
 from albert_tf.model.config import AlbertConfig
 from albert_tf.serving.formats import model_card
 from albert_tf.text import (
+    huggingface_rules,
     normalization,
     tokenization,
     tokenizer_check,
@@ -128,7 +129,10 @@ def write(
     texts[described] = tokenizer.normalization.to_json()
     contents = {name: text.encode() for name, text in texts.items()}
     contents |= more or {}
-    contents[vocabulary] = files.read_bytes(model.vocabulary.path)
+    path = model.vocabulary.path
+    contents[vocabulary] = huggingface_rules.content_of(
+        files.read_bytes(path), path
+    )
     contents[huggingface.WEIGHTS_NAME] = weights
     _write_files(folder, contents)
 

@@ -127,7 +127,7 @@ def save(id_model: IdModel, path: str, form: Format) -> dict[str, Any]:
 def _copy_program(
     folder: str, vocabulary: str, served: service.Service
 ) -> None:
-    """Copy answer.py and what it imports; a vocab.txt gets one piece a line."""
+    """Copy answer.py and what it imports; the vocabulary gets its own form."""
     is_wordpiece = vocabulary == run_folder.VOCABULARY_NAMES["vocab_file"]
     modules = [answer, wordpiece_rules if is_wordpiece else cleaning]
     if served.reads_offsets and not is_wordpiece:
@@ -149,10 +149,10 @@ def _copy_program(
         if module is not served.portable:
             name = os.path.basename(path)
         contents[name] = alone.encode()
-    if is_wordpiece:
-        path = os.path.join(folder, vocabulary)
-        lines = huggingface_rules.lines_of(files.read_bytes(path), path)
-        contents[vocabulary] = lines
+    path = os.path.join(folder, vocabulary)
+    contents[vocabulary] = huggingface_rules.content_of(
+        files.read_bytes(path), path
+    )
     files.write_together(
         {os.path.join(folder, name): new for name, new in contents.items()}
     )
@@ -227,8 +227,10 @@ def _describe(id_model: IdModel, format_name: str) -> dict[str, Any]:
     outputs: Sequence[str] = asked.read_outputs
     if "windows" in asked.text_options:
         outputs = ("logits",)
-    replaced = {}
-    if isinstance(tokenizer, tokenization.Tokenizer):
+    replaced: dict[str, Any] = {}
+    if not isinstance(tokenizer, tokenization.Tokenizer):
+        replaced["longest_word"] = tokenizer.longest_word
+    else:
         table = tokenizer.digit_comma_ids.items()
         replaced["replaced_ids"] = {str(id_): new for id_, new in table}
         if asked.reads_offsets:

@@ -72,7 +72,7 @@ def _convert(
     source = str(exported.vocabulary.path)
     labels = getattr(exported.service, "labels", ())
     packed = {
-        run_folder.VOCABULARY_NAMES[kind]: huggingface_rules.lines_of(
+        run_folder.VOCABULARY_NAMES[kind]: huggingface_rules.content_of(
             files.read_bytes(source), source
         )
     }

@@ -1,112 +1,428 @@
-"""Vocabulary and casing of Hugging Face folders."""
+"""Vocabulary and casing of Hugging Face folders: what is read, what refused.
+
+tests/parity/test_foreign_tokenizers.py compares ids with transformers.
+"""
 
 import json
+import lzma
 
 import pytest
+import tokenizers
 
-from albert_tf.text import huggingface_rules, normalization, wordpiece
+from albert_tf.text import (
+    normalization,
+    tokenization,
+    tokenizer_check,
+    tokenizer_json,
+    wordpiece,
+)
+from tests import foreign_tokenizers
 from tests.conftest import refused
+from tests.foreign_tokenizers import (
+    ADDED,
+    CONFIG,
+    METASPACE,
+    NO_RULES,
+    OWN,
+    QUOTES,
+    RULES,
+    SPECIAL,
+    V3,
+    added,
+    quotes,
+    sequence,
+    write,
+)
 
-PIECES = ["[UNK]", "[CLS]", "[PAD]", "[SEP]", "[MASK]", "Ab", "##c"]
+
+@pytest.fixture
+def own_lines():
+    return (OWN / "corpus.txt").read_text().splitlines()[:500]
 
 
-def write_rules(folder, pieces=PIECES, **normalizer):
-    vocab = {piece: index for index, piece in enumerate(pieces)}
-    values = {
-        "model": {"type": "WordPiece", "vocab": vocab},
-        "added_tokens": [{"id": len(pieces), "content": "[NEW]"}],
-        "normalizer": {"type": "BertNormalizer", **normalizer},
-    }
-    (folder / "tokenizer.json").write_text(json.dumps(values))
-    return str(folder / "tokenizer.json")
+KINDS = {"bert": normalization.WORDPIECE, "albert": normalization.SENTENCEPIECE}
+UNCASED, CASED, KEEPING = (True, False), (False, False), (True, True)
+NORMALIZER = f"{RULES}:normalizer"
+CUTTER = f"{RULES}:pre_tokenizer"
+MODEL = f"{RULES}:model"
+ALL_CASED = {
+    f"{CONFIG}:do_lower_case": False,
+    f"{CONFIG}:keep_accents": True,
+}
+TABLE = foreign_tokenizers.albert_rules()["normalizer"]["normalizers"][-1]
+FAST = {f"{CONFIG}:tokenizer_class": "PreTrainedTokenizerFast"}
+
+# What differs from a folder of transformers 4, and its casing; None: unknown.
+READ = [
+    ("bert", {}, UNCASED),
+    ("bert", {**NO_RULES, **V3}, CASED),
+    ("bert", {**NO_RULES, CONFIG: ..., SPECIAL: ...}, None),
+    ("bert", {**NO_RULES, f"{CONFIG}:strip_accents": False}, KEEPING),
+    ("bert", {**NO_RULES, f"{CONFIG}:tokenizer_class": ...}, UNCASED),
+    ("bert", {f"{CONFIG}:tokenizer_class": "BertTokenizerFast"}, UNCASED),
+    ("bert", {f"{CONFIG}:never_split": []}, UNCASED),
+    ("bert", {ADDED: {"[MASK]": 4}}, UNCASED),
+    (
+        "bert",
+        {f"{CONFIG}:added_tokens_decoder": {"0": added("[PAD]", 0)}},
+        UNCASED,
+    ),
+    (
+        "bert",
+        {f"{NORMALIZER}.lowercase": False, f"{CONFIG}:do_lower_case": False},
+        CASED,
+    ),
+    ("bert", {f"{NORMALIZER}.lowercase": False, **FAST}, CASED),
+    ("bert", {f"{NORMALIZER}.strip_accents": False, **FAST}, KEEPING),
+    # BertTokenizerFast changes what `tokenizer.json` says.
+    ("bert", {f"{CONFIG}:do_lower_case": False}, CASED),
+    ("bert", {f"{NORMALIZER}.strip_accents": False}, UNCASED),
+    ("bert", {CONFIG: ..., SPECIAL: ..., "config.json": ...}, UNCASED),
+    (
+        "bert",
+        {
+            f"{RULES}:post_processor": {
+                "type": "BertProcessing",
+                "cls": ["[CLS]", 2],
+                "sep": ["[SEP]", 3],
+            }
+        },
+        UNCASED,
+    ),
+    ("bert", {f"{MODEL}.type": ..., "vocab.txt": ...}, UNCASED),
+    ("albert", {}, UNCASED),
+    ("albert", {**NO_RULES, **ALL_CASED}, (False, True)),
+    ("albert", {**NO_RULES, f"{CONFIG}:do_lower_case": False}, CASED),
+    (
+        "albert",
+        {**NO_RULES, CONFIG: {"model_max_length": 512}, SPECIAL: ...},
+        None,
+    ),
+    (
+        "albert",
+        {NORMALIZER: sequence("normalizers", *QUOTES, TABLE), **ALL_CASED},
+        (False, True),
+    ),
+    (
+        "albert",
+        {
+            NORMALIZER: sequence(
+                "normalizers",
+                *QUOTES,
+                "NFKD",
+                "StripAccents",
+                TABLE,
+                {
+                    "type": "Replace",
+                    "pattern": {"Regex": " {2,}"},
+                    "content": " ",
+                },
+            ),
+            **FAST,
+        },
+        CASED,
+    ),
+    ("albert", {CUTTER: METASPACE}, UNCASED),
+    (
+        "albert",
+        {
+            CUTTER: {
+                "type": "Metaspace",
+                "replacement": "▁",
+                "add_prefix_space": True,
+            }
+        },
+        UNCASED,
+    ),
+]
 
 
-def test_a_tokenizer_json_is_a_vocabulary(tmp_path):
-    path = write_rules(tmp_path, lowercase=False)
-    assert huggingface_rules.is_wordpiece(path)
-    tokenizer = wordpiece.WordPieceTokenizer(path, do_lower_case=False)
-    assert tokenizer.pieces == (*PIECES, "[NEW]")
-    assert tokenizer.pad_id == 2
-    assert tokenizer.encode("Abc") == [5, 6]
-    values = json.loads((tmp_path / "tokenizer.json").read_text())
-    values["added_tokens"][0]["id"] = 99
-    (tmp_path / "tokenizer.json").write_text(json.dumps(values))
-    with refused("whose ids count from 0"):
-        wordpiece.WordPieceTokenizer(path)
+@pytest.mark.parametrize(("kind", "changes", "casing"), READ)
+def test_folders_of_others_say_how_text_is_cut(tmp_path, kind, changes, casing):
+    path = write(tmp_path, kind, changes)
+    found = normalization.read(path, KINDS[kind])
+    pair = found and (found.do_lower_case, found.keep_accents)
+    assert pair == casing
+    given = dict.fromkeys(normalization.SETTINGS)
+    rule = normalization.resolve(path, KINDS[kind], given)
+    assert rule.longest_word == (100 if kind == "bert" else 200)
+
+
+BERT_REFUSED = [
+    (CONFIG, "tokenize_chinese_chars", False),
+    (CONFIG, "do_basic_tokenize", False),
+    (CONFIG, "never_split", ["[E1]"]),
+    (CONFIG, "clean_text", False),
+    (CONFIG, "wordpieces_prefix", "@@"),
+    (CONFIG, "word_tokenizer_type", "mecab"),
+    (CONFIG, "subword_tokenizer_type", "character"),
+    (CONFIG, "tokenizer_class", "BertJapaneseTokenizer"),
+    (CONFIG, "tokenizer_class", "XLMRobertaTokenizerFast"),
+    (CONFIG, "auto_map", {"AutoTokenizer": ["tokenizer.T", None]}),
+    (CONFIG, "cls_token", "<s>"),
+    (SPECIAL, "mask_token", {"content": "<mask>", "lstrip": True}),
+    (RULES, "normalizer", None),
+    (RULES, "normalizer", {"type": "Lowercase"}),
+    (
+        RULES,
+        "normalizer",
+        sequence("normalizers", "NFD", "Lowercase", "StripAccents"),
+    ),
+    (
+        RULES,
+        "normalizer",
+        sequence("normalizers", *quotes(("a", "b")), "Lowercase"),
+    ),
+    (RULES, "pre_tokenizer", None),
+    (RULES, "pre_tokenizer", {"type": "Whitespace"}),
+    (
+        RULES,
+        "pre_tokenizer",
+        sequence("pretokenizers", "BertPreTokenizer", "Digits"),
+    ),
+    (RULES, "post_processor", None),
+    (
+        RULES,
+        "post_processor",
+        {"type": "RobertaProcessing", "sep": ["</s>", 2]},
+    ),
+    (RULES, "model.type", "BPE"),
+    (RULES, "model.unk_token", "<unk>"),
+    (RULES, "model.continuing_subword_prefix", ""),
+    (RULES, "model.dropout", 0.1),
+]
+ALBERT_REFUSED = [
+    (CONFIG, "remove_space", False),
+    (CONFIG, "add_prefix_space", False),
+    (CONFIG, "sp_model_kwargs", {"enable_sampling": True}),
+    (CONFIG, "tokenizer_class", "T5Tokenizer"),
+    (RULES, "normalizer", None),
+    (RULES, "normalizer", sequence("normalizers", "NFKC", TABLE)),
+    (
+        RULES,
+        "normalizer",
+        sequence(
+            "normalizers",
+            *quotes(("a", "b")),
+            "NFKD",
+            "StripAccents",
+            "Lowercase",
+            TABLE,
+        ),
+    ),
+    (RULES, "pre_tokenizer", {**METASPACE, "prepend_scheme": "never"}),
+    (RULES, "pre_tokenizer", {"type": "Metaspace", "replacement": "▁"}),
+    (RULES, "model.byte_fallback", True),
+    (RULES, "model.unk_id", 0),
+]
 
 
 @pytest.mark.parametrize(
-    ("rules", "config", "lower", "keep"),
+    ("kind", "file", "key", "value"),
     [
-        ({"lowercase": False}, None, False, False),
-        ({"lowercase": True, "strip_accents": False}, None, True, True),
-        ({"lowercase": True}, {"do_lower_case": False}, False, False),
-        ({"lowercase": False, "strip_accents": False}, None, False, False),
-        (
-            {"lowercase": False, "strip_accents": False},
-            {"do_lower_case": True},
-            True,
-            True,
-        ),
-        (
-            {"lowercase": False},
-            {"do_lower_case": True, "strip_accents": False},
-            True,
-            True,
-        ),
+        (kind, *row)
+        for kind, rows in (("bert", BERT_REFUSED), ("albert", ALBERT_REFUSED))
+        for row in rows
     ],
 )
-def test_casing_is_the_folder_s(tmp_path, rules, config, lower, keep):
-    write_rules(tmp_path, handle_chinese_chars=True, **rules)
-    if config:
-        (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
-    found = normalization.read(
-        str(tmp_path / "vocab.txt"), normalization.WORDPIECE
+def test_other_rules_are_refused_by_name(tmp_path, kind, file, key, value):
+    path = write(tmp_path, kind, {f"{file}:{key}": value})
+    with refused() as told:
+        normalization.read(path, KINDS[kind])
+    shown = json.dumps(value, ensure_ascii=False)[:20]
+    assert f"{file} has {key}={shown}" in str(told.value).replace(
+        '"<pad>"', "0"
     )
-    assert (found.do_lower_case, found.keep_accents) == (lower, keep)
+    assert "Choose another model" in str(told.value)
+
+
+TOKENS = [
+    {f"{CONFIG}:additional_special_tokens": ["lampe"]},
+    {f"{CONFIG}:extra_special_tokens": {"entity": "lampe"}},
+    {f"{CONFIG}:added_tokens_decoder": {"1042": added("lampe", 1042)}},
+    {f"{SPECIAL}:additional_special_tokens": [{"content": "lampe"}]},
+    {ADDED: {"lampe": 1042}},
+]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("changes", TOKENS)
+def test_added_tokens_are_refused(tmp_path, kind, changes):
+    path = write(tmp_path, kind, changes)
+    with refused(r'has added tokens=\["lampe"\].* looks for them in texts'):
+        normalization.read(path, KINDS[kind])
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize("special", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_added_tokens_of_rules_are_refused(tmp_path, kind, special, is_alone):
+    path = write(
+        tmp_path,
+        kind,
+        {"vocab.txt" if kind == "bert" else "spiece.model": ...}
+        if is_alone
+        else {},
+    )
+    rules = json.loads((tmp_path / RULES).read_text())
+    rules["added_tokens"].append(
+        added("lampe", len(rules["model"]["vocab"]), special=special)
+    )
+    (tmp_path / RULES).write_text(json.dumps(rules))
+    with refused(r'tokenizer.json has added tokens=\["lampe"\]'):
+        normalization.read(path, KINDS[kind])
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("changes", "message"),
     [
-        ({"tokenize_chinese_chars": False}, "tokenize_chinese_chars=false"),
-        ({"do_lower_case": False, "strip_accents": True}, "strip_accents=true"),
-        ({"do_lower_case": "no"}, "do_lower_case='no' for its tokenizer"),
-        ({"word_tokenizer_type": "mecab"}, 'word_tokenizer_type="mecab"'),
-        ({"subword_tokenizer_type": "character"}, '_type="character"'),
         (
-            {"tokenizer_class": "BertJapaneseTokenizer"},
-            'tokenizer_class="BertJapaneseTokenizer"',
+            {f"{NORMALIZER}.lowercase": False, CONFIG: ...},
+            '"do_lower_case": false.*BertTokenizer of transf.*": true.*Write',
+        ),
+        (
+            {
+                f"{NORMALIZER}.strip_accents": False,
+                f"{CONFIG}:do_lower_case": ...,
+            },
+            '"keep_accents": true.*takes',
         ),
     ],
 )
-def test_other_rules_are_refused(tmp_path, config, message):
-    values = {"do_lower_case": True, **config}
-    (tmp_path / "tokenizer_config.json").write_text(json.dumps(values))
+def test_files_that_contradict_each_other_are_refused(
+    tmp_path, changes, message
+):
+    path = write(tmp_path, "bert", changes)
     with refused(message):
-        huggingface_rules.settings_beside(str(tmp_path / "vocab.txt"))
+        normalization.read(path, normalization.WORDPIECE)
 
 
-def test_cutters_are_known_without_casing(tmp_path):
-    """As BERT's, or others, which are refused."""
-    path, vocabulary = tmp_path / "tokenizer_config.json", tmp_path / "vocab"
-    same = {"word_tokenizer_type": "basic", "subword_tokenizer_type": None}
-    path.write_text(json.dumps(same))
-    assert huggingface_rules.settings_beside(str(vocabulary)) is None
-    path.write_text(json.dumps({"word_tokenizer_type": "sudachi"}))
-    with refused('"sudachi". Words are cut at'):
-        huggingface_rules.settings_beside(str(vocabulary))
+def test_the_class_may_be_named_by_the_model(tmp_path):
+    """As in Japanese folders of transformers 3."""
+    changes = {**NO_RULES, **V3}
+    changes["config.json:tokenizer_class"] = "BertJapaneseTokenizer"
+    path = write(tmp_path, "bert", changes)
+    with refused(r'config.json has tokenizer_class="BertJapaneseTokenizer"'):
+        normalization.read(path, normalization.WORDPIECE)
 
 
-def test_without_these_files_nothing_is_known(tmp_path):
-    path = str(tmp_path / "vocab.txt")
-    assert huggingface_rules.settings_beside(path) is None
-    write_rules(tmp_path, type="Lowercase", lowercase=True)
-    assert huggingface_rules.settings_beside(path) is None
+def open_alone(folder, kind, changes, name=RULES):
+    """Open the vocabulary in a `tokenizer.json`, whatever its name."""
+    file, option = (
+        ("vocab.txt", "vocab_file")
+        if kind == "bert"
+        else ("spiece.model", "spm_model_file")
+    )
+    path = write(folder, kind, {file: ..., **changes})
+    (folder / RULES).rename(folder / name)
+    path = str(folder / name)
+    return tokenization.load(tokenization.VocabularyOptions(**{option: path}))
+
+
+@pytest.mark.parametrize("name", [RULES, "cased.json", "vocab.txt"])
+def test_a_tokenizer_json_is_a_vocabulary(tmp_path, name):
+    changes = {f"{NORMALIZER}.lowercase": False, **FAST}
+    found = open_alone(tmp_path, "bert", changes, name)
+    expected = wordpiece.WordPieceTokenizer(
+        str(OWN / "vocab.txt"), do_lower_case=False, longest_word=100
+    )
+    assert found.pieces == expected.pieces
+    for text in tokenizer_check.HARD_TEXTS:
+        assert found.encode(text) == expected.encode(text)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {f"{RULES}:added_tokens": None}, {f"{MODEL}.type": "Unigram"}],
+)
+def test_a_model_is_made_of_pieces_and_scores(tmp_path, changes, own_lines):
+    if f"{RULES}:added_tokens" in changes:  # As of transformers 4.
+        tokens = foreign_tokenizers.albert_rules()["added_tokens"]
+        changes = {f"{RULES}:added_tokens": tokens[:5]}
+    found = open_alone(tmp_path, "albert", changes)
+    expected = tokenization.Tokenizer(str(OWN / "spm.model"))
+    assert found.pieces == expected.pieces
+    texts = [*tokenizer_check.HARD_TEXTS, *own_lines]
+    assert found.encode_batch(texts) == expected.encode_batch(texts)
+    for text in texts[:30]:
+        for ours, theirs in zip(
+            found.encode_with_offsets(text),
+            expected.encode_with_offsets(text),
+            strict=True,
+        ):
+            assert ours.tolist() == theirs.tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("count", [5, None])
+def test_the_released_model_can_be_made(tmp_path, shared_dir, count):
+    """Of transformers 4, and of 5, which names symbols as added tokens."""
+    source = shared_dir / "data/vocab/30k-clean.model"
+    rules = foreign_tokenizers.albert_rules(source)
+    rules["added_tokens"] = rules["added_tokens"][:count]
+    found = open_alone(tmp_path, "albert", {RULES: rules})
+    expected = tokenization.Tokenizer(str(source))
+    texts = (
+        lzma.decompress(
+            (shared_dir / "data/corpora/movie_reviews.txt.xz").read_bytes()
+        )
+        .decode()
+        .splitlines()
+    )
+    texts += tokenizer_check.HARD_TEXTS
+    assert found.encode_batch(texts) == expected.encode_batch(texts)
 
 
 @pytest.mark.parametrize("piece", ["first name", "a\nb", ""])
 def test_pieces_with_white_space_are_refused(tmp_path, piece):
-    path = write_rules(tmp_path, [*PIECES, piece])
+    vocabulary = foreign_tokenizers.bert_rules()["model"]["vocab"]
+    vocabulary = {**vocabulary, piece: len(vocabulary)}
     with refused("white space are not supp"):
-        wordpiece.WordPieceTokenizer(path)
+        open_alone(tmp_path, "bert", {f"{MODEL}.vocab": vocabulary})
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("bert", {f"{MODEL}.vocab": {"lampe": 9}}, "whose ids count from 0"),
+        ("bert", {f"{RULES}:model": None}, "damaged, or of an unknown form"),
+        (
+            "bert",
+            {f"{RULES}:added_tokens": [{"id": 5}]},
+            "damaged, or of an unknown",
+        ),
+        ("albert", {NORMALIZER: None}, "normalizer=null"),
+        (
+            "albert",
+            {NORMALIZER: sequence("normalizers", "NFKD"), **FAST},
+            "Copy spiece.model into its folder, with spiece.norm",
+        ),
+    ],
+)
+def test_other_vocabularies_are_refused(tmp_path, kind, changes, message):
+    with refused(message):
+        open_alone(tmp_path, kind, changes)
+
+
+@pytest.mark.parametrize(
+    ("lower", "keep_accents"), [(True, False), (True, True), (False, False)]
+)
+def test_own_rules_are_known_without_the_description(
+    tmp_path, lower, keep_accents
+):
+    """As after `save_pretrained`; the library writes it in its own way."""
+    path = write(tmp_path, "bert", {})
+    tokenizer = wordpiece.WordPieceTokenizer(
+        path, lower, keep_accents=keep_accents
+    )
+    content = tokenizer_json.make(tokenizer)
+    library = tokenizers.Tokenizer.from_str(content)
+    (tmp_path / RULES).write_text(library.to_str())
+    (tmp_path / CONFIG).write_text('{"tokenizer_class": "TokenizersBackend"}')
+    found = normalization.read(path, normalization.WORDPIECE)
+    assert found == tokenizer.normalization
+    rules = json.loads((tmp_path / RULES).read_text())
+    rules["normalizer"]["normalizers"].pop()
+    (tmp_path / RULES).write_text(json.dumps(rules))
+    with refused("tokenizer.json has normalizer="):
+        normalization.read(path, normalization.WORDPIECE)

@@ -128,14 +128,27 @@ def test_offsets_count_bytes_of_the_text_as_given(any_tokenizer):
     assert (starts[1][0], ends[1][-1]) == (0, 1)
 
 
+@pytest.mark.parametrize("longest", [200, 100])
 @pytest.mark.parametrize("character", ["x", "\U0001f600"])
-def test_longest_word(character, wordpiece_vocab):
-    tokenizer = wordpiece.WordPieceTokenizer(wordpiece_vocab)
+def test_longest_word(character, longest, wordpiece_vocab):
+    """Google's and that of transformers, also with places of pieces."""
+    tokenizer = wordpiece.WordPieceTokenizer(
+        wordpiece_vocab, longest_word=longest
+    )
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
-    texts = [character * 200, character * 201, f"un {character * 201} 今"]
+    word = character * longest
+    texts = [word, word + character, f"un {word}{character} 今"]
     found = graph.tokenize(tf.constant(texts)).to_list()
     assert found == tokenizer.encode_batch(texts)
-    assert [len(ids) for ids in found] == [200, 1, 3]
+    assert [len(ids) for ids in found] == [longest, 1, 3]
+    ids, _, ends = graph.tokenize_with_offsets(tf.constant(texts))
+    assert ids.to_list() == found
+    width = len(character.encode())
+    assert [row[-1] for row in ends.to_list()[:2]] == [
+        longest * width,
+        (longest + 1) * width,
+    ]
+    assert len(tokenizer.encode_with_offsets(texts[1])[0]) == 1
 
 
 def test_spurious_mark_vanishes_in_the_graph_too(tmp_path):

@@ -55,14 +55,16 @@ def test_words_that_cannot_be_built_are_unknown():
     ids = {"a": 1, "##a": 2}
     assert wordpiece_rules.cut_word("a" * 200, ids, 9) == [1] + [2] * 199
     assert wordpiece_rules.cut_word("a" * 201, ids, 9) == [9]
+    assert wordpiece_rules.cut_word("aaa", ids, 9, longest=2) == [9]
 
 
 def test_pieces_know_where_they_come_from():
     pieces = ["a", "ab", "##bc", "##d", "今"]
+    ids = {piece: number for number, piece in enumerate(pieces)}
     found = wordpiece_rules.encode_with_offsets(
         " A\x00bd今\u0301 Äb zz",
         pieces,
-        ids={piece: number for number, piece in enumerate(pieces)},
+        cut=lambda word: wordpiece_rules.cut_word(word, ids, 9),
         unk_id=9,
         lower=True,
         keep_accents=False,

@@ -1,0 +1,198 @@
+"""Folders with tokenizers as others write them.
+
+`write` makes the folder of transformers 4, BERT's or ALBERT's, with changes:
+"FILE" replaces a file, "FILE:KEY.KEY" a value in it; `...` takes it away.
+"""
+
+import base64
+import json
+import pathlib
+
+from sentencepiece import sentencepiece_model_pb2
+
+from tests.conftest import FIXTURES
+
+OWN = FIXTURES / "own_text"
+RULES, CONFIG = "tokenizer.json", "tokenizer_config.json"
+SPECIAL, ADDED = "special_tokens_map.json", "added_tokens.json"
+NO_RULES = {RULES: ...}
+
+_MARKS = [
+    {"SpecialToken": {"id": "[CLS]", "type_id": 0}},
+    {"Sequence": {"id": "A", "type_id": 0}},
+    {"SpecialToken": {"id": "[SEP]", "type_id": 0}},
+]
+_SECOND = [
+    {"Sequence": {"id": "B", "type_id": 1}},
+    {"SpecialToken": {"id": "[SEP]", "type_id": 1}},
+]
+_FLAGS = {"single_word": False, "lstrip": False, "rstrip": False}
+BERT_CONFIG = {
+    "clean_up_tokenization_spaces": True,
+    "cls_token": "[CLS]",
+    "do_basic_tokenize": True,
+    "do_lower_case": True,
+    "mask_token": "[MASK]",
+    "model_max_length": 512,
+    "never_split": None,
+    "pad_token": "[PAD]",
+    "sep_token": "[SEP]",
+    "strip_accents": None,
+    "tokenize_chinese_chars": True,
+    "tokenizer_class": "BertTokenizer",
+    "unk_token": "[UNK]",
+}
+ALBERT_CONFIG = {
+    "bos_token": "[CLS]",
+    "cls_token": "[CLS]",
+    "do_lower_case": True,
+    "eos_token": "[SEP]",
+    "keep_accents": False,
+    "mask_token": {
+        "__type": "AddedToken",
+        "content": "[MASK]",
+        **_FLAGS,
+        "lstrip": True,
+        "normalized": True,
+    },
+    "model_max_length": 512,
+    "pad_token": "<pad>",
+    "remove_space": True,
+    "sep_token": "[SEP]",
+    "sp_model_kwargs": {},
+    "tokenizer_class": "AlbertTokenizer",
+    "unk_token": "<unk>",
+}
+
+
+def added(piece, id_, **changes):
+    token = {"id": id_, "content": piece, **_FLAGS}
+    return {**token, "normalized": False, "special": True, **changes}
+
+
+def quotes(*pairs):
+    return [
+        {"type": "Replace", "pattern": {"String": old}, "content": new}
+        for old, new in pairs
+    ]
+
+
+def sequence(name, *steps):
+    steps = [s if isinstance(s, dict) else {"type": s} for s in steps]
+    return {"type": "Sequence", name: steps}
+
+
+METASPACE = {
+    "type": "Metaspace",
+    "replacement": "▁",
+    "prepend_scheme": "always",
+    "split": True,
+}
+QUOTES = quotes(("``", '"'), ("''", '"'))
+
+
+def bert_rules():
+    pieces = (OWN / "vocab.txt").read_text().split("\n")[:-1]
+    return {
+        "normalizer": {
+            "type": "BertNormalizer",
+            "clean_text": True,
+            "handle_chinese_chars": True,
+            "strip_accents": None,
+            "lowercase": True,
+        },
+        "pre_tokenizer": {"type": "BertPreTokenizer"},
+        "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "model": {
+            "type": "WordPiece",
+            "unk_token": "[UNK]",
+            "continuing_subword_prefix": "##",
+            "max_input_chars_per_word": 100,
+            "vocab": {piece: id_ for id_, piece in enumerate(pieces)},
+        },
+        **_frame(pieces, "[PAD]", "[UNK]"),
+    }
+
+
+def albert_rules(path=OWN / "spm.model"):
+    model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
+    table = base64.b64encode(model.normalizer_spec.precompiled_charsmap)
+    table = {"type": "Precompiled", "precompiled_charsmap": table.decode()}
+    steps = "NFKD", "StripAccents", "Lowercase", table
+    pieces = [piece.piece for piece in model.pieces]
+    rules = {
+        "normalizer": sequence("normalizers", *QUOTES, *steps),
+        "pre_tokenizer": sequence(
+            "pretokenizers", "WhitespaceSplit", METASPACE
+        ),
+        "decoder": METASPACE,
+        "model": {
+            "type": "Unigram",
+            "unk_id": pieces.index("<unk>"),
+            "vocab": [[piece.piece, piece.score] for piece in model.pieces],
+        },
+        **_frame(pieces, "<pad>", "<unk>"),
+    }
+    rules["added_tokens"] += [
+        added(piece.piece, id_, special=False)
+        for id_, piece in enumerate(model.pieces)
+        if piece.type == piece.USER_DEFINED
+    ]
+    return rules
+
+
+def _frame(pieces, pad, unk):
+    marks = "[CLS]", "[SEP]"
+    tokens = {
+        mark: {"id": mark, "ids": [pieces.index(mark)], "tokens": [mark]}
+        for mark in marks
+    }
+    return {
+        "version": "1.0",
+        "truncation": None,
+        "padding": None,
+        "added_tokens": [
+            added(piece, pieces.index(piece))
+            for piece in (pad, unk, *marks, "[MASK]")
+        ],
+        "post_processor": {
+            "type": "TemplateProcessing",
+            "single": _MARKS,
+            "pair": [*_MARKS, *_SECOND],
+            "special_tokens": tokens,
+        },
+    }
+
+
+def write(folder: pathlib.Path, kind: str, changes) -> str:
+    """Write it; return the vocabulary's path, or that of the rules alone."""
+    is_bert = kind == "bert"
+    name, source = (
+        ("vocab.txt", "vocab.txt") if is_bert else ("spiece.model", "spm.model")
+    )
+    config = BERT_CONFIG if is_bert else ALBERT_CONFIG
+    contents = {
+        CONFIG: dict(config),
+        SPECIAL: {k: v for k, v in config.items() if k.endswith("_token")},
+        RULES: bert_rules() if is_bert else albert_rules(),
+        "config.json": {"model_type": kind},
+        name: (OWN / source).read_bytes(),
+    }
+    for place, value in changes.items():
+        file, _, keys = place.partition(":")
+        *outer, last = [file, *keys.split(".")] if keys else [file]
+        inner = contents
+        for key in outer:
+            inner = inner[key]
+        inner[last] = value
+        if value is ...:
+            del inner[last]
+    folder.mkdir(exist_ok=True)
+    for file, content in contents.items():
+        if not isinstance(content, bytes):
+            content = json.dumps(content).encode()
+        (folder / file).write_bytes(content)
+    return str(folder / (name if name in contents else RULES))
+
+
+V3 = {SPECIAL: ..., CONFIG: {"do_lower_case": False, "model_max_length": 512}}
