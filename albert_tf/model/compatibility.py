@@ -1,9 +1,14 @@
 """Whether length, segments and vocabulary fit an architecture."""
 
+import functools
+
+from absl import logging
+
 from albert_tf.common import errors
-from albert_tf.data import span_corruption
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
+
+_MOST_UNUSED = 128  # Or an eighth of the pieces: more is another vocabulary.
 
 
 def check_length(
@@ -28,16 +33,33 @@ def check_pairs(config: AlbertConfig, config_file: str) -> None:
         )
 
 
+@functools.cache  # Says it once.
+def _note_unused(count: int, config_file: str, path: str) -> None:
+    logging.warning(
+        "%d rows of vocab_size in %s belong to no piece of %s and are not "
+        "used. If this is another model's vocabulary, give the right one.",
+        count,
+        config_file,
+        path,
+    )
+
+
 def load_tokenizer(
     vocabulary: tokenization.VocabularyOptions,
     config: AlbertConfig,
     config_file: str,
 ) -> tokenization.AnyTokenizer:
-    """Load a vocabulary, and make sure that it is the model's."""
+    """Load a vocabulary, and make sure that it is the model's.
+
+    Some rows of the model may be no piece's: of span corruption, of tables that
+    are padded, and of tokens that were added for other texts.
+    """
     tokenizer = tokenization.load(vocabulary)
-    # A model of span corruption has ids that are no pieces.
-    more = config.vocab_size - tokenizer.vocab_size
-    if more not in (0, span_corruption.SENTINELS):
+    unused = config.vocab_size - tokenizer.vocab_size
+    most = max(_MOST_UNUSED, tokenizer.vocab_size // 8)
+    if 0 < unused <= most:
+        _note_unused(unused, config_file, f"{vocabulary.path}")
+    elif unused:
         raise errors.UserError(
             f"`{vocabulary.kind}={vocabulary.path}` has {tokenizer.vocab_size} "
             f"pieces, but {config_file} has vocab_size {config.vocab_size}. "

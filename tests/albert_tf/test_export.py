@@ -106,8 +106,8 @@ def test_export_saves_the_weights_of_the_run(run_dir):
         ("spm.model", None, "no copy of its vocabulary.*`spm_model_file`"),
         (
             "albert_config.json",
-            lambda old: old.replace(b"400", b"401"),
-            "has 400 pieces, but the model has vocab_size 401",
+            lambda old: old.replace(b"400", b"1400"),
+            "has 400 pieces, but the model has vocab_size 1400",
         ),
         ("model.ckpt*", None, "`run_dir=.* does not say which checkpoint"),
     ],

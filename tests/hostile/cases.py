@@ -220,8 +220,8 @@ CASES = {
     "vocabulary smaller than the model": Case(
         CLASSIFIER,
         {"albert_config_file": "{here}/c.json", "init_checkpoint": None},
-        ("has 400 pieces, but", "has vocab_size 401"),
-        {"c.json": config(vocab_size=401)},
+        ("has 400 pieces, but", "has vocab_size 1400"),
+        {"c.json": config(vocab_size=1400)},
     ),
     "activation that is none": architecture("hidden_act", hidden_act=["gelu"]),
     "deep architecture": config_file(DEEP, "c.json"),

@@ -61,11 +61,18 @@ class PretrainedService(EncoderService):
             [tf.shape(ids[0])[0], tf.shape(positions)[-1]],
             "mlm_positions must be [batch, n].",
         )
+        logits = self._piece_logits(outputs, positions)
+        flat = tf.reshape(logits, [-1, len(self._pieces)])
+        return {**outputs, "mlm_logits": flat}
+
+    def _piece_logits(
+        self, outputs: Tensors, positions: tf.Tensor
+    ) -> tf.Tensor:
+        """Return logits [batch, n, pieces], without rows of no piece."""
         logits = self.model.masked_lm_logits(
             outputs["sequence_output"], positions
         )
-        flat = tf.reshape(logits, [-1, len(self._pieces)])
-        return {**outputs, "mlm_logits": flat}
+        return logits[..., : len(self._pieces)]
 
     def sentence_order(self, *ids: tf.Tensor) -> Tensors:
         """`tokens`, and `sop_logits` [batch, 2]; index 1 means swapped."""
@@ -89,9 +96,7 @@ class PretrainedService(EncoderService):
             is_mask,
         )
         outputs = self.encode(inputs, unpad=True)
-        logits = self.model.masked_lm_logits(
-            outputs["sequence_output"], columns.to_tensor()
-        )
+        logits = self._piece_logits(outputs, columns.to_tensor())
         best = tf.math.top_k(tf.nn.softmax(logits), TOP_PIECES)
         real = tf.sequence_mask(columns.row_lengths())[:, :, None]
         pieces = tf.gather(tf.constant(self._pieces), best.indices)

@@ -26,19 +26,31 @@ def test_a_pair_needs_two_segments(small_config):
         compatibility.check_pairs(one, "c.json")
 
 
-def test_a_vocabulary_has_as_many_pieces_as_the_model(tiny_vocab, small_config):
-    options = tokenization.VocabularyOptions(spm_model_file=str(tiny_vocab))
-    loaded = tokenization.load(options)
-    config = dataclasses.replace(small_config, vocab_size=loaded.vocab_size)
-    found = compatibility.load_tokenizer(options, config, "the model")
-    assert found.pieces == loaded.pieces
-    # Those of span corruption, which are no pieces.
-    with_sentinels = dataclasses.replace(
-        config, vocab_size=loaded.vocab_size + 100
+@pytest.fixture
+def given(tiny_vocab):
+    return tokenization.VocabularyOptions(spm_model_file=str(tiny_vocab))
+
+
+@pytest.mark.parametrize("unused", [0, 1, 6, 64, 100, 128])
+def test_rows_of_no_piece_are_noted(given, small_config, caplog, unused):
+    """Tables are padded; span corruption has a hundred ids of its own."""
+    pieces = tokenization.load(given).pieces
+    config = dataclasses.replace(small_config, vocab_size=len(pieces) + unused)
+    for _ in range(2):  # Said once.
+        found = compatibility.load_tokenizer(given, config, f"m{unused}")
+        assert found.pieces == pieces
+    told = [f"{unused} rows of vocab_size in m{unused} belong to no"]
+    assert [r.getMessage()[: len(told[0])] for r in caplog.records] == (
+        told if unused else []
     )
-    assert compatibility.load_tokenizer(options, with_sentinels, "the model")
-    other = dataclasses.replace(config, vocab_size=loaded.vocab_size + 1)
-    count = loaded.vocab_size
-    message = f"spm_model_file=.* has {count} pieces, .* vocab_size {count + 1}"
+
+
+@pytest.mark.parametrize("more", [-100, -1, 129, 1000])
+def test_another_vocabulary_is_refused(given, small_config, more):
+    count = tokenization.load(given).vocab_size
+    other = dataclasses.replace(small_config, vocab_size=count + more)
+    message = (
+        f"spm_model_file=.* has {count} pieces.* vocab_size {count + more}"
+    )
     with pytest.raises(errors.UserError, match=message):
-        compatibility.load_tokenizer(options, other, "the model")
+        compatibility.load_tokenizer(given, other, "the model")

@@ -1,5 +1,7 @@
 """Embeddings, masked words and sentence order against the live model."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -88,3 +90,21 @@ def test_positions_are_as_many_as_sequences(pretrained):
     twice["mlm_positions"] = twice["mlm_positions"][:1]
     with pytest.raises(tf.errors.InvalidArgumentError, match="mlm_positions"):
         pretrained.signatures["mlm"](**twice)
+
+
+def test_rows_of_no_piece_are_never_proposed(config, tokenizer):
+    """Their logits are the highest here."""
+    padded = dataclasses.replace(config, vocab_size=tokenizer.vocab_size + 8)
+    service = saved_services.make_service("pretraining", padded, tokenizer)
+    bias = service.model.output_bias
+    bias.assign(tf.one_hot(tokenizer.vocab_size + 1, padded.vocab_size) * 99)
+    found = service.fill_mask(tf.constant(["It is [MASK].", "[MASK]"]))
+    assert set(found["pieces"].numpy().ravel()) <= {
+        piece.encode() for piece in tokenizer.pieces
+    }
+    assert (found["probabilities"].numpy() > 0.001).all()
+    inputs = saved_services.pack(tokenizer, ["It is"])
+    ids = [inputs[n] for n in ("input_ids", "input_mask", "segment_ids")]
+    logits = service.mlm(*ids, tf.constant([[1, 2]]))["mlm_logits"]
+    assert logits.shape == (2, tokenizer.vocab_size)
+    assert logits.numpy().max() < 50
