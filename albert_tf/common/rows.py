@@ -5,6 +5,7 @@ file (`read_user_file`) it becomes a `BadLine`, so that the other lines get
 their answers; `raise_bad_lines` makes it an error there, too.
 """
 
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -43,7 +44,7 @@ _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\0", b"(\xb5/\xfd")
 # The first row of a table whose columns are not separated by tabs.
 _OTHER_HEADER = re.compile(r'"?\w+"?(\s*[,;|]\s*"?\w+"?)+')
 # The line before a table of Excel's that says what divides its columns.
-_EXCEL = re.compile(r'"?sep=(.)"?\s*', re.IGNORECASE)
+_EXCEL = re.compile(r'"?sep=([^"\r\0])"?\s*', re.IGNORECASE)
 # A line that begins so is meant as JSON, even if it is none.
 _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
@@ -141,8 +142,20 @@ class Row:
 
     @property
     def guid(self) -> Any:
-        """Its `id` as given, else its `LineKey`; see `key_of`."""
-        return self.values.get("id", LineKey(self.key))
+        """Its `id`, else its `LineKey`; see `key_of`."""
+        return self.id_of("id")
+
+    def id_of(self, column: str) -> Any:
+        """Return the value of a column, else the `id`, as JSON can hold it."""
+        value = self.values.get("id", LineKey(self.key))
+        value = self.values.get(column, value)
+        if isinstance(value, bytes):
+            return value.decode(errors="backslashreplace")
+        with contextlib.suppress(TypeError):  # Of Parquet, such as a date.
+            if not isinstance(value, (str, int, LineKey)):
+                strict_json.dumps(value)
+            return value
+        return str(value)
 
     def require(self, names: Iterable[str], demand: str = "It needs") -> None:
         require_names(self.values, names, self.where, demand)
@@ -377,12 +390,37 @@ def _read_parquet(path: str, inputs: Sequence[str]) -> Iterator[_Values]:
         ),
     ) as (_, schema, batches):
         require_names(schema.names, inputs, path, "It must have the columns")
+        _refuse_doubles(schema.names, path)
         numbers = itertools.count(1)
         for batch in batches(None):
             batch.validate(full=True)
-            for values, number in zip(batch.to_pylist(), numbers, strict=False):
+            columns = _python_columns(batch, path, inputs)
+            for row in range(len(batch)):
+                number = next(numbers)
+                values = {name: cells[row] for name, cells in columns.items()}
                 where = f"{path}, row {number}"
                 yield where, {"row": number}, functools.partial(dict, values)
+
+
+def _python_columns(
+    batch: Any, path: str, inputs: Sequence[str]
+) -> dict[str, list[Any]]:
+    """Return the columns that have values in Python; all inputs must."""
+    columns = {}
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        try:
+            columns[field.name] = column.to_pylist()
+        except (NotImplementedError, OverflowError, ValueError) as error:
+            problem = f"the column {field.name!r} ({field.type}): {error}"
+            if field.name in inputs:
+                raise errors.UserError(
+                    f"{path} cannot be read: {problem}. Write it as texts or "
+                    "numbers."
+                ) from None
+            logging.log_first_n(
+                logging.WARNING, "%s: left out %s", 1, path, problem
+            )
+    return columns
 
 
 def _is_tsv(name: str, first: _Line, inputs: Sequence[str]) -> bool:
@@ -527,7 +565,7 @@ def _zip_with_names(
         raise errors.UserError(
             f"{where}: {len(fields)} columns, but the first row names "
             f"{len(names)}. Columns are separated by one "
-            f"{_SEPARATORS[separator]} each."
+            f"{_SEPARATORS.get(separator, repr(separator))} each."
         )
     return dict(zip(names, fields, strict=True))
 

@@ -2,10 +2,13 @@
 
 `SPLIT_outputs.npz` in the folder of a run has those for a split, for ensembles.
 A teacher's outputs for the training examples have a folder: parts of as many
-examples each, and a manifest that is written when all parts are there.
+examples each, and a manifest that is written when all parts are there. Each part
+holds a digest of its numbers, its place and what they follow from; one without
+it, such as a part that a power failure has cut, is made anew.
 """
 
 import dataclasses
+import hashlib
 import io
 import os
 import struct
@@ -30,6 +33,7 @@ _DAMAGE = (
     AttributeError,
     EOFError,
     KeyError,
+    MemoryError,
     OSError,
     RuntimeError,
     SyntaxError,
@@ -78,14 +82,20 @@ def load(folder: str, split: str) -> SavedOutputs:
         # A zip file whose number of entries is damaged just has fewer.
         if facts.get("outputs", sorted(outputs)) != sorted(outputs):
             raise ValueError("An output is missing.")
-        if not all((values < np.inf).all() for values in outputs.values()):
-            raise ValueError("A number is not finite.")
-        return SavedOutputs(outputs, facts["source"], facts["facts"])
+        saved = SavedOutputs(outputs, facts["source"], facts["facts"])
+        are_numbers = all((x < np.inf).all() for x in outputs.values())
     except _DAMAGE:
         raise errors.UserError(
             f"{file} is damaged. Remove it, and run the folder's command "
             "again with `do_eval` or `do_predict`."
         ) from None
+    if not are_numbers:
+        raise errors.UserError(
+            f"{file} holds numbers that are not finite, as the weights of that "
+            "run are not. Leave it out, or train it again with a lower "
+            "`learning_rate`."
+        )
+    return saved
 
 
 def _write_arrays(target: str, arrays: Mapping[str, np.ndarray]) -> None:
@@ -107,11 +117,11 @@ class StoredOutputs:
         path = files.safe_join(folder, _MANIFEST)
         advice = "Remove the folder; the teacher can be asked again"
         content = strict_json.read_object(path, advice)
-        facts, sums = content.get("facts"), content.get("sha256")
-        if not (isinstance(sums, list) and sums and isinstance(facts, dict)):
+        facts, count = content.get("facts"), content.get("parts")
+        if not (type(count) is int and count > 0 and isinstance(facts, dict)):
             raise errors.UserError(f"{path} is damaged. {advice}.")
         self.facts: Mapping[str, Any] = facts
-        self._sums: list[str] = sums
+        self._count = count
         first = next(self._parts())
         self.names = sorted(first)
         # A number for each token can be cut; tags, whose last axis are the
@@ -127,14 +137,16 @@ class StoredOutputs:
         )
 
     def _parts(self) -> Iterator[base.Outputs]:
-        for number, sha256 in enumerate(self._sums):
-            path = _part(self._folder, number)
-            if not files.exists(path) or files.sha256(path) != sha256:
+        for number in range(self._count):
+            part = _Part(self._folder, self.facts, number, self._count)
+            outputs = part.read()
+            if outputs is None:
                 raise errors.UserError(
-                    f"{path} is missing or damaged. Remove the folder; the "
-                    "same command asks the teacher again."
+                    f"{part.path} is missing or damaged. The command that "
+                    "made the folder makes it anew; or name the teacher "
+                    "itself."
                 )
-            yield _read_arrays(path)
+            yield outputs
 
     def joined(
         self, framed: Iterable[Sequence[bytes]]
@@ -167,7 +179,7 @@ def store(
     examples: Sequence[base.Example],
     ask: Callable[[Sequence[base.Example]], base.Outputs],
 ) -> None:
-    """Ask for the outputs of all examples, behind the last part that is there.
+    """Ask for the outputs of the examples whose part is not there and whole.
 
     Args:
         facts: What the outputs follow from.
@@ -177,16 +189,55 @@ def store(
     starts = range(0, len(examples), _PART)
     with progress.Progress("teacher", len(examples), "examples") as bar:
         for number, start in enumerate(starts):
-            part = examples[start : start + _PART]
-            path = _part(folder, number)
-            if not files.exists(path):
-                _write_arrays(path, _finite(ask(part)))
-            bar.update(start + len(part))
-    sums = [files.sha256(_part(folder, n)) for n in range(len(starts))]
-    content = {"facts": facts, "num_examples": len(examples), "sha256": sums}
+            some = examples[start : start + _PART]
+            part = _Part(folder, facts, number, len(starts))
+            if part.read() is None:
+                part.write(_finite(ask(some)))
+            bar.update(start + len(some))
+    content = {"facts": facts, "parts": len(starts)}
     text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
-    files.write_text(os.path.join(folder, _MANIFEST), text)
-    logging.info("Wrote the teacher's outputs to %s", folder)
+    path = os.path.join(folder, _MANIFEST)
+    # A folder that is whole may be one for reading only.
+    if not files.exists(path) or files.read_bytes(path) != text.encode():
+        files.write_text(path, text)
+        logging.info("Wrote the teacher's outputs to %s", folder)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """The `number`th of `count` parts of a teacher's outputs."""
+
+    folder: str
+    facts: Mapping[str, Any]
+    number: int
+    count: int
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.folder, f"{self.number:05d}.npz")
+
+    def _digest(self, outputs: base.Outputs) -> str:
+        place = [self.facts, self.number, self.count]
+        digest = hashlib.sha256(
+            strict_json.dumps(place, sort_keys=True).encode()
+        )
+        for name, values in sorted(outputs.items()):
+            digest.update(f"{name} {values.dtype} {values.shape} ".encode())
+            digest.update(values.tobytes())
+        return digest.hexdigest()
+
+    def write(self, outputs: base.Outputs) -> None:
+        digest = np.array(self._digest(outputs))
+        _write_arrays(self.path, {_FACTS: digest, **outputs})
+
+    def read(self) -> base.Outputs | None:
+        """Return the outputs; None if they are not what `write` wrote."""
+        try:
+            outputs = _read_arrays(self.path)
+            digest = str(outputs.pop(_FACTS))
+        except _DAMAGE:  # Among them that the file is missing.
+            return None
+        return outputs if digest == self._digest(outputs) else None
 
 
 def _finite(outputs: base.Outputs) -> base.Outputs:
@@ -197,7 +248,3 @@ def _finite(outputs: base.Outputs) -> base.Outputs:
                 "weights are damaged, or too large; name another one."
             )
     return outputs
-
-
-def _part(folder: str, number: int) -> str:
-    return os.path.join(folder, f"{number:05d}.npz")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
 import tf_keras as keras
 
 from albert_tf.common import errors
@@ -154,8 +155,14 @@ def open_teacher(
                 _BATCH,
                 option=OPTION,
             )
-            _check_task(predictor.task, task, path)
-            return Teacher(predictor.task, predictor.load(precision))
+            taught = predictor.task
+            _check_task(taught, task, path)
+            model = predictor.load(precision)
+            if wants_vectors:  # Of other examples than it was trained on.
+                taught = copy.copy(task)
+                taught.tokenizer = predictor.task.tokenizer
+                taught.max_seq_length = predictor.task.max_seq_length
+            return Teacher(taught, model)
     return _of_checkpoint(path, task, precision, needs_head=not wants_vectors)
 
 

@@ -349,7 +349,7 @@ def _texts_of(
     path: str, options: TableOptions, wanted: Sequence[str], *, header: bool
 ) -> list[TextExample | rows.BadLine]:
     def parse(entry: rows.Row) -> list[TextExample]:
-        guid = entry.values.get(options.id_column or "id", entry.guid)
+        guid = entry.id_of(options.id_column or "id")
         return [TextExample(guid, _texts(entry, wanted))]
 
     # New texts are read by commands that have no `--noheader`.
@@ -392,8 +392,8 @@ def parse(
                 "are ranked for a query. Write it, or remove the row."
             )
         guid = rows.LineKey(entry.key)
-        if id_ in wanted:
-            guid = values[id_]
+        if id_ and id_ in wanted:
+            guid = entry.id_of(id_)
         labels: tuple[Any, ...] = ()
         if label in wanted:
             labels = parse_labels(values[label], label, where)

@@ -1,5 +1,7 @@
 """Rows and objects of text files, official ones and a user's own."""
 
+import datetime
+import decimal
 import gzip
 import io
 import lzma
@@ -11,7 +13,7 @@ import pyarrow
 import pyarrow.parquet
 import pytest
 
-from albert_tf.common import errors, rows
+from albert_tf.common import errors, rows, strict_json
 
 
 @pytest.fixture
@@ -78,6 +80,13 @@ def parquet(**columns):
 
 
 PARQUET = parquet(n=["word " * 100] * 100)
+# Of the year 300,000, which Python's dates do not reach.
+TOO_LATE = pyarrow.array([10**16], pyarrow.int64()).cast(pyarrow.date64())
+DOUBLED = io.BytesIO()
+pyarrow.parquet.write_table(
+    pyarrow.table([[1], [2]], names=["n", "n"]), DOUBLED
+)
+DOUBLED = DOUBLED.getvalue()
 TABLE = "line 1: this looks like a table"
 PACKED = "is packed, or a work"
 DAMAGED = "is no whole Parquet file"
@@ -113,6 +122,11 @@ DAMAGED = "is no whole Parquet file"
         ("t.parquet", PARQUET[:-9], DAMAGED),
         ("t.parquet", PARQUET[:200] + PARQUET[300:], DAMAGED),
         ("t.parquet", parquet(m=[1], l=["a"]), "no 'n'; there are 'm', 'l'"),
+        ("t.parquet", DOUBLED, ": the column 'n' is there 2 times"),
+        ("t.parquet", parquet(n=TOO_LATE), "column .n. .date32.*as texts or"),
+        ("own.csv", b"sep=^\nm^l\n1^a\n", "line 2 has no 'n'"),
+        ("own.csv", b'sep="\nm,n\n', "line 1 has no 'n'"),
+        ("own.csv", b"sep=\0\nm,n\n", "line 1 has no 'n'"),
     ],
 )
 def test_files_that_are_refused(file, name, content, message):
@@ -470,3 +484,51 @@ def test_rows_and_columns_of_parquet(file):
     assert [row.values["text"] for row in found[:2]] == ["a", None]
     assert found[70].where == f"{path}, row 71"
     assert found[70].key == {"row": 71}
+
+
+def test_columns_of_parquet_that_python_cannot_hold_are_left_out(file, caplog):
+    """Unless they are asked for; a batch has 64 rows."""
+    texts = ["a"] * 70
+    late = pyarrow.concat_arrays([TOO_LATE] * 70)
+    long = pyarrow.array([2**62 + 1] * 70, pyarrow.duration("s"))
+    path = file(parquet(text=texts, late=late, long=long), "t.parquet")
+    found = list(rows.read_own(path, ["text"], itself))
+    assert [row.values for row in found] == [{"text": "a"}] * 70
+    said = [r.getMessage() for r in caplog.records]
+    assert any("left out the column 'late' (date32[day])" in m for m in said)
+
+
+@pytest.mark.parametrize(
+    ("value", "written"),
+    [
+        ("a", "a"),
+        (7, 7),
+        (None, None),
+        (1.5, 1.5),
+        (True, True),
+        (["a", "b"], ["a", "b"]),
+        (decimal.Decimal("1.50"), "1.50"),
+        (datetime.date(2026, 11, 30), "2026-11-30"),
+        (datetime.time(12, 5), "12:05:00"),
+        (datetime.datetime(2026, 11, 30, 1), "2026-11-30 01:00:00"),
+        (datetime.timedelta(seconds=90), "0:01:30"),
+        (b"ab", "ab"),
+        (b"\xff\0", "\\xff\0"),
+    ],
+)
+def test_ids_of_parquet_are_as_json_can_hold_them(file, value, written):
+    path = file(parquet(id=[value], text=["a"]), "t.parquet")
+    (row,) = rows.read_own(path, ["text"], itself)
+    assert row.guid == row.id_of("id") == row.id_of("other") == written
+    assert strict_json.loads(strict_json.dumps(rows.key_of(row.guid))) == {
+        "id": written
+    }
+
+
+@pytest.mark.parametrize("separator", "^~:&")
+def test_excel_may_name_any_separator(file, separator):
+    lines = "sep=S\nidSn\naS1\nb\n".replace("S", separator)
+    good, bad = rows.read_own(file(lines.encode(), "t.csv"), ["n"], itself)
+    assert good.values == {"id": "a", "n": "1"}
+    assert f"line 4: 1 columns, but the first row names 2" in bad.message
+    assert f"separated by one '{separator}' each" in bad.message

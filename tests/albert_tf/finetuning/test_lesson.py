@@ -92,24 +92,117 @@ def test_outputs_are_joined_to_records_in_order(tmp_path):
     np.testing.assert_array_equal(records["teacher_logits"][:, 1], -np.r_[:25])
 
 
+def rewritten(**changed):
+    """Change arrays of a part, which stays a whole file."""
+
+    def damage(part):
+        with np.load(part) as arrays:
+            content = {name: arrays[name] for name in arrays.files}
+        changes = {k: change(content[k]) for k, change in changed.items()}
+        np.savez(part, **{**content, **changes})
+
+    return damage
+
+
+def exchanged(part):
+    other = part.parent / "00000.npz"
+    content = other.read_bytes()
+    other.write_bytes(part.read_bytes())
+    part.write_bytes(content)
+
+
+def of_another(part):
+    """Put a whole part of other examples there."""
+    stored = {**FACTS, "task": "other"}
+    lesson.ask(Asked(), stored, EXAMPLES[::-1], str(part.parents[1]))
+    (other,) = part.parents[1].glob("teacher-other-*/00001.npz")
+    part.write_bytes(other.read_bytes())
+
+
+def bare(*arrays):
+    return lambda part: np.savez(part, *arrays)
+
+
+# Of the second of three parts, with 10 examples each.
+DAMAGES = {
+    "missing": lambda part: part.unlink(),
+    "empty": lambda part: part.write_bytes(b""),
+    "zeros": lambda part: part.write_bytes(bytes(part.stat().st_size)),
+    "text": lambda part: part.write_bytes(b"{}"),
+    "cut": lambda part: part.write_bytes(part.read_bytes()[:-9]),
+    "one more byte in front": lambda part: part.write_bytes(
+        b"P" + part.read_bytes()
+    ),
+    "no array": bare(),
+    "two arrays": bare(np.ones(10), np.ones(10)),
+    "without its digest": bare(np.ones([10, 2], np.float32)),
+    "too many rows": rewritten(more=lambda x: np.resize(x, 11)),
+    "too few rows": rewritten(more=lambda x: x[:9]),
+    "another axis": rewritten(logits=lambda x: x[None]),
+    "another type": rewritten(logits=lambda x: x.astype(np.float64)),
+    "numbers that are 0": rewritten(logits=np.zeros_like),
+    "NaN": rewritten(more=lambda x: x * np.nan),
+    "another order": rewritten(logits=lambda x: x[::-1]),
+    "another digest": rewritten(facts_json=lambda x: np.array("0" * 64)),
+    "another part": exchanged,
+    "of other examples": of_another,
+}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("is_stopped", [True, False])
+def test_damaged_parts_are_asked_for_anew(tmp_path, damage, is_stopped):
+    """Whether or not the manifest says that all parts are there."""
+    ask(Asked(), tmp_path)
+    (folder,) = tmp_path.glob("teacher-plain-*")
+    whole = contents(folder)
+    if is_stopped:
+        (folder / "teacher_outputs.json").unlink()
+    DAMAGES[damage](folder / "00001.npz")
+    if not is_stopped:
+        with pytest.raises(errors.UserError, match="missing or damaged"):
+            stored = saved_outputs.StoredOutputs(str(folder))
+            list(stored.joined([[b"\0" * 16] * 25]))
+    asked = Asked()
+    ask(asked, tmp_path)
+    assert asked.calls == [10] * (2 if damage == "another part" else 1)
+    assert contents(folder) == whole
+
+
 @pytest.mark.parametrize(
-    ("name", "damage"),
+    "content",
     [
-        ("00001.npz", b"other"),
-        ("00001.npz", None),
-        ("teacher_outputs.json", b"{}"),
+        b"",
+        b"{}",
+        b"[]",
+        b'{"facts": {}, "parts": 0}',
+        b'{"facts": {}, "parts": true}',
+        b'{"facts": {"task": "plain"}, "parts": 3}',
+        b'{"facts": {}, "sha256": ["0"]}',
     ],
 )
-def test_damage_is_refused(tmp_path, name, damage):
+def test_a_damaged_manifest_is_refused_or_written_anew(tmp_path, content):
     ask(Asked(), tmp_path)
-    (folder,) = tmp_path.glob("teacher-*")
-    assert saved_outputs.is_stored(str(folder))
-    (folder / name).unlink()
-    if damage:
-        (folder / name).write_bytes(damage)
-    with pytest.raises(errors.UserError, match=r"damaged|missing"):
-        stored = saved_outputs.StoredOutputs(str(folder))
-        list(stored.joined([[b"\0" * 16] * 25]))
+    (manifest,) = tmp_path.glob("teacher-*/teacher_outputs.json")
+    whole = manifest.read_bytes()
+    manifest.write_bytes(content)
+    with pytest.raises(errors.UserError, match=r"damaged|not JSON|not a JSON"):
+        saved_outputs.StoredOutputs(str(manifest.parent))
+    asked = Asked()
+    ask(asked, tmp_path)
+    assert (asked.calls, manifest.read_bytes()) == ([], whole)
+
+
+def test_a_whole_folder_is_not_written_again(tmp_path, monkeypatch):
+    """It may be one for reading only."""
+    ask(Asked(), tmp_path)
+    for name in ("write_text", "write_together"):
+        monkeypatch.setattr(saved_outputs.files, name, None)
+    ask(Asked(0), tmp_path)
 
 
 def test_outputs_that_are_not_finite_are_refused(tmp_path):

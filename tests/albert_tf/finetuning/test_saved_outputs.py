@@ -58,7 +58,8 @@ def test_numbers_that_are_not_finite_are_refused(path, number):
     logits = np.full([3, 2], number, np.float32)
     changed = dataclasses.replace(SAVED, outputs={"logits": logits})
     saved_outputs.save(str(path.parent), "dev", changed)
-    load_damaged(path, path.read_bytes())
+    with pytest.raises(errors.UserError, match=r"outputs.npz .* not finite"):
+        saved_outputs.load(str(path.parent), "dev")
 
 
 def test_flipped_bits_are_an_error_or_change_nothing(path):
