@@ -91,7 +91,13 @@ class RunCheckpoints:
         """Save this step as the best one, in the place of an earlier one."""
         name = checkpoint_files.BEST_NAME
         path = os.path.join(self._folder, name)
-        self._write(lambda: self.state.write(path), name)
+        new = os.path.join(self._folder, checkpoint_files.NEW_BEST_NAME)
+
+        def write() -> None:
+            self.state.write(new)
+            checkpoint_files.replace(new, path)
+
+        self._write(write, name)
         # No worker may read it before it is complete.
         self.workers.gather(0.0)
 

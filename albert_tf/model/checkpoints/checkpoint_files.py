@@ -17,6 +17,8 @@ from albert_tf.model.checkpoints import huggingface, tensor_files
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"
+# Under which it is written.
+NEW_BEST_NAME = f"{BEST_NAME}_new"
 # The file in which TensorFlow lists the checkpoints of a folder.
 STATE_NAME = "checkpoint"
 CONFIG_NAME = "albert_config.json"
@@ -41,7 +43,9 @@ def find(path: str, option: str = "init_checkpoint") -> str:
     path = configs.find_checkpoint(path)
     if path.endswith(".safetensors"):
         return _hugging_face_folder_of(path, option)
-    prefix = _SUFFIX.sub("", path.rstrip("/"))
+    prefix = path.rstrip("/") or path
+    if not tf.io.gfile.isdir(prefix):
+        prefix = _SUFFIX.sub("", prefix)
     if tf.io.gfile.isdir(prefix):
         checkpoint = _in_folder(prefix)
         if checkpoint:
@@ -131,7 +135,8 @@ def is_bfloat16(folder: str) -> bool:
 
 def is_prefix(prefix: str) -> bool:
     """Tell whether a path is the prefix of an existing checkpoint."""
-    return bool(tf.io.gfile.exists(prefix + ".index"))
+    index = prefix + ".index"
+    return tf.io.gfile.exists(index) and not tf.io.gfile.isdir(index)
 
 
 def numbered(folder: str) -> list[str]:
@@ -152,6 +157,19 @@ def numbered(folder: str) -> list[str]:
     ]
 
 
+def replace(new: str, prefix: str) -> None:
+    """Rename a checkpoint, so that it replaces another one.
+
+    The index comes last. A reader that has one file of each notices it by the
+    checksums, and reads again; see `checkpoint_reader.read`.
+    """
+    folder, name = os.path.split(new)
+    for file in files.list_folder(folder):
+        if file.startswith(f"{name}."):
+            ending = file.removeprefix(name)
+            tf.io.gfile.rename(new + ending, prefix + ending, overwrite=True)
+
+
 def remove_unfinished(
     folder: str, *, numbered: bool = True, best: bool = True
 ) -> None:
@@ -164,8 +182,15 @@ def remove_unfinished(
     """
     if files.is_remote(folder) or not os.path.isdir(folder):
         return
+    new = os.path.join(folder, NEW_BEST_NAME)
+    if best and is_prefix(new):
+        if glob.glob(f"{glob.escape(new)}.data-*"):
+            os.remove(f"{new}.index")
+        else:  # Killed within `replace`.
+            replace(new, os.path.join(folder, BEST_NAME))
     ours = "|".join(
-        [r"model\.ckpt-\d+"] * numbered + [re.escape(BEST_NAME)] * best
+        [r"model\.ckpt-\d+"] * numbered
+        + [re.escape(BEST_NAME), re.escape(NEW_BEST_NAME)] * best
     )
     for name in os.listdir(folder) if ours else ():
         path = os.path.join(folder, name)

@@ -6,6 +6,7 @@ graph, and layouts.py knows the names of others.
 """
 
 import dataclasses
+import errno
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -83,7 +84,10 @@ class Checkpoint:
 
 
 def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
-    """Open a checkpoint of any kind that `find` knows."""
+    """Open a checkpoint of any kind that `find` knows.
+
+    A run may replace its best one meanwhile; it is read again then.
+    """
     place = checkpoint_files.find(path, option)
     if not checkpoint_files.is_prefix(place):
         weights = (
@@ -97,6 +101,11 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
             config=config_beside(place),
             load=lambda names: {name: weights[name] for name in names},
         )
+    before = files.identity(f"{place}.index")
+
+    def is_replaced() -> bool:
+        return files.identity(f"{place}.index") != before
+
     try:
         reader = tf.train.load_checkpoint(place)
         shapes = reader.get_variable_to_shape_map()
@@ -105,6 +114,8 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
         else:
             keys = {name: name for name in shapes}
     except (tf.errors.OpError, ValueError, IndexError) as error:
+        if is_replaced():
+            return read(path, option)
         raise _damaged(f"`{option}={path}`", error) from None
     keys = _original_names(keys)
 
@@ -112,6 +123,8 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
         try:
             return {name: reader.get_tensor(keys[name]) for name in names}
         except (tf.errors.OpError, IndexError) as error:
+            if is_replaced():
+                return read(path, option).load(names)
             raise _damaged(f"`{option}={path}`", error) from None
 
     state = {n for n in keys if n == "global_step" or _MOMENT.search(n)}
@@ -125,6 +138,10 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
 
 
 def _damaged(source: str, error: Exception) -> errors.UserError:
+    if os.strerror(errno.EACCES) in str(error):
+        return errors.UserError(
+            f"{source} cannot be read: {error}. Ask its owner for the right to."
+        )
     return errors.UserError(
         f"{source} cannot be read: {error}. The file is damaged or incomplete; "
         "copy it again, or use an earlier checkpoint."

@@ -1,5 +1,6 @@
 """Checkpoints of a run: damaged ones, full disks, leftovers."""
 
+import contextlib
 import resource
 import shutil
 import types
@@ -63,6 +64,21 @@ def test_a_full_disk_leaves_no_half_and_the_next_start_saves(
     assert not list((tmp_path / "run").glob(f"{kind}*"))
     tiny_training.train(make_trainer(), 3, evaluate)
     assert (tmp_path / "run" / f"{kind}.index").exists()
+
+
+def test_the_best_checkpoint_is_replaced_at_once(make_trainer, tmp_path):
+    """A reader that has opened its files reads the earlier one to its end."""
+    trainer = make_trainer()
+    trainer._saved.save_best()
+    paths = sorted((tmp_path / "run").glob("model.ckpt-best.*"))
+    before = [path.read_bytes() for path in paths]
+    with contextlib.ExitStack() as stack:
+        opened = [stack.enter_context(path.open("rb")) for path in paths]
+        trainer.optimizer.iterations.assign(4)
+        trainer._saved.save_best()
+        assert [stream.read() for stream in opened] == before
+    assert [path.read_bytes() for path in paths] != before
+    assert sorted((tmp_path / "run").glob("model.ckpt-best*")) == paths
 
 
 def test_a_disk_without_room_is_refused_before_the_first_update(

@@ -5,11 +5,13 @@ import os
 import pathlib
 import shutil
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import checkpoint_files
+from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
+from tests import tf1_checkpoints
 from tests.conftest import FIXTURES
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
@@ -120,6 +122,8 @@ def test_what_killed_saves_left_is_removed(tmp_path, numbered, best):
         f"checkpoint.tmp{'0a' * 16}",
     }
     of_best = {data.format("best"), "model.ckpt-best_temp"}
+    of_best |= {name.replace("best", "best_new") for name in of_best}
+    of_best |= {"model.ckpt-best_new.index"}
     for name in kept | of_numbers | of_best:
         path = tmp_path / name
         path.mkdir() if name.endswith("_temp") else path.touch()
@@ -128,6 +132,61 @@ def test_what_killed_saves_left_is_removed(tmp_path, numbered, best):
     )
     kept |= (set() if numbered else of_numbers) | (set() if best else of_best)
     assert {p.name for p in tmp_path.iterdir()} == kept
+
+
+def best_and_new(folder):
+    """Write two checkpoints; return the prefixes."""
+    names = checkpoint_files.BEST_NAME, checkpoint_files.NEW_BEST_NAME
+    values = {"a": np.zeros(9, "f4")}, {"a": np.ones(9, "f4")}
+    return [
+        tf1_checkpoints.write(folder / name, value)
+        for name, value in zip(names, values, strict=True)
+    ]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_killed_replacement_is_completed(tmp_path, is_first):
+    best, new = best_and_new(tmp_path)
+    if is_first:
+        os.remove(f"{best}.index")
+    ending = ".data-00000-of-00001"
+    os.replace(new + ending, best + ending)
+    checkpoint_files.remove_unfinished(str(tmp_path))
+    assert {p.name for p in tmp_path.iterdir() if "new" in p.name} == set()
+    assert tf.train.load_checkpoint(best).get_tensor("a").tolist() == [1] * 9
+
+
+def test_a_best_checkpoint_is_replaced_while_it_is_read(tmp_path, monkeypatch):
+    """What is open stays; one file of each is noticed, and read again."""
+    best, new = best_and_new(tmp_path)
+    load = tf.train.load_checkpoint
+
+    def meanwhile(prefix):
+        monkeypatch.undo()
+        reader = load(prefix)
+        checkpoint_files.replace(new, best)
+        return reader
+
+    monkeypatch.setattr(tf.train, "load_checkpoint", meanwhile)
+    found = checkpoint_reader.read(best)
+    assert found.load(["a"])["a"].tolist() == [1] * 9
+
+    best, new = best_and_new(tmp_path)
+    found = checkpoint_reader.read(best)
+    assert found.load(["a"])["a"].tolist() == [0] * 9
+    checkpoint_files.replace(new, best)
+    assert found.load(["a"])["a"].tolist() == [0] * 9
+
+
+@pytest.mark.parametrize("ending", [".index", ".data-00000-of-00001", ".meta"])
+def test_a_folder_may_be_called_as_a_file_of_a_checkpoint(tmp_path, ending):
+    folder = tmp_path / f"run{ending}"
+    folder.mkdir()
+    best, _ = best_and_new(folder)
+    for path in (folder, f"{folder}/", best):
+        assert checkpoint_files.find(str(path)) == best
+    with pytest.raises(errors.UserError, match=r"neither a folder nor a check"):
+        checkpoint_files.find(str(tmp_path / "run"))
 
 
 def test_list_of_nothing_in_its_folder_is_removed(tmp_path):

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader
@@ -18,6 +19,21 @@ def test_damaged_index_is_an_error(tmp_path):
         errors.UserError, match="`init_checkpoint=.*` cannot be"
     ):
         checkpoint_reader.read(str(tmp_path / "x"))
+
+
+def test_what_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
+    """Root may read all files, so the error is TensorFlow's for others."""
+    (tmp_path / "x.index").write_bytes(b"no table")
+    reason = f"{tmp_path}/x.index; Permission denied"
+    raised = tf.errors.OpError(None, None, reason, tf.errors.UNKNOWN)
+
+    def load(_):
+        raise raised
+
+    monkeypatch.setattr(tf.train, "load_checkpoint", load)
+    with pytest.raises(errors.UserError, match="the right to") as error:
+        checkpoint_reader.read(str(tmp_path / "x"))
+    assert "damaged" not in str(error.value)
 
 
 @pytest.mark.parametrize(
