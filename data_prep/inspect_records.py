@@ -257,6 +257,7 @@ def run(settings: InspectOptions) -> None:
     paths = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )
+    manifests.check_sizes(paths)
     tokenizer = None
     if settings.vocabulary.kind is not None:
         tokenizer = tokenization.load(settings.vocabulary)

@@ -147,6 +147,7 @@ def run(settings: WordEmbeddingsOptions) -> None:
     paths = files.expand_patterns(
         settings.input_file, "input_file", files.BESIDE_RECORDS
     )
+    manifests.check_sizes(paths)
     manifests.check_vocabularies(manifests.vocab_hashes(paths))
     model = config.AlbertConfig.from_json_file(settings.albert_config_file)
     most = model.vocab_size // 4

@@ -34,6 +34,8 @@ class Feature:
             numbers of the shape.
         low, high: The smallest and the largest number that parsing lets pass.
             Default: those of int32.
+        missing: Each number of a record without the feature, which parsing
+            adds. None: it is refused.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Feature:
     # Not in `repr`, which tells feature files apart.
     low: int = dataclasses.field(default=-(2**31), repr=False)
     high: int = dataclasses.field(default=2**31 - 1, repr=False)
+    missing: int | None = dataclasses.field(default=None, repr=False)
 
 
 Layout = tuple[Feature, ...]
@@ -111,7 +114,8 @@ def pretraining_layout(
         `input_ids` [S], pieces after masking, padded with 0;
         `input_mask` [S], 1 for real tokens, 0 for padding;
         `segment_ids` [S], 0 up to the first [SEP], 1 after it, 0 for padding;
-        `token_boundary` [S], 1 where a word starts, padded with 0;
+        `token_boundary` [S], 1 where a word starts, padded with 0; no record
+        that holds masks needs it;
         `masked_lm_positions` [P], ascending, padded with 0;
         `masked_lm_ids` [P], the hidden pieces, padded with 0;
         `masked_lm_weights` [P], 1.0 for a prediction, 0.0 for padding;
@@ -124,7 +128,7 @@ def pretraining_layout(
         Feature("input_ids", sequence, "int64"),
         _flag("input_mask", sequence),
         Feature("segment_ids", sequence, "int64"),
-        _flag("token_boundary", sequence),
+        dataclasses.replace(_flag("token_boundary", sequence), missing=0),
         _position("masked_lm_positions", predictions, max_seq_length),
         Feature("masked_lm_ids", predictions, "int64"),
         Feature(
@@ -167,7 +171,11 @@ def mask_layout(max_seq_length: int, num_predictions: int) -> Layout:
 
 def without_masks(layout: Layout) -> Layout:
     """Return the layout of records that training masks by itself."""
-    return tuple(f for f in layout if not f.name.startswith("masked_lm_"))
+    return tuple(
+        dataclasses.replace(feature, missing=None)
+        for feature in layout
+        if not feature.name.startswith("masked_lm_")
+    )
 
 
 def classification_layout(

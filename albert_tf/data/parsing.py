@@ -2,9 +2,10 @@
 
 import math
 
+import numpy as np
 import tensorflow as tf
 
-from albert_tf.data import layouts
+from albert_tf.data import examples, layouts
 
 
 def parse(
@@ -36,6 +37,9 @@ def describe_fault(layout: layouts.Layout, record: bytes) -> str | None:
     try:
         features = _parse_padded(layout, tf.constant([record]))
     except tf.errors.InvalidArgumentError:
+        missing = _find_missing(layout, record)
+        if missing:
+            return f"lacks {missing}"
         described = ", ".join(_describe_feature(feature) for feature in layout)
         if any(feature.padding is not None for feature in layout):
             described += "; sequences have the same length"
@@ -50,6 +54,19 @@ def describe_fault(layout: layouts.Layout, record: bytes) -> str | None:
             )
     checks = _consistency_checks(features)
     return next((fault for fault, holds in checks.items() if not holds), None)
+
+
+def _find_missing(layout: layouts.Layout, record: bytes) -> str:
+    """Return the names of the features that a record must have and lacks."""
+    try:
+        present = examples.decode(record)
+    except ValueError:
+        present = {}
+    return ", ".join(
+        feature.name
+        for feature in layout
+        if feature.missing is None and feature.name not in present
+    )
 
 
 def _describe_feature(feature: layouts.Feature) -> str:
@@ -102,7 +119,13 @@ def _parse_padded(
 ) -> dict[str, tf.Tensor]:
     """Parse records to int64 or float32 [batch, *shape], with padding."""
     specs = {
-        feature.name: tf.io.FixedLenFeature(feature.shape, feature.dtype)
+        feature.name: tf.io.FixedLenFeature(
+            feature.shape,
+            feature.dtype,
+            None
+            if feature.missing is None
+            else np.full(feature.shape, feature.missing),
+        )
         if feature.padding is None
         else tf.io.RaggedFeature(feature.dtype)
         for feature in layout

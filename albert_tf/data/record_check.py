@@ -1,10 +1,11 @@
 """Check that record files are what training expects."""
 
 import dataclasses
-import os
 from collections.abc import Sequence
 
-from albert_tf.common import errors, files
+from absl import logging
+
+from albert_tf.common import errors
 from albert_tf.data import examples, layouts, manifests, tfrecord
 
 
@@ -56,14 +57,7 @@ def check_records(
 def _check_manifest(
     path: str, manifest: manifests.Manifest, expected: Expected, where: str
 ) -> None:
-    name = os.path.basename(path)
-    size = manifest.shard_bytes[manifest.shards.index(name)]
-    if files.size(path) != size:
-        raise errors.UserError(
-            f"{where} has {files.size(path):,} bytes; its manifest says "
-            f"{size:,}. It is cut short or was replaced. Copy it again, or "
-            "write the records again."
-        )
+    manifests.check_size(path, manifest, where)
     _check_kind(where, manifest.kind, expected)
     _check_lengths(where, manifest, expected)
     needed = manifest.vocab_size + expected.sentinels
@@ -86,14 +80,16 @@ def _check_first_record(where: str, record: bytes, expected: Expected) -> None:
         features = {}
     kind = "passages" if "tokens" in features else "instances"
     _check_kind(where, kind, expected)
-    layout = layouts.without_masks(layouts.pretraining_layout(1, 1))
+    whole = layouts.pretraining_layout(1, 1)
+    layout = whole if expected.has_masks else layouts.without_masks(whole)
     if expected.kind == "passages":
-        layout = layouts.passage_layout(expected.max_seq_length)
+        layout = whole = layouts.passage_layout(expected.max_seq_length)
     missing = [
         feature.name
         for feature in layout
-        if feature.name not in features
-        and not (expected.has_masks and feature.name == "token_boundary")
+        if feature.missing is None
+        and feature.name not in features
+        and not feature.name.startswith("masked_lm_")
     ]
     if missing:
         raise errors.UserError(
@@ -101,6 +97,9 @@ def _check_first_record(where: str, record: bytes, expected: Expected) -> None:
             f"lacks {', '.join(missing)}. Give files written by "
             "data_prep.create_pretraining_data."
         )
+    if extra := features.keys() - {feature.name for feature in whole}:
+        names = ", ".join(sorted(extra))
+        logging.info("%s: training makes no use of %s in it.", where, names)
     if expected.kind == "passages":
         return  # Their lengths say nothing of the longest.
     properties = Expected(

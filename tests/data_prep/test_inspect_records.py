@@ -1,10 +1,14 @@
+import dataclasses
+import pathlib
 import subprocess
 import sys
 
-from albert_tf.data import layouts
+from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
 from data_prep import inspect_records as inspect
+from data_prep import make_word_embeddings
 from tests import record_files
+from tests.albert_tf.data.small_records import MANIFEST
 from tests.conftest import FIXTURES, ROOT, refused
 from tests.data_prep import writing
 from tests.data_prep.one_record import LAYOUT, VALUES, changed_at
@@ -105,6 +109,23 @@ def test_files_of_two_layouts_are_refused(tmp_path):
         inspect.run(wanted)
 
 
+def test_records_that_were_cut_between_two_are_refused(tmp_path):
+    """Nothing but the manifest says that some are missing."""
+    path = write(tmp_path / "a.tfrecord", LAYOUT, VALUES, VALUES)
+    whole = pathlib.Path(path).read_bytes()
+    manifest = dataclasses.replace(MANIFEST, shard_bytes=(len(whole),))
+    manifests.write([path], manifest)
+    inspect.run(inspect.InspectOptions(input_file=path))
+    pathlib.Path(path).write_bytes(whole[: len(whole) // 2])
+    with refused("its manifest says"):
+        inspect.run(inspect.InspectOptions(input_file=path))
+    embeddings = make_word_embeddings.WordEmbeddingsOptions(
+        input_file=path, albert_config_file="c", output_file="o"
+    )
+    with refused("its manifest says"):
+        make_word_embeddings.run(embeddings)
+
+
 def test_another_vocabulary_is_refused(tmp_path, tiny_vocab):
     change = changed_at("input_ids", 1, 400)
     path = write(tmp_path / "a", LAYOUT, {**VALUES, **change})
@@ -119,7 +140,8 @@ def test_a_pattern_passes_over_what_stands_beside_records(capsys, tmp_path):
     for name in ("a", "b"):
         write(tmp_path / f"{name}.tfrecord", LAYOUT, VALUES)
     for ending in (".manifest.json", ".card.md", ".card.png", ".partial"):
-        (tmp_path / f"a.tfrecord{ending}").write_text("no record")
+        content = "{\"other\": 1}" if "json" in ending else "no record"
+        (tmp_path / f"a.tfrecord{ending}").write_text(content)
     text = show(capsys, f"{tmp_path}/*.tfrecord*")
     assert f"record 2, {tmp_path}/b" in text and "records: 2," in text
 

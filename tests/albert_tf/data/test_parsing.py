@@ -190,3 +190,35 @@ def test_numbers_of_tasks_are_checked(layout, name, values):
         filling = {**good, name: values, "is_real_example": 0}
         record = record_files.encode(layout, filling)
         assert parsing.describe_fault(layout, record) is None
+
+
+@pytest.mark.parametrize(
+    ("layout", "left_out", "message"),
+    [
+        (LAYOUT, "token_boundary", None),
+        (layouts.without_masks(LAYOUT), "token_boundary", "token_boundary"),
+        (LAYOUT, "masked_lm_weights", "masked_lm_weights"),
+        (LAYOUT, "input_ids segment_ids", "input_ids, segment_ids"),
+        (LAYOUT, "token_boundary input_mask", "input_mask"),
+    ],
+)
+def test_a_missing_feature_is_filled_or_named(layout, left_out, message):
+    """Word starts are zeros where masks are stored; others are needed."""
+    written = [f for f in LAYOUT if f.name not in left_out.split()]
+    values = {f.name: VALUES[f.name] for f in written}
+    record = record_files.encode(written, values)
+    if message:
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            parsing.parse(layout, tf.constant([record]))
+        assert parsing.describe_fault(layout, record) == f"lacks {message}"
+        return
+    assert parsing.describe_fault(layout, record) is None
+    found = parsing.parse(layout, tf.constant([record]))
+    assert found[left_out].numpy().tolist() == [[0] * 8]
+    for name, value in values.items():
+        assert found[name].numpy().tolist() == [value]
+
+
+def test_what_is_no_record_is_said_to_lack_everything():
+    names = ", ".join(f.name for f in LAYOUT if f.missing is None)
+    assert parsing.describe_fault(LAYOUT, b"no example") == f"lacks {names}"

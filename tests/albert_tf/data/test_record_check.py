@@ -130,6 +130,22 @@ def test_check_compares_the_vocabulary_with_the_manifest(record_path):
         )
 
 
+def test_records_of_other_programs(record_path, tmp_path, caplog):
+    """Without word starts; other features are said once, and not used."""
+    caplog.set_level("INFO", "absl")
+    layout = [f for f in LAYOUT if f.name != "token_boundary"]
+    layout += [layouts.Feature("doc_id", (1,), "int64")]
+    values = {**VALUES, "doc_id": [7]}
+    path = str(tmp_path / "other")
+    record_files.write(path, [values, values], layout)
+    assert record_check.check_records([path], EXPECTED) == []
+    (said,) = [m for m in caplog.messages if "no use of" in m]
+    assert said.endswith("training makes no use of doc_id in it.")
+    caplog.clear()
+    record_check.check_records([record_path], EXPECTED)
+    assert not caplog.messages
+
+
 def long_head(length):
     """The head of a record of so many bytes, and some of them."""
     return tfrecord._frame_head(length) + bytes(30)
