@@ -55,7 +55,7 @@ OF_TEXTS = VECTORS.replace("=scored", "=texts").replace(
 )
 TABLE = """
     text_columns label_column id_column header=True labels
-    class_weights=none best_score dev_share split_seed=12345
+    class_weights=none best_score dev_share split_seed=12345 split_by
     multi_label label_separator label_thresholds
     regression label_mean label_deviation
     query_column ranking_loss pairs_per_text ndcg_at

@@ -2,9 +2,9 @@
 
 `SPLIT_outputs.npz` in the folder of a run has those for a split, for ensembles.
 A teacher's outputs for the training examples have a folder: parts of as many
-examples each, and a manifest that is written when all parts are there. Each part
-holds a digest of its numbers, its place and what they follow from; one without
-it, such as a part that a power failure has cut, is made anew.
+examples each, and a manifest that is written when all parts are there. Each
+part holds a digest of its numbers, its place and what they follow from; one
+without it, such as a part that a power failure has cut, is made anew.
 """
 
 import dataclasses

@@ -25,7 +25,7 @@ from albert_tf.model.checkpoints import (
     restoring,
 )
 from albert_tf.model.config import AlbertConfig
-from albert_tf.model.heads import from_checkpoint, head
+from albert_tf.model.heads import classification, from_checkpoint, head
 from albert_tf.model.optimizers import optimization
 from albert_tf.serving import convert_options
 from albert_tf.serving import source as serving_source
@@ -126,12 +126,14 @@ def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
     """Have the head give the numbers themselves; its moments do not fit it."""
     if (mean, deviation) == (0.0, 1.0):
         return source
+    classification.warn_of_rounding(mean, deviation)
     for variable in source.variables:
         name = checkpoint_reader.name_of(variable)
+        units = variable.numpy().astype(np.float64) * deviation
         if name == "output_weights":
-            variable.assign(variable.numpy() * deviation)
+            variable.assign(units)
         elif name == "output_bias":
-            variable.assign(variable.numpy() * deviation + mean)
+            variable.assign(units + mean)
     logging.warning(
         "The new head gives the numbers themselves, no longer units of %g from "
         "%g; moments are left out. To train it further, give `label_mean=0` "

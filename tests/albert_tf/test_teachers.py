@@ -25,7 +25,11 @@ from albert_tf import (
 from albert_tf.finetuning import predictions
 from albert_tf.model.network.encoder import AlbertModel
 from tests import export_options, sentence_folders
-from tests.albert_tf import test_run_embeddings, test_run_tagger
+from tests.albert_tf import (
+    test_distill,
+    test_run_embeddings,
+    test_run_tagger,
+)
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.model import passes
 from tests.conftest import changed, tiny_config
@@ -166,6 +170,12 @@ def saved_probabilities(run, folder):
     return folder
 
 
+def answerer_of_1_1(world, folder):
+    settings = small_runs.answerer(world, folder, squad_version="1.1")
+    path = test_distill.answered(world.squad / "train.json", folder.parent)
+    return changed(settings, train_file=path, predict_file=path)
+
+
 def same(run, folder):
     return run
 
@@ -177,7 +187,7 @@ LABELS = {
     "tagger": (run_tagger, test_run_tagger.options, same),
     "hugging face": (run_classifier, small_runs.classifier, converted),
     "hugging face race": (run_race, small_runs.racer, converted),
-    "hugging face squad": (run_squad, small_runs.answerer, converted),
+    "hugging face squad": (run_squad, answerer_of_1_1, converted),
     "hugging face tagger": (run_tagger, test_run_tagger.options, converted),
     "saved model": (
         run_classifier,

@@ -140,7 +140,7 @@ def test_a_pattern_passes_over_what_stands_beside_records(capsys, tmp_path):
     for name in ("a", "b"):
         write(tmp_path / f"{name}.tfrecord", LAYOUT, VALUES)
     for ending in (".manifest.json", ".card.md", ".card.png", ".partial"):
-        content = "{\"other\": 1}" if "json" in ending else "no record"
+        content = '{"other": 1}' if "json" in ending else "no record"
         (tmp_path / f"a.tfrecord{ending}").write_text(content)
     text = show(capsys, f"{tmp_path}/*.tfrecord*")
     assert f"record 2, {tmp_path}/b" in text and "records: 2," in text

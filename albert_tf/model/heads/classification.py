@@ -6,14 +6,33 @@ Source: ALBERT appendix A.4; in the original, classifier_utils.create_model.
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 import tf_keras as keras
+from absl import logging
 
 from albert_tf.model.heads import model_with_head
 from albert_tf.model.network.encoder import AlbertModel
 
 # "Classifier DR" in the paper's Table 14.
 DROPOUT = 0.1
+
+_ROUNDED = 0.01  # Share of the deviation that matters.
+
+
+def warn_of_rounding(mean: float, deviation: float) -> None:
+    """Say that float32 does not tell numbers with this mean apart."""
+    step = float(np.spacing(np.float32(abs(mean))))
+    if step > _ROUNDED * deviation:
+        logging.warning(
+            "The numbers are about %g, of which float32 holds every %gth; "
+            "their deviation is %g. LiteRT, ONNX, the signature `tokens` and "
+            "weights of other projects are in float32, `score` of a SavedModel "
+            "is float64. For more, train on the difference from the mean.",
+            mean,
+            step,
+            deviation,
+        )
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -51,7 +70,7 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         training: bool = False,
         dropout_seed: tf.Tensor | None = None,
     ) -> dict[str, Any]:
-        """Return `logits` float [B, num_labels].
+        """Return `logits` float [B, num_labels]; with a mean float64.
 
         With one label, inputs may be int32 [B, n, S], n sequences for each
         example; the logits are then [B, n]. See `with_exits` for training.
@@ -75,10 +94,21 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         return self.with_exits(answer, outputs, inputs, training)
 
     def logits(
-        self, pooled_output: tf.Tensor, depth: int | None = None
+        self,
+        pooled_output: tf.Tensor,
+        depth: int | None = None,
+        dtype: tf.DType = tf.float64,
     ) -> tf.Tensor:
-        """Return float [B, num_labels] for the pooled output [B, H]."""
+        """Return float [B, num_labels] for the pooled output [B, H].
+
+        Args:
+            dtype: Of numbers with a mean. float32 holds seven digits.
+        """
         logits = model_with_head.logits(pooled_output, *self.output_of(depth))
-        if (self.mean, self.deviation) == (0.0, 1.0):
+        if not self.has_scale:
             return logits
-        return tf.cast(logits, tf.float32) * self.deviation + self.mean
+        return tf.cast(logits, dtype) * self.deviation + self.mean
+
+    @property
+    def has_scale(self) -> bool:
+        return (self.mean, self.deviation) != (0.0, 1.0)

@@ -108,19 +108,28 @@ TOKENS = _classification(
 
 
 @functools.cache
-def regression(deviation: float) -> objectives.Objective:
+def regression(mean: float, deviation: float) -> objectives.Objective:
     """Return the objective of numbers; `label_ids` are float32 [B].
 
-    Errors are divided by the deviation before they are squared.
+    The labels are in units of the deviation from the mean, see `in_units`.
     """
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
-        number = tf.cast(outputs["logits"][:, 0], tf.float32)
-        error = (number - batch["label_ids"]) / deviation
+        number = in_units(outputs["logits"][:, 0], mean, deviation)
+        error = number - batch["label_ids"]
         return {"regression_loss": tf.square(error)}
 
     return objectives.per_example({"regression_loss": 1.0}, sample_values)
 
 
+def in_units(numbers: tf.Tensor, mean: float, deviation: float) -> tf.Tensor:
+    """Return numbers as float32 in units of the deviation from the mean.
+
+    float32 could not tell large numbers apart that differ by the deviation.
+    """
+    units = (tf.cast(numbers, tf.float64) - mean) / deviation
+    return tf.cast(units, tf.float32)
+
+
 # The numbers are on their own scale.
-REGRESSION = regression(1.0)
+REGRESSION = regression(0.0, 1.0)

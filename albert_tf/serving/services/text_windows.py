@@ -93,6 +93,7 @@ def ask(
     pieces: tf.RaggedTensor,
     doc_stride: int,
     logits: tf.TensorSpec,
+    tokens: Callable[..., Tensors] | None = None,
 ) -> tuple[WindowTensors, tf.Tensor]:
     """Return the windows of texts, and what the model says about each.
 
@@ -101,7 +102,8 @@ def ask(
     Args:
         pieces: int32 [texts, (pieces)].
         doc_stride: Pieces from the start of one window to that of the next.
-        logits: Of `served.tokens`, for some windows.
+        logits: Of `tokens`, for some windows.
+        tokens: What is asked. Default: `served.tokens`.
     """
     counts = tf.cast(pieces.row_lengths(), tf.int32)
     new_windows = make_windows(
@@ -116,7 +118,7 @@ def ask(
     new_windows = new_windows._replace(length=length)
     inputs, _ = served.pack(cut(new_windows, pieces))
     rows = [inputs[name] for name in service.IDS]
-    return new_windows, ask_in_parts(served.tokens, rows, {"logits": logits})[
+    return new_windows, ask_in_parts(tokens or served.tokens, rows, {"logits": logits})[
         "logits"
     ]
 

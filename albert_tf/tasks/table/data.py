@@ -56,7 +56,7 @@ _LIST = re.compile(
     Model="labels",
     Data="text_columns label_column id_column header class_weights "
     "query_column ranking_loss ndcg_at regression multi_label "
-    "label_separator label_thresholds dev_share",
+    "label_separator label_thresholds dev_share split_by",
     Training="best_score",
 )
 class TableOptions:
@@ -174,6 +174,12 @@ class TableOptions:
     split_seed: int = option(
         12345, "Seed of that choice.", within=ranges.Range(0, 2**31 - 1)
     )
+    split_by: str | None = option(
+        None,
+        "Column, such as that of an author, whose equal values stay together "
+        "in that choice. Default: equal texts do; with --query_column, equal "
+        "queries.",
+    )
     long: WindowOptions = WindowOptions()
 
     def __post_init__(self) -> None:
@@ -277,12 +283,16 @@ class TableOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A row of a file; `labels` are as written, none where not needed."""
+    """A row of a file; `labels` are as written, none where not needed.
+
+    `group` is what the column of `split_by` has, if it is there.
+    """
 
     where: str
     guid: Any  # See `rows.key_of`.
     texts: tuple[str, ...]
     labels: tuple[Any, ...]
+    group: Any = None
 
 
 def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
@@ -397,7 +407,8 @@ def parse(
         labels: tuple[Any, ...] = ()
         if label in wanted:
             labels = parse_labels(values[label], label, where)
-        return [Row(where, guid, texts, labels)]
+        group = values.get(options.split_by) if options.split_by else None
+        return [Row(where, guid, texts, labels, group)]
 
     items = rows.read_user_file(path, wanted, parse_row, header=options.header)
     table = list(rows.raise_bad_lines(items))
@@ -497,15 +508,28 @@ def key_of(example: TextExample, options: TableOptions) -> tuple[str, ...]:
 
 def part_of(
     examples: Sequence[TextExample],
+    table: Sequence[Row],
     options: TableOptions,
     share: float,
     split: str,
 ) -> list[TextExample]:
-    """Return the examples of a training file that a split has."""
+    """Return the examples of a training file that a split has.
+
+    Args:
+        table: The rows of all examples.
+    """
     if not share:
         return list(examples)
     labels = [(0,) if options.is_number else numbers_of(e) for e in examples]
     keys = [key_of(example, options) for example in examples]
+    if options.split_by:
+        keys = [(str(row.group),) for row in table]
+    for row in table if options.split_by else ():
+        if row.group in (None, ""):
+            raise errors.UserError(
+                f"{row.where} has no value in the column `split_by="
+                f"{options.split_by}`. Name a column that all rows have."
+            )
     chosen = held_out.choose(keys, labels, share, options.split_seed)
     return [
         example

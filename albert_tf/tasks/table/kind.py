@@ -99,7 +99,10 @@ class Kind(TextTask):
             "labels": list(self.labels),
             "columns": [list(options.inputs), options.label_column],
             "header": options.header,
-            "dev_share": [self.facts.dev_share, options.split_seed],
+            "dev_share": [
+                *(self.facts.dev_share, options.split_seed),
+                *filter(None, [options.split_by]),
+            ],
             "kind": [options.kind, options.label_separator],
             # The same for `mean` and `max`.
             **({"window_stride": stride} if self.long.is_divided else {}),
@@ -132,7 +135,7 @@ class Kind(TextTask):
         if not (share and split == base.TRAIN):  # HELD_OUT comes.
             data.parse.cache_clear()
         if split in (base.TRAIN, base.HELD_OUT):
-            examples = data.part_of(examples, self.options, share, split)
+            examples = data.part_of(examples, table, self.options, share, split)
         if not examples:
             raise errors.UserError(
                 f"{path} has no examples for {split}; equal texts stay "
@@ -166,6 +169,23 @@ class Kind(TextTask):
                 len(both),
                 "queries" if self.options.query_column else "texts",
             )
+        if not self.has_pairs or self.options.query_column:
+            return
+        sides = [{key[side] for key in learnt_keys} - {""} for side in (0, 1)]
+        shared = sum(
+            any(text in side for text, side in zip(key, sides, strict=True))
+            for key in keys - learnt_keys
+        )
+        if shared:
+            logging.warning(
+                "%s: %d of %d pairs have a text of a pair that is learnt. The "
+                "scores may be better than those of new texts will be. "
+                "`split_by` a column that such pairs have in common keeps them "
+                "together.",
+                path,
+                shared,
+                len(keys),
+            )
 
     def texts_of(self, learnt: base.Examples) -> Sequence[TextExample]:
         """Return the texts among training examples, one by one."""
@@ -196,6 +216,6 @@ def _find_scale(
     examples = [
         TextExample(row.guid, row.texts, row.labels[0]) for row in table
     ]
-    learnt = data.part_of(examples, options, share, base.TRAIN)
+    learnt = data.part_of(examples, table, options, share, base.TRAIN)
     numbers = [example.label for example in learnt]
     return float(np.mean(numbers)), float(np.std(numbers))

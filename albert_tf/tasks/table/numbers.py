@@ -25,8 +25,9 @@ TextPair = tuple[TextExample, TextExample]
 class NumberTask(kind.Kind):
     """A number for each row.
 
-    The head's output is in units of the deviation from the mean; the model
-    multiplies and adds them, so that all outputs are in the column's units.
+    The head's output, and the labels in records, are in units of the deviation
+    from the mean. The model multiplies and adds them in float64, so that all
+    outputs are in the column's units.
     """
 
     metrics: Sequence[str] = ("pearson", "spearmanr", "mae", "rmse")
@@ -35,14 +36,17 @@ class NumberTask(kind.Kind):
     def scale(self) -> tuple[float, float]:  # type: ignore[override]
         return self.facts.label_mean or 0.0, self.facts.label_deviation or 1.0
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {**super().settings, "scale": list(self.scale)}
+
     def labels_of(self, table: Sequence[data.Row]) -> Sequence[float]:
         return [row.labels[0] for row in table]
 
     def check_training(
         self, examples: Sequence[TextExample], path: str
     ) -> None:
-        # As records have them.
-        numbers = np.array([e.label for e in examples], np.float32)
+        numbers = np.array([example.label for example in examples])
         if np.ptp(numbers) == 0:
             raise errors.UserError(
                 f"{path}: all {len(numbers)} examples to learn have the number "

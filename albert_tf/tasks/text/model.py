@@ -39,5 +39,5 @@ def objective(
     if task.is_pairwise:
         return label_objectives.CLASSIFICATION  # Of the better text.
     if task.is_regression:
-        return label_objectives.regression(task.scale[1])
+        return label_objectives.regression(*task.scale)
     return label_objectives.weighted(task.class_weights(learnt))

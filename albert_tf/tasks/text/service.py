@@ -59,12 +59,19 @@ class TextService(service.Service):
         number, and its probability 1: the original's signature has
         probabilities for every task.
         """
-        return self._with_logits(super().tokens(*ids))
+        classification.warn_of_rounding(self.model.mean, self.model.deviation)
+        return self._with_logits(super().tokens(*ids), tf.float32)
 
-    def _with_logits(self, outputs: Tensors) -> Tensors:
+    @property
+    def _dtype(self) -> tf.DType:
+        """That of logits in answers to texts."""
+        return tf.float64 if self.model.has_scale else tf.float32
+
+    def _with_logits(self, outputs: Tensors, dtype: tf.DType) -> Tensors:
         logits = outputs.get("logits")
         if logits is None:
-            logits = self.model.logits(outputs["pooled_output"])
+            pooled = outputs["pooled_output"]
+            logits = self.model.logits(pooled, dtype=dtype)
         chances = self.chances(logits)
         return {**outputs, "logits": logits, "probabilities": chances}
 
@@ -73,19 +80,27 @@ class TextService(service.Service):
         if self._long.is_divided:
             return self._of_windows(*texts)
         inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
-        outputs = self._with_logits(self.encode(inputs, unpad=True))
+        encoded = self.encode(inputs, unpad=True)
+        outputs = self._with_logits(encoded, self._dtype)
         return {**outputs, "truncated": truncated}
 
     def _of_windows(self, text: tf.Tensor) -> Tensors:
         stride = self._long.stride(self.max_seq_length)
-        spec = tf.TensorSpec([None, self.model.num_labels])
+        spec = tf.TensorSpec([None, self.model.num_labels], self._dtype)
         pieces = self.tokenizer.tokenize(text)
-        windows, logits = text_windows.ask(self, pieces, stride, spec)
+
+        def tokens(*ids: tf.Tensor) -> Tensors:
+            return self._with_logits(
+                service.Service.tokens(self, *ids), spec.dtype
+            )
+
+        windows, logits = text_windows.ask(self, pieces, stride, spec, tokens)
         logits = pool(
             logits, windows.question, tf.size(text), self._long.windows
         )
+        truncated = tf.zeros_like(text, tf.bool)
         return self._with_logits(
-            {"logits": logits, "truncated": tf.zeros_like(text, tf.bool)}
+            {"logits": logits, "truncated": truncated}, spec.dtype
         )
 
 
@@ -170,7 +185,10 @@ class RegressionService(TextService):
     read_outputs = ("logits",)
 
     def answer(self, *texts: tf.Tensor) -> Tensors:
-        """`score` float32 [batch], on the labels' scale, and `truncated`."""
+        """`score` [batch], on the labels' scale, and `truncated`.
+
+        It is float32; float64 if the run has learnt a mean of the numbers.
+        """
         outputs = self._outputs(texts)
         return {
             "score": outputs["logits"][:, 0],

@@ -73,8 +73,6 @@ class TextTask(packing.PackedTask):
     exit_options: tuple[str, ...] = "exit_layers", "exit_heads"
     metrics: Sequence[str]  # See `metrics.score`.
     long = WindowOptions()
-    # The head gives numbers in units of the second from the first.
-    scale: tuple[float, float] = (0.0, 1.0)
     is_pairwise: bool = False  # Whether it learns which text is better.
 
     def __init__(
@@ -144,8 +142,12 @@ class TextTask(packing.PackedTask):
         ]
 
     def label_ids(self, examples: Sequence[TextExample]) -> np.ndarray:
-        kind = np.float32 if self.is_regression else np.int64
-        return np.array([example.label or 0 for example in examples], kind)
+        labels = [example.label or 0 for example in examples]
+        if not self.is_regression:
+            return np.array(labels, np.int64)
+        mean, deviation = self.scale
+        units = (np.array(labels, np.float64) - mean) / deviation
+        return units.astype(np.float32)
 
     # Outputs to results.
 

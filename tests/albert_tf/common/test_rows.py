@@ -530,5 +530,5 @@ def test_excel_may_name_any_separator(file, separator):
     lines = "sep=S\nidSn\naS1\nb\n".replace("S", separator)
     good, bad = rows.read_own(file(lines.encode(), "t.csv"), ["n"], itself)
     assert good.values == {"id": "a", "n": "1"}
-    assert f"line 4: 1 columns, but the first row names 2" in bad.message
+    assert "line 4: 1 columns, but the first row names 2" in bad.message
     assert f"separated by one '{separator}' each" in bad.message

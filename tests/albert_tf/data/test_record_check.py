@@ -136,6 +136,7 @@ def test_records_of_other_programs(record_path, tmp_path, caplog):
     layout = [f for f in LAYOUT if f.name != "token_boundary"]
     layout += [layouts.Feature("doc_id", (1,), "int64")]
     values = {**VALUES, "doc_id": [7]}
+    del values["token_boundary"]
     path = str(tmp_path / "other")
     record_files.write(path, [values, values], layout)
     assert record_check.check_records([path], EXPECTED) == []

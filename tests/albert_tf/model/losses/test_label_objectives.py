@@ -12,9 +12,9 @@ LOGITS = np.array([[1.0, 3.0, 2.0], [0.5, 0.5, 4.0], [9.0, 0.0, 0.0]], "f4")
 REAL = np.array([1, 1, 0])  # The last example is padding.
 
 
-def model_of(logits):
+def model_of(logits, dtype=tf.bfloat16):
     """A model with these logits, which bfloat16 holds exactly."""
-    logits = tf.cast(logits, tf.bfloat16)
+    logits = tf.cast(logits, dtype)
     return lambda batch, training, dropout_seed: {"logits": logits}
 
 
@@ -62,17 +62,18 @@ def test_several_labels_have_binary_cross_entropies(weights):
 
 
 @pytest.mark.parametrize(
-    ("objective", "deviation"),
-    [(label_objectives.REGRESSION, 1), (label_objectives.regression(2.0), 2)],
+    ("mean", "deviation"), [(0.0, 1.0), (3.0, 2.0), (1.7e9, 2.0), (-1e15, 4.0)]
 )
-def test_numbers_have_a_squared_error(objective, deviation):
+def test_numbers_have_a_squared_error(mean, deviation):
+    """Labels are in units of the deviation from the mean."""
+    objective = label_objectives.regression(mean, deviation)
+    numbers = np.array([[2.5], [-1.0], [9.0]]) * deviation + mean
     found = passes.compute(
         objective,
-        model_of(np.array([[2.5], [-1.0], [9.0]], "f4")),
+        model_of(numbers, tf.float64 if mean else tf.bfloat16),
         {"label_ids": np.array([1, 2, 3], "f4"), "is_real_example": REAL},
     )
-    expected = (1.5**2 + 3**2) / deviation**2
-    assert found == {"regression_loss": [expected, 2]}
+    assert found == {"regression_loss": [1.5**2 + 3**2, 2]}
     assert objective.losses == {"regression_loss": 1.0}
 
 

@@ -119,16 +119,60 @@ def test_the_model_answers_in_the_column_s_units():
     plain.output_bias.assign(30 * model.output_bias + 2000)
     ids = {"input_ids": tf.constant([[2, 7, 3], [2, 9, 3]])}
     found = model(ids)["logits"]
+    assert found.dtype == tf.float64
     np.testing.assert_allclose(found, plain(ids)["logits"], rtol=1e-6)
     assert abs(found[0, 0] - 2015) < 10
+    examples = [TextExample(0, ("",), 2000.0), TextExample(1, ("",), 2030.0)]
     batch = {
         **ids,
-        "label_ids": tf.constant([2000.0, 2030.0]),
+        "label_ids": tf.constant(task.label_ids(examples)),
         "is_real_example": tf.constant([1, 1]),
     }
     objective = task.objective()
     loss = objective.values(model, batch, None)["regression_loss"]
-    wanted = ((found[:, 0] - batch["label_ids"]) / 30) ** 2
+    wanted = ((found[:, 0] - [2000.0, 2030.0]) / 30) ** 2
     np.testing.assert_allclose(loss, wanted, atol=LAYER_ATOL)
     config = model.get_config()
     assert (config["mean"], config["deviation"]) == (2000.0, 30.0)
+
+
+@pytest.mark.parametrize(
+    ("mean", "deviation"),
+    [(1_700_000_050, 17.3), (-1e14, 12.0), (0.0, 1e-9), (4e5, 0.001)],
+)
+def test_numbers_far_from_zero_are_told_apart(mean, deviation):
+    """Records, model, scores and answers: none rounds them to float32."""
+    task = task_of(label_mean=float(mean), label_deviation=deviation)
+    units = np.array([-1.5, -0.25, 0.0, 2.0])
+    right = mean + deviation * units
+    examples = [TextExample(n, ("",), x) for n, x in enumerate(right)]
+    labels = task.label_ids(examples)
+    assert labels.dtype == np.float32
+    atol = np.spacing(abs(mean)) / deviation + 1e-6
+    np.testing.assert_allclose(labels, units, atol=atol)
+
+    model = task.make_model(AlbertModel(tiny_config()))
+    model.output_weights.assign(0 * model.output_weights)
+    model.output_bias.assign([0.75])
+    ids = {"input_ids": tf.constant([[2, 7, 3]] * 4)}
+    logits = model(ids)["logits"].numpy()
+    atol = np.spacing(abs(mean)) + 1e-6 * deviation
+    np.testing.assert_allclose(logits[0], [mean + 0.75 * deviation], atol=atol)
+    answers = list(task.answers({"logits": logits}, examples))
+    assert answers[0]["prediction"] == logits[0, 0]
+    found = task.score({"logits": logits}, examples)
+    expected = np.abs(units - 0.75).mean() * deviation
+    assert found["mae"] == pytest.approx(expected, rel=0.01)
+
+
+def test_what_float32_cannot_hold_is_said(caplog):
+    for mean, deviation, is_said in (
+        (1.7e9, 30.0, True),
+        (-1.7e9, 30.0, True),
+        (1.7e9, 1e6, False),
+        (2005.0, 11.0, False),
+        (0.0, 1.0, False),
+    ):
+        caplog.clear()
+        classification.warn_of_rounding(mean, deviation)
+        assert bool(caplog.messages) == is_said

@@ -214,6 +214,42 @@ def test_numbers_are_exported_in_their_units(numbers, tmp_path):
     assert found.bias[0] > 1900
 
 
+def test_large_numbers_are_learnt_as_small_ones(
+    world, numbers, tmp_path, caplog
+):
+    """Of 1,700,000,000 float32 knows every 128th; the deviation is 11."""
+    later = [{**row, "year": row["year"] + 1.7e9} for row in dated(120)]
+    made = settings(world, tmp_path / "run", later, NUMBERS)
+    run_classifier.run(made)
+    small, large = (
+        scores.read(str(run)).best.scores for run in (numbers, made.output_dir)
+    )
+    assert large == pytest.approx(small, rel=1e-3)
+    texts = write(tmp_path, dated(12), "new")
+    served = tmp_path / "served"
+    export_options.exported(served, run_dir=made.output_dir)
+    assert any("every 128th" in message for message in caplog.messages)
+    ours, theirs, before = (
+        predictions(tmp_path, texts, **{name: model})
+        for name, model in (
+            ("run_dir", made.output_dir),
+            ("saved_model", served),
+            ("run_dir", numbers),
+        )
+    )
+    for one, other, year in zip(ours, theirs, before, strict=True):
+        assert one["prediction"] == pytest.approx(other["score"], abs=1e-3)
+        expected = year["prediction"] + 1.7e9
+        assert one["prediction"] == pytest.approx(expected, abs=0.05)
+
+    (tmp_path / "taught").mkdir()
+    taught = settings(world, tmp_path / "taught/run", later, NUMBERS)
+    given = {"train_step": 1, "save_checkpoints_steps": 1}
+    run_classifier.run(changed(taught, teacher=made.output_dir, **given))
+    (row,) = small_runs.metrics(tmp_path / "taught/run", "train")
+    assert row["teacher_loss"] < 5
+
+
 def test_numbers_of_a_run_go_on_in_its_units(world, numbers, tmp_path):
     """Another file has another mean; the head of the model has the run's."""
     known = json.loads((numbers / "run_options.json").read_text())["facts"]
