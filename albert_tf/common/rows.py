@@ -390,7 +390,7 @@ def _read_parquet(path: str, inputs: Sequence[str]) -> Iterator[_Values]:
         ),
     ) as (_, schema, batches):
         require_names(schema.names, inputs, path, "It must have the columns")
-        _refuse_doubles(schema.names, path)
+        _refuse_duplicates(schema.names, path)
         numbers = itertools.count(1)
         for batch in batches(None):
             batch.validate(full=True)

@@ -118,9 +118,9 @@ def ask(
     new_windows = new_windows._replace(length=length)
     inputs, _ = served.pack(cut(new_windows, pieces))
     rows = [inputs[name] for name in service.IDS]
-    return new_windows, ask_in_parts(tokens or served.tokens, rows, {"logits": logits})[
-        "logits"
-    ]
+    return new_windows, ask_in_parts(
+        tokens or served.tokens, rows, {"logits": logits}
+    )["logits"]
 
 
 def ask_in_parts(

@@ -492,7 +492,7 @@ def test_columns_of_parquet_that_python_cannot_hold_are_left_out(file, caplog):
     late = pyarrow.concat_arrays([TOO_LATE] * 70)
     long = pyarrow.array([2**62 + 1] * 70, pyarrow.duration("s"))
     path = file(parquet(text=texts, late=late, long=long), "t.parquet")
-    found = list(rows.read_own(path, ["text"], itself))
+    found = list(rows.read_user_file(path, ["text"], itself))
     assert [row.values for row in found] == [{"text": "a"}] * 70
     said = [r.getMessage() for r in caplog.records]
     assert any("left out the column 'late' (date32[day])" in m for m in said)
@@ -518,7 +518,7 @@ def test_columns_of_parquet_that_python_cannot_hold_are_left_out(file, caplog):
 )
 def test_ids_of_parquet_are_as_json_can_hold_them(file, value, written):
     path = file(parquet(id=[value], text=["a"]), "t.parquet")
-    (row,) = rows.read_own(path, ["text"], itself)
+    (row,) = rows.read_user_file(path, ["text"], itself)
     assert row.guid == row.id_of("id") == row.id_of("other") == written
     assert strict_json.loads(strict_json.dumps(rows.key_of(row.guid))) == {
         "id": written
@@ -528,7 +528,8 @@ def test_ids_of_parquet_are_as_json_can_hold_them(file, value, written):
 @pytest.mark.parametrize("separator", "^~:&")
 def test_excel_may_name_any_separator(file, separator):
     lines = "sep=S\nidSn\naS1\nb\n".replace("S", separator)
-    good, bad = rows.read_own(file(lines.encode(), "t.csv"), ["n"], itself)
+    path = file(lines.encode(), "t.csv")
+    good, bad = rows.read_user_file(path, ["n"], itself)
     assert good.values == {"id": "a", "n": "1"}
     assert "line 4: 1 columns, but the first row names 2" in bad.message
     assert f"separated by one '{separator}' each" in bad.message
