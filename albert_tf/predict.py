@@ -180,8 +180,9 @@ def run(settings: PredictOptions) -> None:
                         f"--input_file={path} is not text: it has zero bytes. "
                         "Give a file of UTF-8 text, such as JSON lines."
                     )
-    answers = _ask_run if settings.run_dir else _ask_saved_model
-    _write(settings.output_file, answers(settings, path))
+    ask_all = _ask_run if settings.run_dir else _ask_saved_model
+    answers = ask_all(settings, path)
+    _write(settings.output_file, answers, strict=settings.strict)
 
 
 def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
@@ -223,7 +224,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
             yield rows.answer_items(batch, signature)
 
 
-def _write(path: str, batches: Iterable[_Answers]) -> None:
+def _write(path: str, batches: Iterable[_Answers], *, strict: bool) -> None:
     is_table = rows.is_table(path)
     table: _Answers = []
     count, failures = 0, []
@@ -236,6 +237,8 @@ def _write(path: str, batches: Iterable[_Answers]) -> None:
             count += len(answers)
             bar.update(len(answers))
             failures += [a["error"] for a in answers if "error" in a]
+            if strict and failures:
+                raise errors.UserError(failures[0])
             if is_table:
                 table += answers
                 continue

@@ -265,6 +265,11 @@ class Task(abc.ABC):
         return {"logits": probabilities.average(logits)}
 
     @property
+    def read_whole(self) -> str | None:
+        """The text that windows are laid over, among those of `texts`."""
+        return None
+
+    @property
     def alike(self) -> dict[str, Any]:
         return {}
 

@@ -9,6 +9,16 @@ import functools
 import numpy as np
 
 NUM_SPECIAL = 2  # [CLS], [SEP].
+LONGEST_TEXT = 100_000  # Characters of a text whose windows are asked.
+TOO_LONG = (
+    f"A text that is read in windows may have {LONGEST_TEXT:,} characters. "
+    "Divide it."
+)
+
+
+def require_short(text: str) -> None:
+    if len(text) > LONGEST_TEXT:
+        raise ValueError(TOO_LONG)
 
 
 def stride(max_seq_length: int) -> int:

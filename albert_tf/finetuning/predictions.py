@@ -9,7 +9,7 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, rows, scores
-from albert_tf.finetuning import base, batches, registry
+from albert_tf.finetuning import base, batches, overlaps, registry
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.text import tokenization
@@ -83,11 +83,24 @@ class RunPredictor:
         self.group_size = _BATCHES * batch_size
 
     def read(self, path: str) -> list[Item]:
-        items = self.task.read_own(path)
+        items = [*map(self._checked, self.task.read_own(path))]
         rows.require_examples(items, path)
         if all(isinstance(item, rows.BadLine) for item in items):
             next(rows.raise_bad_lines(items))
         return items
+
+    def _checked(self, item: Item) -> Item:
+        """Return an example, or a bad line if its windows were too many."""
+        if not self.task.read_whole or isinstance(item, rows.BadLine):
+            return item
+        try:
+            overlaps.require_short(
+                *self.task.texts([item])[self.task.read_whole]
+            )
+        except ValueError as error:
+            key = rows.key_of(item.guid)
+            return rows.BadLine(key, f"{rows.Place(key)}: {error}")
+        return item
 
     def load(self, precision: str | None = None) -> keras.Model:
         task = self.task

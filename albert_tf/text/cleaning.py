@@ -1,13 +1,18 @@
-"""Cleaning of text before SentencePiece.
+"""Cleaning of text before SentencePiece, and its parts.
 
 text_ops.py has the same functions as TensorFlow operations. The cleaning before
 WordPiece is in wordpiece.py.
 """
 
 import functools
+import re
 import sys
 import unicodedata
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+# Characters; see `parts`.
+LONGEST_PART = 10_000
+_LAST_WORD = re.compile(r"\s\S*\Z")
 
 
 def collapse_spaces(text: str) -> str:
@@ -46,6 +51,41 @@ def preprocess_text(
     return fold_characters(
         collapse_spaces(text), lower=lower, keep_accents=keep_accents
     )
+
+
+def parts(text: str) -> Iterator[str]:
+    """Yield the parts of a text, which are cleaned and cut one by one.
+
+    SentencePiece takes time by the square of a run of characters that the
+    vocabulary lacks. So of a text of more than `LONGEST_PART` characters each
+    `LONGEST_PART` is divided before its last white space. Pieces do not cross
+    white space, so they stay the same; but a longer word is divided.
+    """
+    begin = 0
+    for end in range(LONGEST_PART, len(text), LONGEST_PART):
+        last_word = _LAST_WORD.search(text, end - LONGEST_PART, end)
+        place = last_word.start() if last_word else end
+        yield text[begin:place]
+        begin = place
+    yield text[begin:]
+
+
+def encode(
+    cut: Callable[[str], Sequence[int]], text: str, enough: int | None = None
+) -> list[int]:
+    """Return the ids that `cut` returns for all parts of a text.
+
+    Args:
+        enough: Pieces after which the others may be left out.
+    """
+    if len(text) <= LONGEST_PART:
+        return list(cut(text))
+    ids: list[int] = []
+    for part in parts(text):
+        ids += cut(part)
+        if enough is not None and len(ids) >= enough:
+            break
+    return ids
 
 
 @functools.cache

@@ -162,6 +162,18 @@ class Aligner:
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See `tokenization.Tokenizer.encode_with_offsets`."""
+        if len(text) <= cleaning.LONGEST_PART:
+            return self._encode(text)
+        columns = []
+        begin = 0
+        for part in cleaning.parts(text):
+            ids, starts, ends = self._encode(part)
+            columns.append((ids, starts + begin, ends + begin))
+            begin += len(part)
+        ids, starts, ends = map(np.concatenate, zip(*columns, strict=True))
+        return ids, starts, ends
+
+    def _encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         cleaned = cleaning.preprocess_text(text, **self._folding)
         ids = self._processor.encode(cleaned)
         lengths = self.lengths[ids].tolist()

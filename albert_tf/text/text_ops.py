@@ -38,6 +38,24 @@ def collapse_spaces(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.strip(tf.strings.regex_replace(texts, spaces, " "))
 
 
+def parts(texts: tf.Tensor) -> tf.Tensor:
+    """Do what `cleaning.parts` does; string [batch, parts], filled up."""
+    length = tf.strings.length(texts, unit="UTF8_CHAR")[:, None]
+    place = tf.range(0, tf.reduce_max(length), cleaning.LONGEST_PART)
+    place = tf.minimum(place, length)
+    size = tf.fill(tf.shape(place), cleaning.LONGEST_PART)
+    blocks = tf.strings.substr(texts[:, None], place, size, unit="UTF8_CHAR")
+    space = cleaning.character_class(str.isspace)
+    last_word = rf"{space}[^{space[1:]}*\z"
+    heads = tf.strings.regex_replace(blocks, last_word, "")
+    heads = tf.where(place + size < length, heads, blocks)
+    size = tf.strings.length(blocks) - tf.strings.length(heads)
+    tails = tf.strings.substr(blocks, tf.strings.length(heads), size)
+    return tf.strings.join(
+        [tf.pad(tails, [(0, 0), (1, 0)]), tf.pad(heads, [(0, 0), (0, 1)])]
+    )
+
+
 def strip(texts: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
     """Do what `str.strip` does, for many texts.
 

@@ -173,13 +173,21 @@ class Tokenizer:
         Example, with 30k-clean.model:
             encode("In 2012, we") = [19, 563, 15, 95]
         """
-        ids = self._processor.encode(self.clean(text))
+        return cleaning.encode(self._encode, text)
+
+    def _encode(self, part: str) -> list[int]:
+        ids = self._processor.encode(self.clean(part))
         return _replace(ids, self.digit_comma_ids)
 
     def encode_batch(self, texts: Iterable[str]) -> list[list[int]]:
         """Clean and encode many texts; faster than one `encode` for each."""
+        return self._rows([*texts])
+
+    def _rows(self, texts: Sequence[str], **how: int) -> list[list[int]]:
+        if any(len(text) > cleaning.LONGEST_PART for text in texts):
+            return [self.encode(text) for text in texts]
         cleaned = [self.clean(text) for text in texts]
-        rows = self._processor.encode(cleaned)
+        rows = self._processor.encode(cleaned, **how)
         return [_replace(ids, self.digit_comma_ids) for ids in rows]
 
     def encode_flat(
@@ -191,12 +199,8 @@ class Tokenizer:
             int32 [all pieces], the ids of all texts, concatenated; int64
             [texts], how many of them each text has.
         """
-        cleaned = [self.clean(text) for text in texts]
         # In one thread: the processes that call this share the cores.
-        rows = self._processor.encode(cleaned, num_threads=1)
-        return wordpiece.flatten(
-            [_replace(ids, self.digit_comma_ids) for ids in rows]
-        )
+        return wordpiece.flatten(self._rows(texts, num_threads=1))
 
     def encode_with_offsets(
         self, text: str
@@ -231,7 +235,10 @@ class Tokenizer:
             encode("It is Paris.") = [32, 25, 1162, 9]
             encode_with_masks("It is [MASK].") = [32, 25, 4, 9]
         """
-        parts = cleaning.collapse_spaces(text).split(MASK)
+        return cleaning.encode(self._encode_with_masks, text)
+
+    def _encode_with_masks(self, part: str) -> list[int]:
+        parts = cleaning.collapse_spaces(part).split(MASK)
         folded = MASK.join(
             cleaning.fold_characters(part, **self._folding) for part in parts
         )

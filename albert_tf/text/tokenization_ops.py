@@ -10,7 +10,8 @@ Tokenizers take texts as string [batch], UTF-8, and return ids as int32 [batch,
 """
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -18,6 +19,7 @@ import tensorflow_text
 from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.text import (
+    cleaning,
     normalization,
     offset_ops,
     text_ops,
@@ -66,13 +68,22 @@ class GraphTokenizer(tf.Module):
             self._masked = _sentencepiece(masked_model, "masked")
         self._aligner = _Aligner(tokenizer) if with_offsets else None
 
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def tokenize(
+        self, texts: tf.Tensor, enough: int | None = None
+    ) -> tf.RaggedTensor:
         """Clean and encode texts; the ids of `Tokenizer.encode`.
 
         Example, with 30k-clean.model:
             tokenize(["This is a Test", ""]) = [[48, 25, 21, 1289], []]
+
+        Args:
+            enough: Pieces after which the others may be left out.
         """
-        return self._split_digit_commas(self._plain.tokenize(self.clean(texts)))
+        return _in_parts(self._tokenize, texts, enough)[0]
+
+    def _tokenize(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor]:
+        ids = self._plain.tokenize(self.clean(texts))
+        return (self._split_digit_commas(ids),)
 
     def clean(self, texts: tf.Tensor) -> tf.Tensor:
         """Clean texts as `Tokenizer.clean` does."""
@@ -93,6 +104,9 @@ class GraphTokenizer(tf.Module):
             (pieces)].
         """
         assert self._aligner, "Make the tokenizer with with_offsets=True."
+        return _in_parts(self._tokenize_with_offsets, texts)
+
+    def _tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
         cleaned = self.clean(texts)
         ids = self._plain.tokenize(cleaned)
         # Has the same vocabulary; cuts runs of unknown characters, too.
@@ -127,13 +141,18 @@ class GraphTokenizer(tf.Module):
         )
         return units.sources(widths)
 
-    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def tokenize_with_masks(
+        self, texts: tf.Tensor, enough: int | None = None
+    ) -> tf.RaggedTensor:
         """Encode texts with masks; the ids of `Tokenizer.encode_with_masks`.
 
         Example, with 30k-clean.model:
             tokenize_with_masks(["It is [MASK]."]) = [[32, 25, 4, 9]]
         """
         assert self._masked, "Make the tokenizer with with_masks=True."
+        return _in_parts(self._tokenize_with_masks, texts, enough)[0]
+
+    def _tokenize_with_masks(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor]:
         texts = self._fold_between_masks(
             text_ops.collapse_spaces(text_ops.valid_utf8(texts))
         )
@@ -143,7 +162,7 @@ class GraphTokenizer(tf.Module):
         is_before_mask = (values[1:] == self._mask_id) & (rows[1:] == rows[:-1])
         keep = tf.concat([~(is_start & is_before_mask), [True]], axis=0)
         keep = keep[: tf.size(values)]  # No piece at all: nothing to keep.
-        return tf.ragged.boolean_mask(ids, ids.with_flat_values(keep))
+        return (tf.ragged.boolean_mask(ids, ids.with_flat_values(keep)),)
 
     def _fold_between_masks(self, texts: tf.Tensor) -> tf.Tensor:
         """Fold characters, but leave each `[MASK]` as it is.
@@ -160,6 +179,38 @@ class GraphTokenizer(tf.Module):
 
     def _split_digit_commas(self, ids: tf.RaggedTensor) -> tf.RaggedTensor:
         return tf.gather(_ragged(self._replacements), ids).merge_dims(1, 2)
+
+
+def _in_parts(
+    cut: Callable[[tf.Tensor], tuple[tf.RaggedTensor, ...]],
+    texts: tf.Tensor,
+    enough: int | None = None,
+) -> Any:
+    """Do what `cleaning.encode` does, for many texts.
+
+    `cut` returns ids, and perhaps where pieces begin and end; see `Offsets`.
+    """
+
+    def of_parts() -> tuple[tf.RaggedTensor, ...]:
+        parts = text_ops.parts(texts)
+        if enough is not None:
+            lacks = cut(parts[:, 0])[0].row_lengths() < enough
+            is_first = tf.range(tf.shape(parts)[1]) == 0
+            parts = tf.where(lacks[:, None] | is_first, parts, "")
+        begin = tf.cumsum(tf.strings.length(parts), 1, exclusive=True)
+        ids, *edges = cut(tf.reshape(parts, [-1]))
+        columns = ids, *(edge + tf.reshape(begin, [-1, 1]) for edge in edges)
+        count = tf.shape(parts, tf.int64)[1]
+        return tuple(
+            tf.RaggedTensor.from_uniform_row_length(column, count).merge_dims(
+                1, 2
+            )
+            for column in columns
+        )
+
+    length = tf.strings.length(texts, unit="UTF8_CHAR")
+    is_long = tf.reduce_any(length > cleaning.LONGEST_PART)
+    return tf.cond(is_long, of_parts, lambda: cut(texts))
 
 
 class _Aligner(tf.Module):
@@ -333,8 +384,11 @@ class GraphWordPieceTokenizer(tf.Module):
             no_pretokenization=True,
         )
 
-    def tokenize(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def tokenize(
+        self, texts: tf.Tensor, enough: int | None = None
+    ) -> tf.RaggedTensor:
         """Clean and encode texts; the ids of `WordPieceTokenizer.encode`."""
+        del enough  # Words are cut one by one, the longest not at all.
         words = _split_words(texts, self._rule)
         is_long = _is_long(words, self._rule.longest_word)
         kept = tf.where(is_long, wordpiece.UNK, words.flat_values)
@@ -370,8 +424,11 @@ class GraphWordPieceTokenizer(tf.Module):
         words = _split_words(characters, self._rule)
         return tf.reduce_sum(tf.strings.length(words), -1)
 
-    def tokenize_with_masks(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def tokenize_with_masks(
+        self, texts: tf.Tensor, enough: int | None = None
+    ) -> tf.RaggedTensor:
         """See `WordPieceTokenizer.encode_with_masks`."""
+        del enough
         parts = tf.strings.split(text_ops.valid_utf8(texts), wordpiece.MASK)
         ids = self.tokenize(parts.flat_values)
         mask = tf.fill([ids.nrows(), 1], self._mask_id)

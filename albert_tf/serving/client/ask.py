@@ -10,6 +10,7 @@ import functools
 import glob
 import itertools
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,6 +46,11 @@ _DAMAGED = (
     RuntimeError,
     tf.errors.OpError,
 )
+_MOST_SHOWN = 300  # Characters of a message of TensorFlow.
+# Its last line, without what names the operation.
+_REASON = re.compile(
+    r"^(?:assertion failed: \[)?([^\n]+?)(?:\.*\s*\] \[[^\n]*)?\n\t \[\[", re.M
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,15 +82,25 @@ class Signature:
         }
 
     def __call__(self, requests: Sequence[Request]) -> list[dict[str, Any]]:
-        """Return the answer to each request: its key, and all outputs."""
+        """Return the answer to each request: its key, and all outputs.
+
+        Where the model refuses its texts, it is an `error`.
+        """
         texts = {
             name: np.array([request.texts[name] for request in requests], "O")
             for name in self.specs
         }
-        rows = split(self.compute(texts), [1] * len(requests))
+        try:
+            found = split(self.compute(texts), [1] * len(requests))
+        except tf.errors.InvalidArgumentError as error:
+            if len(requests) > 1:
+                return [answer for one in requests for answer in self([one])]
+            key = requests[0].key
+            message = f"{rows.Place(key)}: {reason(error)}"
+            return [rows.BadLine(key, message).answer]
         return [
             {**request.key, **readable(row)}
-            for request, row in zip(requests, rows, strict=True)
+            for request, row in zip(requests, found, strict=True)
         ]
 
     def compute(self, inputs: Arrays) -> dict[str, np.ndarray]:
@@ -92,6 +108,12 @@ class Signature:
         tensors = {name: tf.constant(inputs[name]) for name in self.specs}
         outputs = self._function(**tensors)
         return {name: outputs[name].numpy() for name in self.outputs}
+
+
+def reason(error: tf.errors.OpError) -> str:
+    """Return what TensorFlow says, without what names the operation."""
+    last = _REASON.search(error.message)
+    return (last[1] if last else error.message)[:_MOST_SHOWN]
 
 
 def split(outputs: Arrays, sizes: Sequence[int]) -> list[Arrays]:

@@ -83,7 +83,13 @@ class Model:
     def answers(
         self, entries: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
-        """Return the answers to objects with the texts of `names`."""
+        """Return the answers to objects with the texts of `names`.
+
+        Raises:
+            ValueError: A text is too long; see `check`.
+        """
+        for entry in entries:
+            self.check(entry)
         laid = [
             self._task.lay_out(*(entry[name] for name in self.names))
             for entry in entries
@@ -104,6 +110,13 @@ class Model:
             answer = sorted(self._task.conclude(rest, of_entry).items())
             answers.append({name: _plain(value) for name, value in answer})
         return answers
+
+    def check(self, entry: Mapping[str, Any]) -> None:
+        """Refuse a text over which too many windows would be laid."""
+        if name := self._about["read_whole"]:
+            import overlaps
+
+            overlaps.require_short(entry[name])
 
     def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
         """Join pieces; of what does not fit, the end of the longer is cut."""
@@ -152,7 +165,7 @@ class Texts:
 
     def lay_out(self, *texts: str) -> tuple[list[Pieces], bool]:
         """Return the pieces of the texts, and whether some are cut."""
-        pieces = [self._encode(text) for text in texts]
+        pieces = [self._encode(text, self._longest) for text in texts]
         limit = self._longest - 2 - any(pieces[1:])
         return [pieces], sum(map(len, pieces)) > limit
 
@@ -187,11 +200,14 @@ class WordPiece:
         """Return what the options of a question are filled into."""
         return text
 
-    def encode(self, text: str) -> list[int]:
+    def encode(self, text: str, enough: int | None = None) -> list[int]:
+        """Return ids; `enough` of them if others are not read."""
         cleaned = self._rules.clean_text(text, **self._folding)
         found: list[int] = []
         for word in self._rules.split_words(cleaned):
             found += self._cut(word)
+            if len(found) == enough:
+                break
         return found
 
     def encode_with_offsets(self, text: str) -> list[np.ndarray]:
@@ -223,13 +239,16 @@ class SentencePiece:
             for name in ("replaced_ids", "replaced_lengths")
         )
         self._folding = _folding(about)
-        self._preprocess = cleaning.preprocess_text
+        self._cleaning = cleaning
 
     def clean(self, text: str) -> str:
-        return self._preprocess(text, **self._folding)
+        return self._cleaning.preprocess_text(text, **self._folding)
 
-    def encode(self, text: str) -> list[int]:
-        ids = self._processor.encode(self.clean(text))
+    def encode(self, text: str, enough: int | None = None) -> list[int]:
+        return self._cleaning.encode(self._encode, text, enough)
+
+    def _encode(self, part: str) -> list[int]:
+        ids = self._processor.encode(self.clean(part))
         return [new for id_ in ids for new in self._new_ids.get(id_, [id_])]
 
     @functools.cached_property
@@ -321,7 +340,9 @@ def _threads() -> int:
 
 
 def read(
-    lines: Iterable[bytes], names: Mapping[str, int]
+    lines: Iterable[bytes],
+    names: Mapping[str, int],
+    check: Callable[[Mapping[str, Any]], None],
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     """Yield what tells each line's answer apart, and its texts.
 
@@ -329,6 +350,7 @@ def read(
 
     Args:
         names: Of the texts; see `Model.names`.
+        check: Raises a ValueError for texts that are not answered.
     """
     for number, line in enumerate(lines, 1):
         if number == 1:
@@ -348,6 +370,7 @@ def read(
             else:
                 for name, count in names.items():
                     _check(name, entry.get(name), count or 1)
+            check(entry)
         except (ValueError, RecursionError) as error:
             message = f"line {number}: {error}"
             yield {**key, "line": number, "error": message}, {}
@@ -389,7 +412,7 @@ def answer_lines(
     model: Model, lines: Iterable[bytes], group: int = GROUP
 ) -> Iterator[dict[str, Any]]:
     """Yield the answer to each line that is not empty, in their order."""
-    entries = read(lines, model.names)
+    entries = read(lines, model.names, model.check)
     while some := list(itertools.islice(entries, group)):
         found = iter(model.answers([texts for _, texts in some if texts]))
         for key, texts in some:

@@ -244,6 +244,7 @@ def _describe(id_model: IdModel, format_name: str) -> dict[str, Any]:
         "max_positions": asked.encoder.config.max_position_embeddings,
         "max_seq_length": asked.max_seq_length,
         "texts": list(asked.texts),
+        "read_whole": asked.read_whole,
         "labels": list(getattr(asked, "labels", ())),
         "special_ids": {
             name: getattr(tokenizer, f"{name}_id")

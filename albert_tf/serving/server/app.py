@@ -7,7 +7,6 @@ API".
 import dataclasses
 import http
 import pathlib
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -26,11 +25,6 @@ from albert_tf.serving.client import ask
 from albert_tf.serving.server import batching, gate, models, schema
 
 PAGE = pathlib.Path(__file__).with_name("page.html")
-_MOST_SHOWN = 300  # Characters of a message of TensorFlow.
-# Its last line, without what names the operation.
-_REASON = re.compile(
-    r"^(?:assertion failed: \[)?([^\n]+?)(?:\.*\s*\] \[[^\n]*)?\n\t \[\[", re.M
-)
 # The page needs nothing but itself and its server.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline';"
@@ -289,9 +283,7 @@ async def _on_error(
         return gate.refusal(503, message, {"Retry-After": "1"})
     if isinstance(error, tf.errors.OpError):
         is_wrong = isinstance(error, tf.errors.InvalidArgumentError)
-        reason = _REASON.search(error.message)
-        message = reason[1] if reason else error.message
-        return gate.refusal(400 if is_wrong else 500, message[:_MOST_SHOWN])
+        return gate.refusal(400 if is_wrong else 500, ask.reason(error))
     if isinstance(error, pydantic.ValidationError):
         return gate.refusal(400, schema.explain(error))
     if isinstance(error, (errors.UserError, requests.ClientDisconnect)):

@@ -22,7 +22,7 @@ class EncoderService(service.Service):
             float32 [batch, hidden] twice, and bool [batch]: whether the text
             was too long and its end left out.
         """
-        inputs, truncated = self.pack(self.tokenizer.tokenize(text))
+        inputs, truncated = self.pack(self.pieces(text))
         outputs = self.encode(inputs, unpad=True)
         mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
         total = tf.reduce_sum(outputs.pop("sequence_output") * mask, 1)
@@ -89,7 +89,9 @@ class PretrainedService(EncoderService):
             and 0. `truncated` bool [batch], see `answer`; masks that were cut
             off have no row.
         """
-        inputs, truncated = self.pack(self.tokenizer.tokenize_with_masks(text))
+        inputs, truncated = self.pack(
+            self.tokenizer.tokenize_with_masks(text, self.max_seq_length)
+        )
         is_mask = tf.equal(inputs["input_ids"], self._mask_id)
         columns = tf.ragged.boolean_mask(
             tf.broadcast_to(tf.range(tf.shape(is_mask)[1]), tf.shape(is_mask)),

@@ -105,6 +105,7 @@ class Service:
     # Inputs of the signatures `tokens` and `serving_default`.
     ids: ClassVar[tuple[str, ...]] = IDS
     texts: tuple[str, ...] = ("text",)
+    read_whole: str | None = None  # The text that windows are laid over.
     # Answers texts, string [batch] each: `serving_default`.
     answer: Callable[..., Tensors]
     # What the tokenizer must be able to do; each makes the export larger.
@@ -251,6 +252,10 @@ class Service:
         # Without the dependency the encoder may fail first, less clearly.
         with tf.control_dependencies(checks):
             return tf.identity(ids)
+
+    def pieces(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of texts, as many as a sequence may have."""
+        return self.tokenizer.tokenize(text, self.max_seq_length)
 
     def pack(self, *segments: tf.RaggedTensor) -> tuple[Tensors, tf.Tensor]:
         """Return ids, mask and segments, and where text was cut.

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from albert_tf.finetuning import overlaps
 from albert_tf.serving.services import service
 from albert_tf.serving.services.service import Tensors
 
@@ -25,6 +26,16 @@ class WindowTensors(NamedTuple):
     begin: tf.Tensor  # int32 [W], number of the first piece of the context.
     length: tf.Tensor  # int32 [W], pieces of the context in the window.
     first: tf.Tensor  # int32 [W], position of the first in the sequence.
+
+
+def require_short(texts: tf.Tensor) -> tf.Tensor:
+    """Do what `overlaps.require_short` does; return the texts."""
+    length = tf.strings.length(texts, unit="UTF8_CHAR")
+    check = tf.debugging.assert_less_equal(
+        length, overlaps.LONGEST_TEXT, overlaps.TOO_LONG
+    )
+    with tf.control_dependencies([check]):
+        return tf.identity(texts)
 
 
 def make_windows(

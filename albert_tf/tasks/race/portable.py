@@ -89,7 +89,7 @@ class Decoder:
         real = [option for option in options if option]
         choices = fill(question, real, self._tokenizer.clean)
         sequences = cut(
-            encode(article),
+            encode(article, self._longest),
             [encode(choice) for choice in choices],
             self._longest,
             self._options["max_qa_length"],

@@ -51,6 +51,7 @@ class AnswerService(service.Service):
 
     model: Model
     texts = "question", "context"
+    read_whole = "context"
     reads_offsets = True
     portable = portable
     # The outputs of `tokens` that answers are made of.
@@ -93,7 +94,8 @@ class AnswerService(service.Service):
         self, question: tf.Tensor, context: tf.Tensor
     ) -> tuple[Tensors, Tensors, text_windows.WindowTensors]:
         longest = self._options.windows.max_query_length
-        asked = self.tokenizer.tokenize(question)
+        context = text_windows.require_short(context)
+        asked = self.tokenizer.tokenize(question, longest + 1)
         queries = asked[:, :longest]
         pieces, starts, ends = self.tokenizer.tokenize_with_offsets(context)
         windows = text_windows.make_windows(

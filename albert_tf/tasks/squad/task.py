@@ -113,6 +113,7 @@ class SquadTask(base.Task):
 
     package = __package__
     command = "run_squad"
+    read_whole = "context"
     options_class = SquadOptions
     data_options = features.PassageWindows
     export_options = make_optional(

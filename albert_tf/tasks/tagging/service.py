@@ -23,6 +23,7 @@ class TagService(service.Service):
     reads_offsets = True
     portable = portable
     read_outputs = ("logits",)
+    read_whole = "text"
 
     def __init__(
         self,
@@ -71,6 +72,7 @@ class TagService(service.Service):
             int32, the first character in the text and the last one plus 1;
             `span_start_byte` and `span_end_byte` int32, the same in bytes.
         """
+        text = text_windows.require_short(text)
         pieces, starts, ends = self.tokenizer.tokenize_with_offsets(text)
         found, characters = word_ops.find(text)
         first, goes_on = word_ops.find_pieces(

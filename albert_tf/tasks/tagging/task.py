@@ -89,6 +89,7 @@ class TaggingTask(base.Task):
 
     package = __package__
     command = "run_tagger"
+    read_whole = "text"
     options_class = TaggingOptions
     export_options = ExportOptions
     name = NAME

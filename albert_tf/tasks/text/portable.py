@@ -45,9 +45,12 @@ class Decoder:
 
     def lay_out(self, *texts: str) -> tuple[list[Any], bool]:
         """Return the pieces of each window of a text; if some are cut."""
-        pieces = [self._encode(text) for text in texts]
-        limit = self._about["max_seq_length"] - 2 - any(pieces[1:])
-        if "windows" not in self._options:
+        is_divided = "windows" in self._options
+        longest = self._about["max_seq_length"]
+        enough = None if is_divided else longest
+        pieces = [self._encode(text, enough) for text in texts]
+        limit = longest - 2 - any(pieces[1:])
+        if not is_divided:
             return [pieces], sum(map(len, pieces)) > limit
         stride = self._options["window_stride"]
         return [[part] for part in divide(pieces[0], limit, stride)], False

@@ -44,6 +44,7 @@ class TextService(service.Service):
         self.texts = ("text", "text_pair") if pairs else ("text",)
         self.labels = tuple(labels)
         self._long = long or WindowOptions()
+        self.read_whole = "text" if self._long.is_divided else None
 
     @property
     def text_options(self) -> dict[str, Any]:
@@ -79,7 +80,7 @@ class TextService(service.Service):
         """Return `tokens` for texts, and `truncated` bool [batch]."""
         if self._long.is_divided:
             return self._of_windows(*texts)
-        inputs, truncated = self.pack(*map(self.tokenizer.tokenize, texts))
+        inputs, truncated = self.pack(*map(self.pieces, texts))
         encoded = self.encode(inputs, unpad=True)
         outputs = self._with_logits(encoded, self._dtype)
         return {**outputs, "truncated": truncated}
@@ -87,6 +88,7 @@ class TextService(service.Service):
     def _of_windows(self, text: tf.Tensor) -> Tensors:
         stride = self._long.stride(self.max_seq_length)
         spec = tf.TensorSpec([None, self.model.num_labels], self._dtype)
+        text = text_windows.require_short(text)
         pieces = self.tokenizer.tokenize(text)
 
         def tokens(*ids: tf.Tensor) -> Tensors:

@@ -101,6 +101,10 @@ class TextTask(packing.PackedTask):
     def alike(self) -> dict[str, Any]:
         return {"labels": self.labels}
 
+    @property
+    def read_whole(self) -> str | None:
+        return "text" if self.long.is_divided else None
+
     def class_weights(self, learnt: base.Examples) -> tuple[Any, ...] | None:
         """Return what each label counts in the loss; None: the same."""
         return None

@@ -5,7 +5,13 @@ import pytest
 import tensorflow as tf
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.text import tokenization, tokenization_ops, wordpiece
+from albert_tf.text import (
+    cleaning,
+    text_ops,
+    tokenization,
+    tokenization_ops,
+    wordpiece,
+)
 from tests.albert_tf.text import hard_texts, vocabularies
 
 TEXTS = tf.TensorSpec([None], tf.string)
@@ -240,3 +246,67 @@ def test_all_signatures_share_one_wordpiece_table(wordpiece_vocab, tmp_path):
     export(graph, tmp_path)
     saved = (tmp_path / "saved_model.pb").read_bytes()
     assert saved.count(graph._words._model.numpy().tobytes()) == 1
+
+
+LONG = [
+    "the cat\u3000sat. " * 9,
+    "\u4e00" * 95 + " b",  # Unknown, in one word.
+    "7" * 41,
+    " " * 50 + "a  b" + "\t" * 30,
+    "e" + "\u0301" * 60 + " a",
+    "\u4e00 [MASK] x" * 9,
+    *hard_texts.mixed(50),
+]
+
+
+@pytest.mark.parametrize("keep_accents", [True, False])
+def test_long_texts_in_parts_equal_python(
+    keep_accents, make_tokenizer, monkeypatch
+):
+    monkeypatch.setattr(cleaning, "LONGEST_PART", 8)
+    tokenizer = make_tokenizer("sentencepiece", True, keep_accents)
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer)
+    texts = [*LONG, *(f"{one} {other}" for one in LONG for other in LONG[:6])]
+    found = text_ops.parts(tf.constant(texts)).numpy().tolist()
+    expected = [[*cleaning.parts(text)] for text in texts]
+    for parts, row in zip(expected, found, strict=True):
+        assert [*filter(None, row)] == [p.encode() for p in parts if p]
+    ids = tokenizer.encode_batch(texts)
+    assert ids == [[*map(int, tokenizer.encode_flat([t])[0])] for t in texts]
+    assert graph.tokenize(tf.constant(texts)).to_list() == ids
+    short = graph.tokenize(tf.constant(texts), 5).to_list()
+    assert [row[:5] for row in short] == [row[:5] for row in ids]
+    assert sum(map(len, short)) < sum(map(len, ids))
+    masked = graph.tokenize_with_masks(tf.constant(texts)).to_list()
+    assert masked == [tokenizer.encode_with_masks(text) for text in texts]
+    assert_same_offsets(tokenizer, texts)
+
+
+@pytest.mark.parametrize("text", LONG[:1] + LONG[3:6])
+def test_parts_cut_words_that_are_not_long_as_the_whole_text(
+    text, any_tokenizer, monkeypatch
+):
+    """Pieces do not cross white space; their places differ in it only."""
+
+    def pieces():
+        rows = any_tokenizer.encode_with_offsets(text)
+        return [
+            (id_, text[start:end].strip())
+            for id_, start, end in zip(*map(list, rows), strict=True)
+        ]
+
+    whole, masked = pieces(), any_tokenizer.encode_with_masks(text)
+    monkeypatch.setattr(cleaning, "LONGEST_PART", 20)
+    assert pieces() == whole
+    assert any_tokenizer.encode_with_masks(text) == masked
+    assert any_tokenizer.encode(text) == [id_ for id_, _ in whole]
+
+
+def test_time_of_unknown_characters_is_not_their_square(make_tokenizer):
+    """Of the square each of these takes minutes."""
+    tokenizer = make_tokenizer("sentencepiece")
+    graph = tokenization_ops.make_graph_tokenizer(tokenizer, with_offsets=True)
+    text = "\u4e00" * 1_000_000
+    assert len(tokenizer.encode(text)) < 1000
+    (ids,) = graph.tokenize(tf.constant([text])).to_list()
+    assert ids == tokenizer.encode(text)
