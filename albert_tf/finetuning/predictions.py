@@ -83,13 +83,13 @@ class RunPredictor:
         self.group_size = _BATCHES * batch_size
 
     def read(self, path: str) -> list[Item]:
-        items = [*map(self._checked, self.task.read_own(path))]
+        items = [*map(self._check_length, self.task.read_own(path))]
         rows.require_examples(items, path)
         if all(isinstance(item, rows.BadLine) for item in items):
             next(rows.raise_bad_lines(items))
         return items
 
-    def _checked(self, item: Item) -> Item:
+    def _check_length(self, item: Item) -> Item:
         """Return an example, or a bad line if its windows were too many."""
         if not self.task.read_whole or isinstance(item, rows.BadLine):
             return item
@@ -99,7 +99,7 @@ class RunPredictor:
             )
         except ValueError as error:
             key = rows.key_of(item.guid)
-            return rows.BadLine(key, f"{rows.Place(key)}: {error}")
+            return rows.BadLine(key, f"{rows.LineKey(key)}: {error}")
         return item
 
     def load(self, precision: str | None = None) -> keras.Model:

@@ -10,7 +10,7 @@ import sys
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-# Characters; see `parts`.
+# Characters; see `split_parts`.
 LONGEST_PART = 10_000
 _LAST_WORD = re.compile(r"\s\S*\Z")
 
@@ -53,7 +53,7 @@ def preprocess_text(
     )
 
 
-def parts(text: str) -> Iterator[str]:
+def split_parts(text: str) -> Iterator[str]:
     """Yield the parts of a text, which are cleaned and cut one by one.
 
     SentencePiece takes time by the square of a run of characters that the
@@ -81,7 +81,7 @@ def encode(
     if len(text) <= LONGEST_PART:
         return list(cut(text))
     ids: list[int] = []
-    for part in parts(text):
+    for part in split_parts(text):
         ids += cut(part)
         if enough is not None and len(ids) >= enough:
             break

@@ -166,7 +166,7 @@ class Aligner:
             return self._encode(text)
         columns = []
         begin = 0
-        for part in cleaning.parts(text):
+        for part in cleaning.split_parts(text):
             ids, starts, ends = self._encode(part)
             columns.append((ids, starts + begin, ends + begin))
             begin += len(part)

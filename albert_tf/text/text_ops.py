@@ -38,8 +38,8 @@ def collapse_spaces(texts: tf.Tensor) -> tf.Tensor:
     return tf.strings.strip(tf.strings.regex_replace(texts, spaces, " "))
 
 
-def parts(texts: tf.Tensor) -> tf.Tensor:
-    """Do what `cleaning.parts` does; string [batch, parts], filled up."""
+def split_parts(texts: tf.Tensor) -> tf.Tensor:
+    """Do what `cleaning.split_parts` does; string [batch, parts], filled up."""
     length = tf.strings.length(texts, unit="UTF8_CHAR")[:, None]
     place = tf.range(0, tf.reduce_max(length), cleaning.LONGEST_PART)
     place = tf.minimum(place, length)

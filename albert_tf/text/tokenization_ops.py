@@ -79,7 +79,7 @@ class GraphTokenizer(tf.Module):
         Args:
             enough: Pieces after which the others may be left out.
         """
-        return _in_parts(self._tokenize, texts, enough)[0]
+        return _tokenize_parts(self._tokenize, texts, enough)[0]
 
     def _tokenize(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor]:
         ids = self._plain.tokenize(self.clean(texts))
@@ -103,10 +103,10 @@ class GraphTokenizer(tf.Module):
             original text, and that of its last byte plus 1; all int32 [batch,
             (pieces)].
         """
-        assert self._aligner, "Make the tokenizer with with_offsets=True."
-        return _in_parts(self._tokenize_with_offsets, texts)
+        return _tokenize_parts(self._tokenize_with_offsets, texts)
 
     def _tokenize_with_offsets(self, texts: tf.Tensor) -> Offsets:
+        assert self._aligner, "Make the tokenizer with with_offsets=True."
         cleaned = self.clean(texts)
         ids = self._plain.tokenize(cleaned)
         # Has the same vocabulary; cuts runs of unknown characters, too.
@@ -149,10 +149,10 @@ class GraphTokenizer(tf.Module):
         Example, with 30k-clean.model:
             tokenize_with_masks(["It is [MASK]."]) = [[32, 25, 4, 9]]
         """
-        assert self._masked, "Make the tokenizer with with_masks=True."
-        return _in_parts(self._tokenize_with_masks, texts, enough)[0]
+        return _tokenize_parts(self._tokenize_with_masks, texts, enough)[0]
 
     def _tokenize_with_masks(self, texts: tf.Tensor) -> tuple[tf.RaggedTensor]:
+        assert self._masked, "Make the tokenizer with with_masks=True."
         texts = self._fold_between_masks(
             text_ops.collapse_spaces(text_ops.valid_utf8(texts))
         )
@@ -181,7 +181,7 @@ class GraphTokenizer(tf.Module):
         return tf.gather(_ragged(self._replacements), ids).merge_dims(1, 2)
 
 
-def _in_parts(
+def _tokenize_parts(
     cut: Callable[[tf.Tensor], tuple[tf.RaggedTensor, ...]],
     texts: tf.Tensor,
     enough: int | None = None,
@@ -192,7 +192,7 @@ def _in_parts(
     """
 
     def of_parts() -> tuple[tf.RaggedTensor, ...]:
-        parts = text_ops.parts(texts)
+        parts = text_ops.split_parts(texts)
         if enough is not None:
             lacks = cut(parts[:, 0])[0].row_lengths() < enough
             is_first = tf.range(tf.shape(parts)[1]) == 0

@@ -59,6 +59,7 @@ class Request:
 
     key: dict[str, Any]  # Tells its answer apart: the `id`, else the `line`.
     texts: dict[str, Any]  # By the name of the input, a text or a list.
+    row: rows.Row | None = dataclasses.field(default=None, compare=False)
 
 
 class Signature:
@@ -95,8 +96,12 @@ class Signature:
         except tf.errors.InvalidArgumentError as error:
             if len(requests) > 1:
                 return [answer for one in requests for answer in self([one])]
-            key = requests[0].key
-            message = f"{rows.Place(key)}: {reason(error)}"
+            (request,) = requests
+            if request.row is None:
+                raise
+            place = request.row
+            key = {**rows.key_of(place.guid), **place.key}
+            message = f"{place.where}: {extract_reason(error)}"
             return [rows.BadLine(key, message).answer]
         return [
             {**request.key, **readable(row)}
@@ -110,7 +115,7 @@ class Signature:
         return {name: outputs[name].numpy() for name in self.outputs}
 
 
-def reason(error: tf.errors.OpError) -> str:
+def extract_reason(error: tf.errors.OpError) -> str:
     """Return what TensorFlow says, without what names the operation."""
     last = _REASON.search(error.message)
     return (last[1] if last else error.message)[:_MOST_SHOWN]
@@ -244,7 +249,7 @@ def read(
 def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
     key = rows.key_of(entry.guid)
     if text := join_words(entry.values, inputs, entry.where):
-        return [Request({**key, **text}, text)]
+        return [Request({**key, **text}, text, entry)]
     entry.require(inputs, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
@@ -263,7 +268,7 @@ def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
             _text(item, f"{place}, number {i}")
             for i, item in enumerate(options)
         ] + [""] * (count - len(options))
-    return [Request(key, texts)]
+    return [Request(key, texts, entry)]
 
 
 def join_words(values: Any, inputs: Inputs, where: str) -> dict[str, str]:

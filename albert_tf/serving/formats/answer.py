@@ -116,7 +116,7 @@ class Model:
         if name := self._about["read_whole"]:
             import overlaps
 
-            overlaps.require_short(entry[name])
+            overlaps.require_short("".join(entry[name]))  # Or words.
 
     def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
         """Join pieces; of what does not fit, the end of the longer is cut."""

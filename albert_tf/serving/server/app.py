@@ -283,7 +283,7 @@ async def _on_error(
         return gate.refusal(503, message, {"Retry-After": "1"})
     if isinstance(error, tf.errors.OpError):
         is_wrong = isinstance(error, tf.errors.InvalidArgumentError)
-        return gate.refusal(400 if is_wrong else 500, ask.reason(error))
+        return gate.refusal(400 if is_wrong else 500, ask.extract_reason(error))
     if isinstance(error, pydantic.ValidationError):
         return gate.refusal(400, schema.explain(error))
     if isinstance(error, (errors.UserError, requests.ClientDisconnect)):

@@ -22,7 +22,7 @@ class EncoderService(service.Service):
             float32 [batch, hidden] twice, and bool [batch]: whether the text
             was too long and its end left out.
         """
-        inputs, truncated = self.pack(self.pieces(text))
+        inputs, truncated = self.pack(self.read_pieces(text))
         outputs = self.encode(inputs, unpad=True)
         mask = tf.cast(inputs["input_mask"], tf.float32)[:, :, None]
         total = tf.reduce_sum(outputs.pop("sequence_output") * mask, 1)

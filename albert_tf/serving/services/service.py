@@ -253,7 +253,7 @@ class Service:
         with tf.control_dependencies(checks):
             return tf.identity(ids)
 
-    def pieces(self, text: tf.Tensor) -> tf.RaggedTensor:
+    def read_pieces(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of texts, as many as a sequence may have."""
         return self.tokenizer.tokenize(text, self.max_seq_length)
 

@@ -35,7 +35,7 @@ class EmbeddingService(service.Service):
             `embedding` float32 [batch, width]; `truncated` bool [batch]:
             whether the text was too long and its end left out.
         """
-        inputs, truncated = self.pack(self.pieces(text))
+        inputs, truncated = self.pack(self.read_pieces(text))
         outputs = self._vectors(inputs, self.encode(inputs, unpad=True))
         return {"embedding": outputs["embedding"], "truncated": truncated}
 

@@ -114,7 +114,7 @@ class ChoiceService(service.Service):
         asked = self.tokenizer.tokenize(
             _choices(*map(self.tokenizer.clean, (questions, flat)))
         )
-        pieces = self.pieces(article)
+        pieces = self.read_pieces(article)
         articles = tf.gather(
             pieces, tf.repeat(tf.range(pieces.nrows()), self._count)
         )

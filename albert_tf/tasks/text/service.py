@@ -80,7 +80,7 @@ class TextService(service.Service):
         """Return `tokens` for texts, and `truncated` bool [batch]."""
         if self._long.is_divided:
             return self._of_windows(*texts)
-        inputs, truncated = self.pack(*map(self.pieces, texts))
+        inputs, truncated = self.pack(*map(self.read_pieces, texts))
         encoded = self.encode(inputs, unpad=True)
         outputs = self._with_logits(encoded, self._dtype)
         return {**outputs, "truncated": truncated}

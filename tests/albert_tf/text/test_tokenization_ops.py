@@ -267,8 +267,8 @@ def test_long_texts_in_parts_equal_python(
     tokenizer = make_tokenizer("sentencepiece", True, keep_accents)
     graph = tokenization_ops.make_graph_tokenizer(tokenizer)
     texts = [*LONG, *(f"{one} {other}" for one in LONG for other in LONG[:6])]
-    found = text_ops.parts(tf.constant(texts)).numpy().tolist()
-    expected = [[*cleaning.parts(text)] for text in texts]
+    found = text_ops.split_parts(tf.constant(texts)).numpy().tolist()
+    expected = [[*cleaning.split_parts(text)] for text in texts]
     for parts, row in zip(expected, found, strict=True):
         assert [*filter(None, row)] == [p.encode() for p in parts if p]
     ids = tokenizer.encode_batch(texts)

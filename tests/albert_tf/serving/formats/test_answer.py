@@ -205,6 +205,16 @@ def lines_for(names):
     )
 
 
+# The first two are cut into pieces in parts; windows do not read the last.
+LONG = "The cat. " * 1200, "\u4e00" * 10_500 + ".", "a." * 60_000
+
+
+def long_line(names, text):
+    row = dict.fromkeys(names, "It rains.") | {names[0]: text}
+    row |= {"options": ["a", "b"], "id": text[:1]}
+    return json.dumps(row).encode() + b"\n"
+
+
 def run(folder, content, blocked=BLOCKED):
     how = {"input": content, "cwd": folder.parent, "text": False}
     return python("-c", ALONE, folder, blocked, status=None, **how)
@@ -231,6 +241,7 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     signature = ask.load(str(tmp_path / "saved"), "serving_default")
     names = sorted(signature.inputs)
     content = lines_for(names) + WORDS
+    content += b"".join(map(long_line, [names] * 3, LONG))
     blocked = BLOCKED + " sentencepiece" * ("vocab_file" in options)
     done = run(folder, content, blocked)
     assert not done.returncode, done.stderr
@@ -238,10 +249,13 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     found = [json.loads(line) for line in done.stdout.splitlines()]
     items = list(ask.read(io.BytesIO(content), "-", signature.inputs))
     wanted = rows.answer_items(items, signature)
-    assert len(found) == len(wanted) == len(TEXTS) + 3 + 6 + 5
+    assert len(found) == len(wanted) == len(TEXTS) + 3 + 6 + 5 + 3
     bad = [i for i, row in enumerate(wanted) if "error" in row]
     assert [i for i, row in enumerate(found) if "error" in row] == bad
     assert 5 + 3 <= len(bad) < 10 + 5
+    assert ("error" in found[-1]) == bool(service.read_whole)
+    if service.read_whole:
+        assert "may have 100,000 characters. Divide" in found[-1]["error"]
     for row, expected in zip(found, wanted, strict=True):
         assert_same({**row, "error": 0}, {**expected, "error": 0})
     if kind == "tagging":
@@ -292,7 +306,7 @@ def test_texts_are_packed_and_cut_as_in_training(own_words, length):
         assert found.ids == wanted["input_ids"][:count].tolist()
         assert found.front == count - wanted["segment_ids"].sum()
         about = {"max_seq_length": length, "options": {}}
-        same = types.SimpleNamespace(encode=lambda ids: ids)
+        same = types.SimpleNamespace(encode=lambda ids, _: ids)
         for kind in (answer.Texts, portable.Decoder):
             told = kind(about, same).lay_out(*row)
             assert told == ([row], sum(sizes) > count - (2 + bool(sizes[1])))
@@ -300,7 +314,9 @@ def test_texts_are_packed_and_cut_as_in_training(own_words, length):
 
 def test_windows_of_a_text_reach_its_end():
     about = {"max_seq_length": 8, "options": {"windows": 0, "window_stride": 4}}
-    texts = portable.Decoder(about, types.SimpleNamespace(encode=range))
+    texts = portable.Decoder(
+        about, types.SimpleNamespace(encode=lambda n, _: range(n))
+    )
     for size, starts in ((0, [0]), (6, [0]), (7, [0, 4]), (11, [0, 4, 8])):
         rows = [[range(size)[i : i + 6]] for i in starts]
         assert texts.lay_out(size) == (rows, False)
@@ -308,12 +324,12 @@ def test_windows_of_a_text_reach_its_end():
 
 def test_texts_without_a_table_are_lines():
     lines = [b"\xef\xbb\xbfIt rains.\r\n", b"\n", b"[MASK] a\tb\n"]
-    assert list(answer.read(lines, {"text": 1})) == [
+    assert list(answer.read(lines, {"text": 1}, len)) == [
         ({"line": 1}, {"text": "It rains."}),
         ({"line": 3}, {"text": "[MASK] a\tb"}),
     ]
     with pytest.raises(answer.UsageError, match="is a table. Write one JSON"):
-        list(answer.read([b"id\ttext\n"], {"text": 1}))
+        list(answer.read([b"id\ttext\n"], {"text": 1}, len))
 
 
 def test_files_of_tables_are_refused(monkeypatch, capsys):
@@ -380,6 +396,7 @@ def test_without_any_answer_the_status_is_2(monkeypatch, capfdbinary, tmp_path):
 
     class Silent:
         names: ClassVar = {"text": 1}
+        check = len
 
         def answers(self, entries):
             assert not entries

@@ -194,6 +194,7 @@ def test_folder_says_how_to_use_it(form, saved, tiny_vocab, tiny_tokenizer):
         "max_positions": 64,
         "max_seq_length": 64,
         "texts": ["text", "text_pair"],
+        "read_whole": None,
         "labels": list(saved_services.LABELS),
         "special_ids": {
             "pad": tiny_tokenizer.pad_id,
