@@ -228,7 +228,8 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     form, kind, options, tmp_path
 ):
     words = wordpiece.WordPieceTokenizer(str(OWN / "vocab.txt"))
-    (tmp_path / "tokenizer.json").write_text(tokenizer_json.make(words))
+    if "tokenizer.json" in options.values():
+        (tmp_path / "tokenizer.json").write_text(tokenizer_json.make(words))
     for name in ("spm.model", "vocab.txt"):
         shutil.copy(OWN / name, tmp_path)
     paths = {k: str(tmp_path / v) for k, v in options.items() if k in FILES}
@@ -240,8 +241,8 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     saved_model.save(service, str(tmp_path / "saved"))
     signature = ask.load(str(tmp_path / "saved"), "serving_default")
     names = sorted(signature.inputs)
-    content = lines_for(names) + WORDS
-    content += b"".join(map(long_line, [names] * 3, LONG))
+    content = lines_for(names) + b"".join(map(long_line, [names] * 3, LONG))
+    content += WORDS
     blocked = BLOCKED + " sentencepiece" * ("vocab_file" in options)
     done = run(folder, content, blocked)
     assert not done.returncode, done.stderr
@@ -253,9 +254,9 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
     bad = [i for i, row in enumerate(wanted) if "error" in row]
     assert [i for i, row in enumerate(found) if "error" in row] == bad
     assert 5 + 3 <= len(bad) < 10 + 5
-    assert ("error" in found[-1]) == bool(service.read_whole)
+    assert ("error" in found[-6]) == bool(service.read_whole)
     if service.read_whole:
-        assert "may have 100,000 characters. Divide" in found[-1]["error"]
+        assert "may have 100,000 characters. Divide" in found[-6]["error"]
     for row, expected in zip(found, wanted, strict=True):
         assert_same({**row, "error": 0}, {**expected, "error": 0})
     if kind == "tagging":
