@@ -1,5 +1,7 @@
 """Folders in sentence-transformers, against our models: `make test-torch`."""
 
+import json
+
 import pytest
 import tensorflow as tf
 
@@ -80,3 +82,49 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     assert_close(
         again.answer(tf.constant(TEXTS))["embedding"], ours["embedding"]
     )
+
+
+def test_vectors_of_an_old_folder(tmp_path):
+    """Whose encoder lies in a folder inside, which may be named, too."""
+    import sentence_transformers
+
+    words = tokenization.VocabularyOptions(
+        vocab_file=str(FIXTURES / "own_text" / "vocab.txt")
+    )
+    config = tiny_config(
+        vocab_size=tokenization.load(words).vocab_size,
+        max_position_embeddings=LENGTH,
+    )
+    model = embedding.AlbertEmbedder(AlbertModel(config), "cls")
+    saved_services.spread(model)
+    tf.train.Checkpoint(model=model).write(str(tmp_path / "model.ckpt"))
+    (tmp_path / "albert_config.json").write_text(config.to_json())
+    folder = tmp_path / "folder"
+    convert_checkpoint.run(
+        convert_checkpoint.ConvertOptions(
+            from_=str(tmp_path / "model.ckpt"),
+            to=str(folder),
+            format="sentence_transformers",
+            text_pooling="cls",
+            vocabulary=words,
+        )
+    )
+    (folder / "0_Transformer").mkdir()
+    for path in [path for path in folder.iterdir() if path.is_file()]:
+        if path.name != "modules.json":
+            path.rename(folder / "0_Transformer" / path.name)
+    steps = json.loads((folder / "modules.json").read_text())
+    steps[0]["path"] = "0_Transformer"
+    (folder / "modules.json").write_text(json.dumps(steps))
+    theirs = sentence_transformers.SentenceTransformer(
+        str(folder), device="cpu"
+    )
+    for place in (folder, folder / "0_Transformer"):
+        given = source_options.SourceOptions(
+            init_checkpoint=str(place), task="embedding"
+        )
+        found = source.find(given)
+        service = source.make_service(found, source.make_task(found))
+        restoring.restore(service.model, found.checkpoint)
+        ours = service.answer(tf.constant(TEXTS))
+        assert_close(theirs.encode(TEXTS), ours["embedding"])

@@ -13,7 +13,11 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import configs, errors, files, scores
-from albert_tf.model.checkpoints import huggingface, tensor_files
+from albert_tf.model.checkpoints import (
+    huggingface,
+    sentence_modules,
+    tensor_files,
+)
 
 # Name of the copy of the best evaluated checkpoint, as in the original.
 BEST_NAME = "model.ckpt-best"
@@ -47,6 +51,7 @@ def find(path: str, option: str = "init_checkpoint") -> str:
     if not tf.io.gfile.isdir(prefix):
         prefix = _SUFFIX.sub("", prefix)
     if tf.io.gfile.isdir(prefix):
+        prefix = sentence_modules.encoder_folder(prefix)
         checkpoint = _in_folder(prefix)
         if checkpoint:
             return checkpoint

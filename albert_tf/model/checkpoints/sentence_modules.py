@@ -12,6 +12,7 @@ Source of names and keys: sentence-transformers 6.2.0, and 2.2, which had others
 for the pooling; these are written, since 6.2.0 reads them, too.
 """
 
+import contextlib
 import dataclasses
 import os
 import re
@@ -56,6 +57,7 @@ _INSTEAD = (
     "alone."
 )
 _FOLDER = re.compile(r"[\w.-]*", re.ASCII)
+_OLD_STEPS = {"BERT": "Transformer", "ALBERT": "Transformer"}
 _STEPS = ("Transformer", "Pooling", "Dense", "Normalize")
 
 
@@ -76,15 +78,33 @@ class Modules:
     remarks: tuple[str, ...] = ()
 
 
+def encoder_folder(folder: str) -> str:
+    """Return where a folder's encoder lies: of old ones, in a folder inside."""
+    path = files.safe_join(folder, MODULES_NAME)
+    first = ""
+    if files.exists(path):
+        with contextlib.suppress(errors.UserError):  # `read` tells it.
+            first = next(iter(_steps(path).values()), "")
+    place = files.safe_join(folder, first)
+    return place if first and files.exists(place) else folder
+
+
 def read(folder: str) -> Modules | None:
-    """Return what a folder says; None if it has no modules.json.
+    """Return what is said beside an encoder; None if there is no modules.json.
 
     Raises:
         UserError: It has a step that this project does not have.
     """
+    encoder, remarks = folder, []
     path = files.safe_join(folder, MODULES_NAME)
     if not files.exists(path):
-        return None
+        is_local = not files.is_remote(folder)
+        parent = os.path.abspath(folder) if is_local else folder.rstrip("/")
+        folder = os.path.dirname(parent)
+        if files.identity(encoder_folder(folder)) != files.identity(encoder):
+            return None
+        path = files.safe_join(folder, MODULES_NAME)
+        remarks.append(f"{path} says how vectors are made of {encoder}.")
     steps = _steps(path)
     expected = [kind for kind in _STEPS if kind in steps]
     if list(steps) != expected or expected[:2] != list(_STEPS[:2]):
@@ -93,7 +113,6 @@ def read(folder: str) -> Modules | None:
             f"has {', '.join(_STEPS)}, in this order, and needs the first two. "
             f"{_INSTEAD}"
         )
-    remarks = []
     if "Normalize" not in steps:
         remarks.append(
             f"{path} has no step Normalize. Vectors get length 1 here all the "
@@ -105,7 +124,7 @@ def read(folder: str) -> Modules | None:
             f"{folder}: sentence-transformers puts {prompt!r} before every "
             "text. Write it there yourself: this project does not."
         )
-    path = files.safe_join(folder, LENGTH_NAME)
+    path = files.safe_join(encoder, LENGTH_NAME)
     if files.exists(path) and _object(path).get("do_lower_case"):
         remarks.append(
             f"{path} has do_lower_case: sentence-transformers lower-cases "
@@ -119,7 +138,7 @@ def read(folder: str) -> Modules | None:
     pooling = os.path.join(steps["Pooling"], CONFIG_NAME)
     return Modules(
         _pooling(files.safe_join(folder, pooling)),
-        _length(folder),
+        _length(encoder),
         dense,
         tuple(remarks),
     )
@@ -137,7 +156,11 @@ def _steps(path: str) -> dict[str, str]:
             f"{path} is no list of steps, each with type and path, a folder "
             f"beside it. {_ADVICE}"
         )
-    steps = {kind.rsplit(".", 1)[-1]: place for kind, place in names}
+    kinds = [kind.rsplit(".", 1)[-1] for kind, _ in names]
+    steps = {
+        _OLD_STEPS.get(kind, kind): place
+        for kind, (_, place) in zip(kinds, names, strict=True)
+    }
     if len(steps) < len(names):
         raise errors.UserError(f"{path} has a step twice. {_INSTEAD}")
     return steps

@@ -1,9 +1,11 @@
 """Folders of sentence-transformers: what is read, and what is refused."""
 
+import json
+
 import pytest
 
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import sentence_modules
+from albert_tf.model.checkpoints import checkpoint_files, sentence_modules
 from tests.sentence_folders import DENSE, OLD, write
 
 
@@ -38,6 +40,43 @@ def test_all_that_a_folder_says(tmp_path, length):
     no_step, prompt, lower = found.remarks
     assert "no step Normalize" in no_step and "'query: '" in prompt
     assert "sentence_bert_config.json has do_lower_case" in lower
+
+
+@pytest.mark.parametrize("kind", ["Transformer", "BERT", "ALBERT"])
+def test_old_folders_have_their_encoder_inside(tmp_path, kind, monkeypatch):
+    """Given is the whole folder, or the encoder's."""
+    name = f"0_{kind}"
+    steps = [
+        {"type": f"sentence_transformers.models.{each}", "path": path}
+        for each, path in ((kind, name), ("Pooling", "1_Pooling"))
+    ]
+    files = {
+        f"{name}/config": {"model_type": "bert"},
+        f"{name}/sentence_bert_config": {"max_seq_length": 9},
+        "sentence_bert_config": {"max_seq_length": 8},
+    }
+    write(tmp_path, [], {"pooling_mode": "cls"}, **files)
+    (tmp_path / "modules.json").write_text(json.dumps(steps))
+    inside = str(tmp_path / name)
+    for given in (str(tmp_path), f"{tmp_path}/", inside, f"{inside}/"):
+        assert checkpoint_files.find(given) == inside
+    monkeypatch.chdir(tmp_path / name)
+    for given in (inside, "."):
+        found = sentence_modules.read(given)
+        assert (found.text_pooling, found.max_seq_length) == ("cls", 9)
+        assert "modules.json says how vectors" in found.remarks[0]
+    other = tmp_path / "1_Pooling"
+    assert sentence_modules.read(str(other)) is None
+
+
+@pytest.mark.parametrize("path", ["..", "0_Transformer", "", 7])
+def test_a_folder_without_its_encoder_is_refused(tmp_path, path):
+    write(tmp_path, [])
+    steps = [{"type": "a.Transformer", "path": path}]
+    (tmp_path / "modules.json").write_text(json.dumps(steps))
+    message = "outside of its folder" if path == ".." else "does not say which"
+    with pytest.raises(errors.UserError, match=message):
+        checkpoint_files.find(str(tmp_path))
 
 
 def test_other_folders_say_nothing(tmp_path):
