@@ -79,7 +79,7 @@ _PART_POSITIONS = 1 << 19, 1 << 22
 # Every part reads from every unit. So units and parts, unlike blocks, have no
 # bound of their size where there would be more of them.
 _MOST_UNITS = _MOST_PARTS = 4096
-# In the work folder after a mistake of the user, such as a bad line of text.
+# Written to the work folder after an error of the user: a bad line, say.
 _REFUSED = "refused"
 
 
@@ -91,12 +91,12 @@ def run(settings: CreatePretrainingDataOptions) -> None:
     prepared = writer_options.prepare(settings)
     for output in prepared.outputs:
         files.make_folder(os.path.dirname(output), "output_file")
-    path = output_files.work_place(settings.output_file)
+    path = output_files.work_folder_path(settings.output_file)
     if settings.dask_scheduler:
         path = os.path.abspath(path)  # Workers have other current folders.
     with preemption.exiting_at_once(), work_folder.hold(path) as work:
-        _take_up(work, settings, prepared)
-        with _open_workers(settings, path) as workers, _noting_refusal(work):
+        _prepare_work(work, settings, prepared)
+        with _open_workers(settings, path) as workers, _recording_refusal(work):
             job = Job(settings, prepared, workers, work)
             text = tokenize(job)
             rule = word_starts.choose_rule(
@@ -109,28 +109,28 @@ def run(settings: CreatePretrainingDataOptions) -> None:
             word_starts.warn_of_misfit(text.counts, prepared.tokenizer)
             stored = build_instances(job, text)
             written = write_records(job, text, stored)
-        _describe(job, written)
+        _write_descriptions(job, written)
 
 
-def _take_up(
+def _prepare_work(
     work: work_folder.WorkFolder,
     settings: CreatePretrainingDataOptions,
     prepared: writer_options.Prepared,
 ) -> None:
-    """Go on with unfinished work, or begin; refuse work of another job."""
+    """Continue unfinished work, or begin anew; refuse work of another job."""
     vocab_sha256 = prepared.tokenizer.fingerprint
     inputs = [*prepared.inputs, *settings.unit_files.values()]
     job = same_job.describe(settings, inputs, prepared.outputs, vocab_sha256)
-    before = work.job()
-    changes = same_job.changes(before, job) if before else []
-    same_outputs = before is not None and before["outputs"] == job["outputs"]
+    earlier = work.job()
+    changes = same_job.changes(earlier, job) if earlier else []
+    same_outputs = earlier is not None and earlier["outputs"] == job["outputs"]
     # Then nothing can go on with it: it may be another text now.
-    was_piped = before is not None and (
-        text_lines.STANDARD_INPUT in before["inputs"]
+    was_piped = earlier is not None and (
+        text_lines.STANDARD_INPUT in earlier["inputs"]
     )
-    is_useful = work.has_finished() and work.read(_REFUSED) is None
-    is_useful = is_useful and not was_piped
-    if is_useful and not settings.overwrite:
+    can_continue = work.has_finished_work() and work.read(_REFUSED) is None
+    can_continue = can_continue and not was_piped
+    if can_continue and not settings.overwrite:
         outputs.require_same(
             f"`output_file`: {work.path} holds unfinished work of another job",
             changes,
@@ -140,12 +140,12 @@ def _take_up(
     if not (settings.overwrite or (same_outputs and not changes)):
         same_job.refuse_other_options(prepared.outputs, settings, vocab_sha256)
     if changes or was_piped:
-        work.forget("")
-    elif before is not None:
+        work.remove_files("")
+    elif earlier is not None:
         logging.info("Going on with the work in %s", work.path)
     if not same_outputs:
-        work.forget("shard-")
-    work.forget(_REFUSED)
+        work.remove_files("shard-")
+    work.remove_files(_REFUSED)
     work.begin(job)
 
 
@@ -153,7 +153,7 @@ def _take_up(
 def _open_workers(
     settings: CreatePretrainingDataOptions, folder: str
 ) -> Iterator[parallel.OpenMap]:
-    """Yield what opens a map, over processes here or on a cluster."""
+    """Yield a function that opens a map over processes here or on a cluster."""
     if settings.dask_scheduler:
         with cluster.connect(settings.dask_scheduler, folder) as client:
             logging.info(
@@ -169,8 +169,8 @@ def _open_workers(
 
 
 @contextlib.contextmanager
-def _noting_refusal(work: work_folder.WorkFolder) -> Iterator[None]:
-    """Remember that a job cannot be finished, so that another may begin."""
+def _recording_refusal(work: work_folder.WorkFolder) -> Iterator[None]:
+    """Record a user's error, so that another job may use the folder."""
     try:
         yield
     except parallel.WorkerEndedError:
@@ -182,7 +182,7 @@ def _noting_refusal(work: work_folder.WorkFolder) -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What all stages know."""
+    """The options, inputs and workers that all stages use."""
 
     settings: CreatePretrainingDataOptions
     prepared: writer_options.Prepared
@@ -197,23 +197,23 @@ class Job:
 
 
 class TokenizedText(NamedTuple):
-    """What `tokenize` wrote to the work folder."""
+    """The blocks that `tokenize` wrote to the work folder."""
 
-    documents: list[int]  # Of each block.
-    tokens: list[int]  # Of each block.
+    num_documents: list[int]  # Of each block.
+    num_tokens: list[int]  # Of each block.
     inputs: list[dict[str, Any]]  # Path, size and sha256 of each text file.
-    counts: dict[str, int]  # What was found in the text.
+    counts: dict[str, int]  # Of documents, sentences and so on in the text.
 
 
 class StoredInstances(NamedTuple):
-    """What `build_instances` wrote to the work folder."""
+    """The instances that `build_instances` wrote to the work folder."""
 
     prefixes: tuple[str, ...]  # Files of each unit, see `instances`.
-    counts: dict[str, int]  # Those of the text, and what gave no instance.
+    counts: dict[str, int]  # Those of the text, and `instances.COUNTS`.
 
 
 def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
-    """Return how much of everything goes into one piece."""
+    """Return the size of one block, unit or part, given that of all."""
     low, high = limits
     return min(max(everything // _PIECES[piece], low), high)
 
@@ -227,10 +227,11 @@ def tokenize(job: Job) -> TokenizedText:
     facts = work.read("text")
     if (
         facts is None
-        or not all(_block_facts(work, i) for i in range(facts["blocks"]))
+        or not all(_read_block(work, i) for i in range(facts["blocks"]))
         or any(files.sha256(f["path"]) != f["sha256"] for f in facts["inputs"])
     ):
-        work.forget("duplicates")  # Blocks that are made again have them all.
+        # Blocks that are made again have them all.
+        work.remove_files("duplicates")
         facts = _write_blocks(job)
         work.write("text", facts)
     counts = dict(facts["counts"])
@@ -248,10 +249,10 @@ def tokenize(job: Job) -> TokenizedText:
 
 
 def _write_blocks(job: Job) -> dict[str, Any]:
-    """Write all blocks that are not there yet; return what was found.
+    """Write the blocks that are not finished; return counts of the text.
 
-    Blocks of another text, whose files had the same sizes and times, are
-    written again, and all that came after them is forgotten.
+    If the text of a block has changed, although its file has the same size and
+    time, all blocks from there on are written again, and later work is removed.
     """
     work, settings = job.work, job.settings.text
     total = corpus.CorpusReader(job.prepared.inputs, settings).total_bytes
@@ -259,16 +260,16 @@ def _write_blocks(job: Job) -> dict[str, Any]:
     reader = corpus.CorpusReader(job.prepared.inputs, settings, size)
     indices = []
 
-    def unfinished() -> Iterator[corpus.Block]:
+    def unfinished_blocks() -> Iterator[corpus.Block]:
         is_other = False
         for block in reader.read_blocks():
             indices.append(block.index)
-            facts = None if is_other else _block_facts(work, block.index)
+            facts = None if is_other else _read_block(work, block.index)
             if facts and facts["text"] != checksums.of_bytes(block.text).crc32c:
                 logging.warning("%s was changed: begun anew.", block.path)
                 is_other, facts = True, None
-                work.forget("unit-")
-                work.forget("shard-")
+                work.remove_files("unit-")
+                work.remove_files("shard-")
             if not facts:
                 yield block
 
@@ -280,26 +281,26 @@ def _write_blocks(job: Job) -> dict[str, Any]:
         work,
     )
     with (
-        job.workers(shared) as each,
-        progress.Progress("tokenizing", total, "B") as shown,
+        job.workers(shared) as map_blocks,
+        progress.Progress("tokenizing", total, "B") as bar,
     ):
-        for _ in each(_tokenize_block, unfinished()):
-            shown.update(reader.bytes_read)
+        for _ in map_blocks(_tokenize_block, unfinished_blocks()):
+            bar.update(reader.bytes_read)
     counts = {"documents_cut": reader.documents_cut}
     for index in indices:
-        facts = token_blocks.load(work.block(index)).facts
+        facts = token_blocks.load(work.block_path(index)).facts
         counts = statistics.add(counts, facts)
     if not counts.get("documents"):
-        raise _no_document(reader, counts)
-    _check_units(job.settings, counts)
+        raise _no_document_error(reader, counts)
+    _require_units(job.settings, counts)
     inputs = reader.files
     return {"blocks": len(indices), "inputs": inputs, "counts": counts}
 
 
-def _check_units(
+def _require_units(
     settings: CreatePretrainingDataOptions, counts: dict[str, int]
 ) -> None:
-    """Refuse files of units of which the text has none."""
+    """Refuse files of phrases or entities none of which is in the text."""
     for option, path in settings.unit_files.items():
         if not counts.get(units.OPTIONS[option]):
             raise errors.UserError(
@@ -309,7 +310,7 @@ def _check_units(
             )
 
 
-def _no_document(
+def _no_document_error(
     reader: corpus.CorpusReader, counts: dict[str, int]
 ) -> errors.UserError:
     paths = [file["path"] for file in reader.files]
@@ -337,22 +338,22 @@ def _save_block(
     text: int,
 ) -> None:
     """Save a block with the CRC-32C of its text."""
-    written = token_blocks.save(block, work.block(index))
+    written = token_blocks.save(block, work.block_path(index))
     facts = {"documents": len(block), "tokens": len(block.tokens), "text": text}
     work.write(f"block-{index:06d}", {**facts, "files": [written]})
 
 
-def _block_facts(
+def _read_block(
     work: work_folder.WorkFolder, index: int
 ) -> dict[str, Any] | None:
     """Return the sizes of a finished block, or None."""
-    return work.finished(f"block-{index:06d}", [work.block(index)])
+    return work.read_finished(f"block-{index:06d}", [work.block_path(index)])
 
 
 def _block_sizes(
     work: work_folder.WorkFolder, num_blocks: int
 ) -> list[dict[str, Any]]:
-    return [work_folder.known(_block_facts(work, i)) for i in range(num_blocks)]
+    return [work_folder.whole(_read_block(work, i)) for i in range(num_blocks)]
 
 
 def _drop_duplicates(
@@ -361,9 +362,9 @@ def _drop_duplicates(
     """Remove repeated documents from the blocks; return how many there were."""
     facts = work.read("duplicates")
     if facts is None:
-        paths = [work.block(index) for index in range(num_blocks)]
+        paths = [work.block_path(index) for index in range(num_blocks)]
         for index, block in token_blocks.drop_duplicates(paths):
-            before = work_folder.known(_block_facts(work, index))
+            before = work_folder.whole(_read_block(work, index))
             _save_block(work, index, block, before["text"])
         num_left = sum(s["documents"] for s in _block_sizes(work, num_blocks))
         facts = {"dropped": num_documents - num_left}
@@ -377,24 +378,25 @@ def _drop_duplicates(
 def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
     """Turn the documents into instances, each with a random key."""
     work, settings = job.work, job.settings
-    paths = [work.block(index) for index in range(len(text.documents))]
-    corpus_of_blocks = token_blocks.StoredCorpus(paths, text.documents)
+    paths = [work.block_path(index) for index in range(len(text.num_documents))]
+    corpus_of_blocks = token_blocks.StoredCorpus(paths, text.num_documents)
     builder = _make_builder(job, corpus_of_blocks)
-    units = plan_units(text.tokens, settings.passes)
-    todo = [unit for unit in units if not _unit_facts(work, unit)]
-    done = len(units) - len(todo)
+    units = plan_units(text.num_tokens, settings.passes)
+    todo = [unit for unit in units if not _finished_unit(work, unit)]
+    num_done = len(units) - len(todo)
     with (
-        job.workers((builder, work)) as each,
-        progress.Progress("pairing", len(units), "units") as shown,
+        job.workers((builder, work)) as map_units,
+        progress.Progress("pairing", len(units), "units") as bar,
     ):
-        for _ in each(_build_unit, todo):
-            done += 1
-            shown.update(done)
+        for _ in map_units(_build_unit, todo):
+            num_done += 1
+            bar.update(num_done)
     counts = dict(text.counts)
     for unit in units:
-        facts = work_folder.known(_unit_facts(work, unit))
+        facts = work_folder.whole(_finished_unit(work, unit))
         counts = statistics.add(counts, facts["counts"])
-    return StoredInstances(tuple(work.unit(u.number) for u in units), counts)
+    prefixes = tuple(work.unit_path(unit.number) for unit in units)
+    return StoredInstances(prefixes, counts)
 
 
 def _make_builder(
@@ -414,7 +416,7 @@ def _make_builder(
     return instances.InstanceBuilder(
         documents,
         settings.pairs,
-        word_starts.of_tokens(job.vocabulary, job.rule),
+        word_starts.starts_of_tokens(job.vocabulary, job.rule),
         seed,
     )
 
@@ -424,7 +426,7 @@ def plan_units(
 ) -> list[instances.Unit]:
     """Divide the passes over the blocks into units of about equal size.
 
-    A unit has some passes over one block; of a large corpus, all passes over
+    A unit has some passes over one block; in a large corpus, all passes over
     several.
     """
     sizes = [dupe_factor * max(1, tokens) for tokens in block_tokens]
@@ -432,9 +434,9 @@ def plan_units(
     unit_tokens = max(least, _piece_size("unit", sum(sizes), _UNIT_TOKENS))
     units: list[instances.Unit] = []
     first, size = 0, 0
-    for end, following in enumerate([*sizes[1:], least + 1], 1):
+    for end, next_size in enumerate([*sizes[1:], least + 1], 1):
         size += sizes[end - 1]
-        if size + following <= least:
+        if size + next_size <= least:
             continue
         step = max(1, dupe_factor * unit_tokens // size)
         for begin in range(0, dupe_factor, step):
@@ -447,17 +449,17 @@ def plan_units(
 def _build_unit(unit: instances.Unit) -> None:
     builder, work = parallel.shared_value()
     built = builder.build(unit)
-    written = instances.save(work.unit(unit.number), built)
+    written = instances.save(work.unit_path(unit.number), built)
     facts = {"counts": built.counts, "files": written}
     work.write(f"unit-{unit.number:06d}", facts)
 
 
-def _unit_facts(
+def _finished_unit(
     work: work_folder.WorkFolder, unit: instances.Unit
 ) -> dict[str, Any] | None:
     """Return the counts of a finished unit, or None."""
-    paths = instances.paths(work.unit(unit.number))
-    return work.finished(f"unit-{unit.number:06d}", paths)
+    paths = instances.paths(work.unit_path(unit.number))
+    return work.read_finished(f"unit-{unit.number:06d}", paths)
 
 
 # Stage 3: instances to records, in the order of the keys. ---------------------
@@ -478,14 +480,14 @@ def write_records(
         if part.first_record + part.num_records > writer.first_record
     ]
     with (
-        job.workers(assembler) as each,
+        job.workers(assembler) as map_parts,
         contextlib.closing(writer),
-        progress.Progress("writing", total, "examples") as shown,
+        progress.Progress("writing", total, "examples") as bar,
     ):
-        for encoded in each(_encode_part, todo):
+        for encoded in map_parts(_encode_part, todo):
             writer.write(encoded)
             part = encoded.part
-            shown.update(part.first_record + part.num_records)
+            bar.update(part.first_record + part.num_records)
     counts, digests = writer.totals()
     return record_manifest.Written(
         paths, digests, counts, text.inputs, stored.counts
@@ -497,16 +499,16 @@ def _plan_parts(
 ) -> tuple[assemble.Assembler, list[assemble.Part]]:
     """Divide the instances among parts of about equal size."""
     settings, prefixes = job.settings, stored.prefixes
-    total = sum(map(instances.count_rows, prefixes))
-    writer_options.refuse_few_instances(
-        len(job.prepared.outputs), total, stored.counts, settings
+    num_instances = sum(map(instances.count_rows, prefixes))
+    writer_options.require_instances(
+        len(job.prepared.outputs), num_instances, stored.counts, settings
     )
     length = settings.pairs.max_seq_length
     size = max(
-        _piece_size("part", total * length, _PART_POSITIONS),
-        -(-total * length // _MOST_PARTS),
+        _piece_size("part", num_instances * length, _PART_POSITIONS),
+        -(-num_instances * length // _MOST_PARTS),
     )
-    bits = max(1, (total * length // size).bit_length())
+    bits = max(1, (num_instances * length // size).bit_length())
     in_parts = np.array([instances.count_keys(p, bits) for p in prefixes])
     masker = None
     if settings.writes_masks:
@@ -530,14 +532,14 @@ def _encode_part(part: assemble.Part) -> assemble.Encoded:
     return assembler.encode(part)
 
 
-def _describe(job: Job, written: record_manifest.Written) -> None:
+def _write_descriptions(job: Job, written: record_manifest.Written) -> None:
     """Write manifest and data card to each folder, and clear up."""
     whole = record_manifest.make(
         job.settings, job.prepared.tokenizer, job.rule, written
     )
     described = record_manifest.write(whole, written)
     job.work.remove()
-    for line in record_manifest.lines(whole):
+    for line in record_manifest.summary_lines(whole):
         logging.info("%s", line)
     writer_options.warn_of_cuts(whole)
     logging.info(

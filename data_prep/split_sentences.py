@@ -139,10 +139,10 @@ def read_paragraphs(
             yield " ".join(paragraph)
 
 
-def document_lines(
+def to_lines(
     paragraphs: Iterable[list[str]], max_document_sentences: int = 0
 ) -> Iterator[str]:
-    """Lay out sentences as lines, an empty one after each document.
+    """Yield sentences as lines, and an empty line after each document.
 
     Example:
         [["A.", "B."], ["C."], []] yields "A.", "B.", "C.", ""
@@ -150,14 +150,14 @@ def document_lines(
 
     An empty list of sentences ends a document.
     """
-    size = 0
-    for split in paragraphs:
-        yield from split
-        size += len(split)
-        ends = not split or 0 < max_document_sentences <= size
-        if size and ends:
+    num_sentences = 0
+    for paragraph in paragraphs:
+        yield from paragraph
+        num_sentences += len(paragraph)
+        ends = not paragraph or 0 < max_document_sentences <= num_sentences
+        if num_sentences and ends:
             yield DOCUMENT_END
-            size = 0
+            num_sentences = 0
 
 
 def _all_paragraphs(paths: Iterable[str], keep_titles: bool) -> Iterator[str]:
@@ -182,18 +182,18 @@ def _split_all(
     settings: Options,
     counts: collections.Counter[str],
 ) -> Iterator[list[str]]:
-    """Yield the sentences of each paragraph, in order; count their rules.
+    """Yield the sentences of each paragraph, in order.
 
-    `DOCUMENT_END` gives no sentence. Processes get a bounded number of
-    paragraphs at a time, so a corpus of any size passes through.
+    `counts` counts paragraphs by language; `DOCUMENT_END` is none. Processes
+    get a bounded number of paragraphs at a time, for a corpus of any size.
     """
     batches = iter(
         lambda: list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)), []
     )
     num_processes = parallel.count_processes(settings.num_processes)
-    with parallel.workers(num_processes, settings.language) as each:
-        for rules, split in each(_split_batch, batches):
-            counts.update(rules)
+    with parallel.workers(num_processes, settings.language) as map_batches:
+        for languages, split in map_batches(_split_batch, batches):
+            counts.update(languages)
             yield from split
 
 
@@ -228,7 +228,7 @@ def run(settings: Options) -> None:
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
     counts = collections.Counter[str]()
     paragraphs = _all_paragraphs(paths, settings.keep_titles)
-    lines = document_lines(
+    lines = to_lines(
         _split_all(paragraphs, settings, counts),
         settings.max_document_sentences,
     )

@@ -113,16 +113,16 @@ def train_model(
     if sentences.failure:
         raise sentences.failure
     if failure:
-        raise _explain(failure, sentences, settings) from failure
+        raise _to_user_error(failure, sentences, settings) from failure
     return model.getvalue()
 
 
-def _explain(
-    failure: RuntimeError, sentences: text.Sentences, settings: Options
+def _to_user_error(
+    error: RuntimeError, sentences: text.Sentences, settings: Options
 ) -> Exception:
-    """Turn SentencePiece's complaint about the text into words for the user.
+    """Turn SentencePiece's error about the text into a UserError.
 
-    An unknown complaint stays as it is.
+    Another error is returned as it is.
     """
     if not sentences.count:
         dropped = [f"{n} {reason}" for reason, n in sentences.dropped.items()]
@@ -131,15 +131,15 @@ def _explain(
             f"from; left out: {', '.join(dropped) or 'none'}. Give text with "
             "one sentence per line."
         )
-    if match := re.search(r"too high .* <= (\d+)", str(failure)):
+    if match := re.search(r"too high .* <= (\d+)", str(error)):
         return errors.UserError(
             f"`vocab_size={settings.vocab_size}` is more than this text gives. "
             f"The largest possible value is {match[1]}. Use at most that, or "
             "more text."
         )
-    if match := re.search(r"required_chars\. \d+ vs (\d+)", str(failure)):
-        return text.too_few_pieces(int(match[1]), settings.vocab_size)
-    return failure
+    if match := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
+        return text.vocab_too_small_error(int(match[1]), settings.vocab_size)
+    return error
 
 
 def readable_vocab(model: bytes) -> str:
@@ -155,7 +155,7 @@ def readable_vocab(model: bytes) -> str:
 def run(settings: Options) -> None:
     endings = ".model", ".vocab"
     prepared = text.prepare(settings, normalization.SENTENCEPIECE, endings)
-    sentences = text.Sentences(prepared.lines, text.cleaner(prepared.rule))
+    sentences = text.Sentences(prepared.lines, text.make_cleaner(prepared.rule))
     model = train_model(sentences, settings, prepared.coverage)
     model_file = f"{settings.output_prefix}.model"
     listed = readable_vocab(model).encode()

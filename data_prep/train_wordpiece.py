@@ -64,7 +64,7 @@ class Options(text.TrainingOptions):
 def count_words(
     sentences: Iterable[str],
 ) -> tuple[collections.Counter[str], int]:
-    """Count words of cleaned text, and those that are too long to be known."""
+    """Count each word of cleaned text; and all that become [UNK]: too long."""
     words: collections.Counter[str] = collections.Counter()
     for sentence in sentences:
         words.update(wordpiece_rules.split_words(sentence))
@@ -73,7 +73,7 @@ def count_words(
 
 
 def choose_characters(words: Mapping[str, int], coverage: float) -> list[str]:
-    """Return the most frequent characters that make up a share of the text.
+    """Return the most frequent characters, up to a fraction of the text.
 
     Example, of words and how often each occurs:
         choose_characters({"ab": 9, "c": 1}, 0.9) = ["a", "b"]
@@ -108,10 +108,10 @@ def single_pieces(characters: Sequence[str]) -> list[str]:
 def learn_pieces(
     words: Mapping[str, int], pieces: Sequence[str], vocab_size: int
 ) -> list[str]:
-    """Return the known pieces, and longer ones that the words give.
+    """Return `pieces`, and longer ones that are learned from the words.
 
-    The trainer numbers characters by chance; as its special tokens they have
-    the numbers of `single_pieces`.
+    The trainer gives characters arbitrary ids; as its special tokens they keep
+    the ids of `single_pieces`.
     """
     library = _import_tokenizers()
     tokenizer = library.Tokenizer(library.models.WordPiece())
@@ -119,13 +119,13 @@ def learn_pieces(
     trainer = library.trainers.WordPieceTrainer(
         vocab_size=vocab_size, special_tokens=list(pieces), show_progress=False
     )
-    tokenizer.train_from_iterator(_repeat(words), trainer)
+    tokenizer.train_from_iterator(_repeat_words(words), trainer)
     ids: dict[str, int] = tokenizer.get_vocab()
     return sorted(ids, key=ids.__getitem__)
 
 
-def _repeat(words: Mapping[str, int]) -> Iterator[str]:
-    """Yield lines in which each word stands as often as it was counted."""
+def _repeat_words(words: Mapping[str, int]) -> Iterator[str]:
+    """Yield lines that repeat each word as often as it was counted."""
     for word in sorted(words):
         full, others = divmod(words[word], _REPEATS)
         for _ in range(full):
@@ -139,7 +139,7 @@ def run(settings: Options) -> None:
         _import_tokenizers()  # Before all text is read.
     prepared = text.prepare(settings, normalization.WORDPIECE, (".txt",))
     words, too_long = count_words(
-        map(text.cleaner(prepared.rule), prepared.lines)
+        map(text.make_cleaner(prepared.rule), prepared.lines)
     )
     if not words:
         raise errors.UserError(
@@ -152,7 +152,7 @@ def run(settings: Options) -> None:
     usable = {w: n for w, n in words.items() if alphabet.issuperset(w)}
     pieces = single_pieces(characters)
     if len(pieces) > settings.vocab_size:
-        raise text.too_few_pieces(len(pieces), settings.vocab_size)
+        raise text.vocab_too_small_error(len(pieces), settings.vocab_size)
     if settings.unit == "wordpiece":
         pieces = learn_pieces(usable, pieces, settings.vocab_size)
     if wordpiece.marked_pieces(pieces) < 0:

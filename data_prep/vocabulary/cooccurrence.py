@@ -24,7 +24,7 @@ EXPONENT = 0.5
 def count_pairs(
     pieces: np.ndarray, vocab_size: int, window: int = WINDOW
 ) -> sparse.csr_array:
-    """Count which piece stands how often to the left of which, float64 [V, V].
+    """Count how often each piece is to the left of each other, float64 [V, V].
 
     A pair at distance d counts 1 / d, in the row of the left piece. `pieces`
     are ids, int [n, S], -1 where there is none.
@@ -63,8 +63,8 @@ def positive_information(counts: sparse.csr_array) -> sparse.csr_array:
     pairs = (counts + counts.T).tocoo()
     rows, columns = pairs.coords
     sums = np.bincount(rows, pairs.data, minlength=counts.shape[0])
-    shares = sums**SMOOTHING / (sums**SMOOTHING).sum()
-    information = np.log(pairs.data / (sums[rows] * shares[columns]))
+    smoothed = sums**SMOOTHING / (sums**SMOOTHING).sum()
+    information = np.log(pairs.data / (sums[rows] * smoothed[columns]))
     positive = information > 0
     return sparse.csr_array(
         (information[positive], (rows[positive], columns[positive])),

@@ -1,7 +1,7 @@
-"""Which letters a text is made of: what its language needs, in numbers.
+"""Counts of the letters of a text by kind, which show what language it is.
 
-The vocabulary trainers decide by them what is kept of the text, and the writer
-where words start and whether a vocabulary fits.
+By them the vocabulary trainers choose a normalization, and the writer a rule
+for word starts; it also warns if a vocabulary does not fit.
 """
 
 import functools
@@ -66,34 +66,34 @@ def count(texts: Iterable[str]) -> dict[str, int]:
         joined = "".join(batch).encode("utf-32-le", "surrogatepass")
         frequencies = np.bincount(np.frombuffer(joined, np.uint32))
         for code in np.flatnonzero(frequencies).tolist():
-            totals += frequencies[code] * np.array(_facts(code))
+            totals += frequencies[code] * np.array(_counts_of(code))
     return dict(zip(NAMES, totals.tolist(), strict=True))
 
 
 @functools.cache
-def _facts(code: int) -> tuple[int, ...]:
-    """Return what one character adds to each number of `count`."""
+def _counts_of(code: int) -> tuple[int, ...]:
+    """Return what one character adds to each count of `NAMES`."""
     character = chr(code)
     parts = unicodedata.normalize("NFKD", character)
     marks = sum(unicodedata.combining(part) != 0 for part in parts)
     kept = wordpiece_rules.clean_text(character, lower=True, keep_accents=True)
     changed = kept != wordpiece_rules.clean_text(character, lower=True)
     changed &= not "\ufe00" <= character <= "\ufe0f"  # They follow emoji.
-    bare = [part for part in parts if part.isalpha()]
-    if not bare:
+    letters_of_parts = [part for part in parts if part.isalpha()]
+    if not letters_of_parts:
         return (0, marks, int(changed), 0, 0, 0)
-    is_other = not all(part.isascii() for part in bare)
+    is_other = not all(part.isascii() for part in letters_of_parts)
     is_kana = any(low <= character <= high for low, high in _KANA)
     is_chinese_or_japanese = is_kana or wordpiece_rules.is_cjk(character)
-    facts = (
+    flags = (
         changed,
         is_other,
         masking.has_no_spaces(character),
         is_chinese_or_japanese,
     )
-    return (1, marks, *map(int, facts))
+    return (1, marks, *map(int, flags))
 
 
-def share(counts: Mapping[str, int], *names: str) -> float:
-    """Return what part of all letters some kinds are; 0 of no letter."""
+def rate(counts: Mapping[str, int], *names: str) -> float:
+    """Return the rate of some kinds among all letters; 0 without letters."""
     return sum(counts[name] for name in names) / max(1, counts["letters"])

@@ -78,9 +78,9 @@ class Text:
     others: dict[str, tokenization.AnyTokenizer]  # To compare with.
 
     def report(self, path: str) -> None:
-        """Log what the new vocabulary and others make of the sample."""
+        """Log how the new vocabulary and others tokenize the sample."""
         for name, tokenizer in {**load([path]), **self.others}.items():
-            numbers = measure(self.sample, tokenizer)
+            statistics = measure(self.sample, tokenizer)
             logging.info(
                 "%s: %d pieces. In the first %d lines %.2f pieces a word, %.2f "
                 "characters a piece, %.2f %% unknown pieces, %.1f %% of the "
@@ -88,10 +88,10 @@ class Text:
                 name,
                 tokenizer.vocab_size,
                 len(self.sample),
-                numbers["pieces a word"],
-                numbers["characters a piece"],
-                100 * numbers["unknown pieces"],
-                100 * numbers["words in one piece"],
+                statistics["pieces a word"],
+                statistics["characters a piece"],
+                100 * statistics["unknown pieces"],
+                100 * statistics["words in one piece"],
             )
 
 
@@ -110,24 +110,24 @@ def load(paths: Iterable[str]) -> dict[str, tokenization.AnyTokenizer]:
 def measure(
     lines: Sequence[str], tokenizer: tokenization.AnyTokenizer
 ) -> dict[str, float]:
-    """Return what a vocabulary makes of lines with text.
+    """Return statistics of the pieces of lines with text.
 
-    Words stand between spaces; the last two numbers are shares of all.
+    Words stand between spaces; the last two numbers are rates.
     """
     ids, _ = tokenizer.encode_flat(lines)
     words = " ".join(lines).split()
-    parts, sizes = tokenizer.encode_flat(words)
-    last = parts[np.cumsum(sizes)[sizes == 1] - 1]
+    pieces_of_words, num_pieces = tokenizer.encode_flat(words)
+    whole = pieces_of_words[np.cumsum(num_pieces)[num_pieces == 1] - 1]
     return {
         "pieces a word": len(ids) / len(words),
         "characters a piece": sum(map(len, words)) / max(1, len(ids)),
         "unknown pieces": float((ids == tokenizer.unk_id).mean()),
-        "words in one piece": (last != tokenizer.unk_id).sum() / len(words),
+        "words in one piece": (whole != tokenizer.unk_id).sum() / len(words),
     }
 
 
-def too_few_pieces(needed: int, vocab_size: int) -> errors.UserError:
-    """Return the error that a text has too many characters."""
+def vocab_too_small_error(needed: int, vocab_size: int) -> errors.UserError:
+    """Return the error for a text with more characters than pieces."""
     return errors.UserError(
         f"`vocab_size={vocab_size}` is less than the characters of this text "
         f"need. The smallest possible value is {needed}. Use at least that, or "
@@ -138,7 +138,7 @@ def too_few_pieces(needed: int, vocab_size: int) -> errors.UserError:
 def prepare(
     settings: TrainingOptions, kind: str, endings: Sequence[str]
 ) -> Text:
-    """Find the text for a vocabulary of a kind, and decide how it is used.
+    """Open the text for a vocabulary of a kind, and choose normalization.
 
     The endings are of the files that are written, besides the description.
     """
@@ -153,17 +153,17 @@ def prepare(
     outputs.check(settings, "output_prefix", written)
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
     names = map(str.strip, settings.compare_with.split(","))
-    others = load(filter(None, names))
+    compared = load(filter(None, names))
     files.make_folder(os.path.dirname(prefix), "output_prefix")
     lines = read_lines(paths)
-    first = read_sample(lines)
-    counts = letters.count(first)
+    sample = read_sample(lines)
+    counts = letters.count(sample)
     return Text(
-        itertools.chain(first, lines),
+        itertools.chain(sample, lines),
         choose_normalization(counts, kind, settings),
         choose_coverage(counts, settings.character_coverage),
-        list(itertools.islice(filter(str.strip, first), REPORT_LINES)),
-        others,
+        list(itertools.islice(filter(str.strip, sample), REPORT_LINES)),
+        compared,
     )
 
 
@@ -188,16 +188,16 @@ def read_sample(lines: Iterator[str]) -> list[str]:
 def choose_normalization(
     counts: Mapping[str, int], kind: str, settings: TrainingOptions
 ) -> normalization.Normalization:
-    """Decide what is done to the text, and say so; see `letters.count`."""
+    """Choose the normalization by counts of `letters.count`, and log why."""
     keep_accents = settings.keep_accents
     if keep_accents is None:
-        share = letters.share(counts, letters.LOST[kind])
-        keep_accents = share > letters.MARKS_MATTER
+        rate = letters.rate(counts, letters.LOST[kind])
+        keep_accents = rate > letters.MARKS_MATTER
         logging.info(
             "--keep_accents=%s, because %.3f %% of the letters would lose "
             "marks or be taken apart (%s than %.1f %%, see docs/languages.md).",
             str(keep_accents).lower(),
-            100 * share,
+            100 * rate,
             "more" if keep_accents else "not more",
             100 * letters.MARKS_MATTER,
         )
@@ -206,7 +206,7 @@ def choose_normalization(
     )
 
 
-def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
+def make_cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
     if rule.kind == normalization.WORDPIECE:
         clean = wordpiece_rules.clean_text
     else:
@@ -217,42 +217,42 @@ def cleaner(rule: normalization.Normalization) -> Callable[[str], str]:
 
 
 def choose_coverage(counts: Mapping[str, int], coverage: float | None) -> float:
-    """Decide which share of the characters gets a piece, and say so.
+    """Choose which fraction of the characters gets a piece, and log why.
 
     Source: SentencePiece's advice for rich character sets, 0.9995.
     """
     if coverage is not None:
         return coverage
-    share = letters.share(counts, "letters_chinese_japanese")
-    if share <= letters.MANY_CHARACTERS:
+    rate = letters.rate(counts, "letters_chinese_japanese")
+    if rate <= letters.MANY_CHARACTERS:
         return COVERAGE
     logging.info(
         "--character_coverage=%g, because %.0f %% of the letters are Chinese "
         "or Japanese.",
         COVERAGE_OF_MANY,
-        100 * share,
+        100 * rate,
     )
     return COVERAGE_OF_MANY
 
 
 def warn_of_dropped(units: str, counts: Mapping[str, int]) -> None:
-    """Say how many sentences or words are not used, by the reason."""
+    """Warn of sentences or words that are not used; `counts` by reason."""
     for reason, number in counts.items():
         if number:
             logging.warning("%d %s %s were left out", number, units, reason)
 
 
 class Sentences:
-    """The cleaned lines of a text that SentencePiece uses, and what was seen.
+    """Yields the cleaned lines of a text that SentencePiece can use.
 
-    SentencePiece takes an error of its iterator for the end of the text, so it
-    is kept here.
+    SentencePiece takes an error of its iterator for the end of the text, so the
+    error is kept here.
 
     Attributes:
         count: Lines yielded so far.
         dropped: Lines that SentencePiece would drop, by the reason. If only
             such lines were left, it would end the process.
-        failure: What ended the reading early, if anything did.
+        failure: The error that ended the reading early, if any.
     """
 
     def __init__(
@@ -271,7 +271,7 @@ class Sentences:
         try:
             for line in self._lines:
                 sentence = self._clean(line)
-                if reason := self._why_dropped(sentence):
+                if reason := self._drop_reason(sentence):
                     self.dropped[reason] += 1
                 elif sentence:
                     self.count += 1
@@ -279,12 +279,13 @@ class Sentences:
         except (Exception, KeyboardInterrupt) as error:
             self.failure = error
 
-    def _why_dropped(self, sentence: str) -> str:
+    def _drop_reason(self, sentence: str) -> str:
+        """Return why SentencePiece would drop a sentence; "": it would not."""
         if len(sentence.encode()) > MAX_SENTENCE_BYTES:
             return f"of more than {MAX_SENTENCE_BYTES} bytes"
         if "\u2585" in sentence:
             return "with U+2585 (reserved by SentencePiece)"
-        if sentence and not re.search(r"\w", sentence):  # Others stay.
+        if sentence and not re.search(r"\w", sentence):  # Fast, and rare.
             normalized = self._normalizer.normalize(sentence)
             if not normalized.strip(f" {tokenization.WORD_START}"):
                 return "of invisible characters"

@@ -25,7 +25,7 @@ _POSITIONS_AT_ONCE = 1 << 19
 class Part(NamedTuple):
     """Consecutive records of the final order."""
 
-    number: int  # Place among all parts.
+    number: int  # Index among all parts.
     first_record: int
     num_records: int
 
@@ -42,7 +42,7 @@ class Encoded(NamedTuple):
 def make_parts(counts: np.ndarray) -> list[Part]:
     """Make a part of each range of keys.
 
-    `counts`, int [units, parts], says how many keys of a unit are in each.
+    `counts`, int [units, parts], has the keys of each unit in each range.
     """
     totals = counts.sum(axis=0).tolist()
     ends = itertools.accumulate(totals)
@@ -53,21 +53,21 @@ def make_parts(counts: np.ndarray) -> list[Part]:
 
 
 def divide_evenly(num_records: int, num_files: int) -> list[int]:
-    """Return the first record of each file, and the number of all records."""
+    """Return the index of the first record of each file; then `num_records`."""
     return [num_records * file // num_files for file in range(num_files + 1)]
 
 
 def divide(
     first: int, count: int, bounds: Sequence[int]
 ) -> Iterator[tuple[int, int, int]]:
-    """Divide consecutive records among files.
+    """Yield each file that some consecutive records belong to, and which.
 
     Example:
         first = 3, count = 4, bounds = [0, 5, 10]
         result = (0, 0, 2), (1, 2, 4)
 
-    The `bounds` are of `divide_evenly`. Yielded are the index of the file, and
-    begin and end of its records, counted from `first`.
+    That is the index of the file, and begin and end of its records, counted
+    from `first`. The `bounds` are of `divide_evenly`.
     """
     begin = 0
     file = bisect.bisect_right(bounds, first) - 1
@@ -102,7 +102,7 @@ class Assembler:
         counts: statistics.Counts = {}
         size = max(1, _POSITIONS_AT_ONCE // self.max_seq_length)
         for begin in range(0, max(1, len(rows)), size):
-            values, batch_counts = self._make_values(
+            values, batch_counts = self._make_features(
                 rows[begin : begin + size], tokens
             )
             encoded = tfrecord.encode_batch(self.layout, values)
@@ -123,29 +123,29 @@ class Assembler:
             )
         ]
         collected = [(rows, tokens) for rows, tokens in collected if len(rows)]
-        shift = 0
+        num_tokens = 0
         for rows, tokens in collected:
-            rows["begin"] += np.uint64(shift)
-            shift += len(tokens)
-        nothing = np.zeros(0, instances.ROW), np.zeros(0, dtype)
-        rows = np.concatenate([nothing[0], *(rows for rows, _ in collected)])
-        tokens = np.concatenate([nothing[1], *(t for _, t in collected)])
+            rows["begin"] += np.uint64(num_tokens)
+            num_tokens += len(tokens)
+        empty = np.zeros(0, instances.ROW), np.zeros(0, dtype)
+        rows = np.concatenate([empty[0], *(rows for rows, _ in collected)])
+        tokens = np.concatenate([empty[1], *(t for _, t in collected)])
         return rows[np.argsort(rows["key"], kind="stable")], tokens
 
-    def _make_values(
+    def _make_features(
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
         """Return features of the layout, [n, ...], masked, and their counts."""
         if self.mark_bits == marks.BITS:
-            return self._make_passages(rows, tokens)
+            return self._make_passage_features(rows, tokens)
         ids, starts = tokens, None
         if self.mark_bits:
             ids, starts = tokens >> 1, tokens & 1
-        sequences, segments, lengths = self._sequences(rows, ids)
+        sequences, segments, lengths = self._to_sequences(rows, ids)
         real = np.arange(self.max_seq_length) < lengths[:, None]
         boundary = self.vocabulary.boundaries.take(sequences)
         if starts is not None:  # The segmenter's; [CLS] and [SEP] count as 1.
-            starts_word = self._sequences(rows, starts)[0] == 1
+            starts_word = self._to_sequences(rows, starts)[0] == 1
             starts_word |= sequences == self.vocabulary.cls_id
             starts_word |= sequences == self.vocabulary.sep_id
             boundary = starts_word.astype(np.uint8)
@@ -169,23 +169,23 @@ class Assembler:
         mask_id = self.vocabulary.mask_id
         return values, counts | statistics.count_masked(masked, mask_id)
 
-    def _make_passages(
+    def _make_passage_features(
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[dict[str, np.ndarray], statistics.Counts]:
         """Return features of `layouts.passage_layout`, and their counts."""
         lengths = rows["first"].astype(np.int64)
-        place = np.arange(self.max_seq_length - 2)
-        source = rows["begin"].astype(np.int64)[:, None] + place
-        packed = tokens.take(source, mode="clip").astype(np.int64)
-        packed *= place < lengths[:, None]
+        positions = np.arange(self.max_seq_length - 2)
+        source = rows["begin"].astype(np.int64)[:, None] + positions
+        marked_ids = tokens.take(source, mode="clip").astype(np.int64)
+        marked_ids *= positions < lengths[:, None]
         values = {
-            "tokens": packed >> marks.BITS,
-            "marks": packed & (1 << marks.BITS) - 1,
+            "tokens": marked_ids >> marks.BITS,
+            "marks": marked_ids & (1 << marks.BITS) - 1,
             "document": rows["document"].astype(np.int64),
         }
         return values, statistics.count(rows, lengths + 2, self.max_seq_length)
 
-    def _sequences(
+    def _to_sequences(
         self, rows: np.ndarray, tokens: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return int32 [n, S] tokens, uint8 [n, S] segments, int64 [n] lengths.
@@ -195,17 +195,17 @@ class Assembler:
         first = rows["first"].astype(np.int64)
         second = rows["second"].astype(np.int64)
         lengths = first + second + np.where(second, 3, 2)
-        place = np.arange(self.max_seq_length)
-        sep = first + 1  # The first [SEP].
-        is_past = place > sep[:, None]
-        real = place < lengths[:, None]
+        positions = np.arange(self.max_seq_length)
+        first_sep = first + 1  # The first [SEP].
+        is_second = positions > first_sep[:, None]
+        real = positions < lengths[:, None]
         # The segments lie one behind the other, after [CLS] and around [SEP].
-        source = (rows["begin"].astype(np.int64) - 1)[:, None] + place
-        source -= is_past
+        source = (rows["begin"].astype(np.int64) - 1)[:, None] + positions
+        source -= is_second
         sequences = tokens.take(source, mode="clip").astype(np.int32)
         sequences *= real
-        each = np.arange(len(rows))
+        rows_index = np.arange(len(rows))
         sequences[:, 0] = self.vocabulary.cls_id
-        sequences[each, sep] = self.vocabulary.sep_id
-        sequences[each, lengths - 1] = self.vocabulary.sep_id
-        return sequences, (is_past & real).astype(np.uint8), lengths
+        sequences[rows_index, first_sep] = self.vocabulary.sep_id
+        sequences[rows_index, lengths - 1] = self.vocabulary.sep_id
+        return sequences, (is_second & real).astype(np.uint8), lengths

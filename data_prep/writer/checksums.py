@@ -15,13 +15,13 @@ class Checksum(NamedTuple):
     size: int
     crc32c: int
 
-    def of_more(self, content: bytes) -> "Checksum":
+    def extend(self, content: bytes) -> "Checksum":
         crc32c = google_crc32c.extend(self.crc32c, content)
         return Checksum(self.size + len(content), crc32c)
 
 
 def of_bytes(content: bytes) -> Checksum:
-    return Checksum(0, 0).of_more(content)
+    return Checksum(0, 0).extend(content)
 
 
 def write(path: str, content: bytes) -> Checksum:
@@ -35,5 +35,5 @@ def of_file(path: str) -> Checksum:
     checksum = Checksum(0, 0)
     with open(path, "rb", buffering=0) as stream:
         while content := stream.read(_READ_AT_ONCE):
-            checksum = checksum.of_more(content)
+            checksum = checksum.extend(content)
     return checksum

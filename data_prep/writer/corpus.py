@@ -170,7 +170,7 @@ def find_files(options: CorpusOptions) -> list[str]:
 
 
 def _check_format(path: str, options: CorpusOptions) -> None:
-    """Make sure that tables are read as tables, and have the column of text."""
+    """Refuse a table that is read as text, or has no column of that name."""
     for kind, ending in arrow_tables.ENDINGS.items():
         if path.endswith(ending) and not options.is_table:
             raise errors.UserError(
@@ -196,7 +196,7 @@ def require_readable(path: str) -> None:
 
 
 class CorpusReader:
-    """Reads files as blocks, once, and collects facts about them."""
+    """Reads files as blocks, once, and stores their sizes and digests."""
 
     def __init__(
         self,
@@ -230,7 +230,8 @@ class CorpusReader:
         for path in self._paths:
             with _open_stored(path) as stream:
                 self._open_file = stored = _HashedFile(stream)
-                for first_line, text in self._divide(self._lines(stream, path)):
+                lines = self._lines(stream, path)
+                for first_line, text in self._to_blocks(lines):
                     yield Block(index, path, first_line, text)
                     index += 1
             self._open_file = None
@@ -269,9 +270,9 @@ class CorpusReader:
             while stored.read(_CHUNK_BYTES):
                 pass  # There may be bytes after packed text.
 
-    def _divide(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
+    def _to_blocks(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """Yield the number of the first line, and the text, of each block."""
-        each_line = not self._options.is_text
+        is_each = not self._options.is_text
         block: list[bytes] = []
         size = document = first = 0  # Bytes of block and document.
         for number, line in enumerate(lines, 1):
@@ -280,7 +281,7 @@ class CorpusReader:
                 document = 0
             else:
                 document += len(line)
-                if document > MAX_DOCUMENT_BYTES and not each_line:
+                if document > MAX_DOCUMENT_BYTES and not is_each:
                     yield first, b"".join(block)
                     block, size, document = [], 0, len(line)
                     self.documents_cut += 1
@@ -290,7 +291,7 @@ class CorpusReader:
                 first = number
             block.append(line)
             size += len(line)
-            if size >= self._block_bytes and (is_blank or each_line):
+            if size >= self._block_bytes and (is_blank or is_each):
                 yield first, b"".join(block)
                 block, size = [], 0
         if block:
@@ -361,9 +362,9 @@ class _HashedFile(io.RawIOBase):
 
 @contextlib.contextmanager
 def open_unpacked(path: str) -> Iterator[IO[bytes]]:
-    """Open a text file, or standard input, unpacked according to its ending.
+    """Open a text file, or standard input, decompressed by its ending.
 
-    What is not in that format raises a `UserError` in the `with` block.
+    A file of another format raises a `UserError` in the `with` block.
     """
     with (
         _open_stored(path) as stored,
@@ -401,7 +402,7 @@ def _refuse_other_layouts(begin: bytes, path: str) -> None:
     text = begin.decode("utf-8", "replace").lstrip()
     if prose.is_tag(text.split("\n", 1)[0]):
         raise errors.UserError(
-            f"{text_lines.tell_file(path)} is WikiExtractor's output, whose "
+            f"{text_lines.file_name(path)} is WikiExtractor's output, whose "
             "lines are paragraphs and tags. Sentences are needed. Cut it first "
             "with data_prep/split_sentences.py."
         )
@@ -414,7 +415,7 @@ def _refuse_other_layouts(begin: bytes, path: str) -> None:
 
 
 def _refuse_long_line(path: str, is_text: bool, number: int) -> typing.NoReturn:
-    where = text_lines.tell_line(path, number)
+    where = text_lines.line_name(path, number)
     if not is_text:
         raise errors.UserError(
             f"{where} is a document of more than {MAX_DOCUMENT_BYTES:,} bytes. "

@@ -37,17 +37,17 @@ def decode_lines(
     decoded = _Decoder(block, options, counts).read()
     if options.is_text:
         return list(decoded), counts
-    cut: Callable[[str], Iterable[str]]
-    cut = functools.partial(str.split, sep="\n")
+    split: Callable[[str], Iterable[str]]
+    split = functools.partial(str.split, sep="\n")
     if options.split_sentences:
-        cut = functools.partial(split_text, language=options.language)
+        split = functools.partial(split_text, language=options.language)
     lines: list[str] = []
     for text in decoded:
         # Cleaning empties no line with a letter or digit. So few lines are
         # cleaned here.
         lines += [
             line
-            for line in cut(text)
+            for line in split(text)
             if any(map(str.isalnum, line)) or clean(line)
         ]
         lines.append("")
@@ -63,16 +63,16 @@ class _Decoder:
     counts: dict[str, int]  # Of bad lines.
 
     def read(self) -> Iterator[str]:
-        """Yield the text of each line; what is bad as `on_bad_line` says."""
+        """Yield the text of each line; treat bad ones by `on_bad_line`."""
         lines = self.block.text.split(b"\n")[:-1]
-        for place, line in enumerate(lines):
+        for index, line in enumerate(lines):
             if not (self.options.is_text or line.strip()):
                 continue
             try:
                 text = self._parse(line, is_replaced=False)
             except ValueError as error:
                 if self.options.on_bad_line == "fail":
-                    raise self._refusal(lines, place, error) from error
+                    raise self._bad_line_error(lines, index, error) from error
                 try:
                     if self.options.on_bad_line == "skip":
                         raise
@@ -84,9 +84,9 @@ class _Decoder:
             yield text
 
     def _parse(self, line: bytes, *, is_replaced: bool) -> str:
-        """Return the text of a line; a `ValueError` if it is bad.
+        """Return the text of a line; a bad line raises a `ValueError`.
 
-        If that is a `UnicodeError`, it is no text.
+        It is a `UnicodeError` if the line is not text at all.
         """
         options = self.options
         if options.is_text and (
@@ -97,20 +97,20 @@ class _Decoder:
         if not options.is_text:
             if is_replaced:
                 text = strict_json.replace_lone_surrogates(text)
-            return _parse_record(text, options.text_field)
+            return _parse_object(text, options.text_field)
         is_turn = text[:2] in ("Q\t", "R\t") or not text.strip()
         if options.input_format == "dialogues" and not is_turn:
             raise ValueError(f"it begins with {text[:10]!r}")
         return text
 
-    def _refusal(
-        self, lines: list[bytes], place: int, reason: ValueError
+    def _bad_line_error(
+        self, lines: list[bytes], index: int, reason: ValueError
     ) -> errors.UserError:
-        number = self.block.first_line + place
-        where = text_lines.tell_line(self.block.path, number)
+        number = self.block.first_line + index
+        where = text_lines.line_name(self.block.path, number)
         remedy = "leave such lines out with --on_bad_line=skip."
         if isinstance(reason, UnicodeError):
-            return text_lines.bad_line(lines, place, where, f" Or {remedy}")
+            return text_lines.bad_line(lines, index, where, f" Or {remedy}")
         if self.options.is_text:
             return errors.UserError(
                 f"{where} is no turn of a dialogue: {reason}. With "
@@ -119,7 +119,7 @@ class _Decoder:
             )
         if self.options.is_table:
             return errors.UserError(
-                f"{text_lines.tell_file(self.block.path)}: row {number} has no "
+                f"{text_lines.file_name(self.block.path)}: row {number} has no "
                 f"usable text in --text_column={self.options.text_column}: "
                 f"{reason}. Correct the row, or leave such rows out with "
                 "--on_bad_line=skip."
@@ -132,7 +132,7 @@ class _Decoder:
         )
 
 
-def _parse_record(record: str, field: str) -> str:
+def _parse_object(record: str, field: str) -> str:
     """Return the text in a JSON object; a `ValueError` if there is none."""
     value = strict_json.loads(record)
     if not isinstance(value, dict):

@@ -15,12 +15,12 @@ import numpy as np
 from albert_tf.common import ragged, random_streams
 from data_prep.writer import checksums, segment_pairs, token_blocks
 
-# Purposes of random keys; the keys of each are derived from the seed.
+# Purposes of random draws; each has seeds of its own, derived from the seed.
 PAIRS, INSTANCES = range(2)
 
 ROW = np.dtype(
     [
-        ("key", "u8"),  # Determines the place in the output, and all masks.
+        ("key", "u8"),  # Records are sorted by it; it is the seed of the masks.
         ("begin", "u8"),  # Where the tokens of the instance begin.
         ("first", "u2"),  # Number of tokens of the first segment,
         ("second", "u2"),  # and of the second one, which follows it.
@@ -30,12 +30,12 @@ ROW = np.dtype(
     ]
 )
 
-# What a unit counts: documents that gave no instance, once for each pass, and
-# chunks that gave none; tokens of all segments before truncation to
+# Counts of a unit: documents without an instance, once for each pass, and
+# chunks without one; tokens of all segments before truncation to
 # `max_seq_length`, and tokens that it dropped.
 COUNTS = "unused_documents", "unused_chunks", "tokens_paired", "tokens_cut"
 
-# Draws of an instance, about; a wrong number costs only time.
+# About how many draws an instance needs; a wrong number costs only time.
 _USUAL_DRAWS = 16
 
 # Files of a unit: plain arrays, so that any part of them can be read alone.
@@ -65,7 +65,7 @@ class InstanceBuilder:
     corpus: token_blocks.StoredCorpus
     options: segment_pairs.PairOptions
     word_start: np.ndarray  # bool [vocabulary], whether a piece starts a word.
-    seed: int  # Key of all draws.
+    seed: int  # Of all draws.
 
     def build(self, unit: Unit) -> Built:
         """Return the instances of a unit.
@@ -94,13 +94,13 @@ class InstanceBuilder:
         slices: list[segment_pairs.Slice],
         counts: dict[str, int],
     ) -> np.ndarray:
-        """Return `ROW` [n] of a block; add segments and counts."""
+        """Return `ROW` [n] of a block; append to `slices`, add to `counts`."""
         first = self.corpus.first_document(number)
         documents = range(first, first + len(block))
         rows: list[tuple[int, ...]] = []
         sizes: list[int] = []  # Instances of each document and pass.
         for index, draws in self._open_streams(block, documents, passes):
-            before = len(rows)
+            num_before = len(rows)
             for pair in segment_pairs.make_pairs(
                 self.corpus, index, self.options, draws, self.word_start
             ):
@@ -115,33 +115,33 @@ class InstanceBuilder:
                 )
                 rows.append((0, 0, *lengths, label, is_single, index))
                 counts["tokens_cut"] += tokens_cut
-            sizes.append(len(rows) - before)
+            sizes.append(len(rows) - num_before)
         counts["unused_documents"] += sizes.count(0)
         table = np.array(rows, ROW)
         each = np.array(sizes, np.int64)
-        keys = np.repeat(self._keys(INSTANCES, documents, passes), each)
+        seeds = np.repeat(self._keys(INSTANCES, documents, passes), each)
         numbers = ragged.concat_ranges(np.zeros_like(each), each)
-        table["key"] = random_streams.derive_array(keys, numbers)
+        table["key"] = random_streams.derive_array(seeds, numbers)
         return table
 
     def _keys(
         self, purpose: int, documents: range, passes: range
     ) -> np.ndarray:
-        """Return a key for each document and pass, uint64 [n]."""
+        """Return a seed for each document and pass, uint64 [n]."""
         seed = random_streams.derive(self.seed, purpose)
-        keys = random_streams.derive_array(
+        seeds = random_streams.derive_array(
             np.array([[seed]], np.uint64), np.array(documents)[:, None]
         )
-        return random_streams.derive_array(keys, np.array(passes)).ravel()
+        return random_streams.derive_array(seeds, np.array(passes)).ravel()
 
     def _open_streams(
         self, block: token_blocks.TokenBlock, documents: range, passes: range
     ) -> Iterator[tuple[int, random_streams.Stream]]:
-        """Yield the draws for each document and pass; this is a generator."""
+        """Yield each document, once a pass, with a random stream of its own."""
         ends = block.sentence_ends[block.document_ends - 1]
-        tokens = np.diff(ends, prepend=0)
+        lengths = np.diff(ends, prepend=0)
         # An instance has a few draws and one for each token that is cut off.
-        draws = 4 + tokens * _USUAL_DRAWS // self.options.max_seq_length
+        draws = 4 + lengths * _USUAL_DRAWS // self.options.max_seq_length
         streams = random_streams.open_streams(
             self._keys(PAIRS, documents, passes), np.repeat(draws, len(passes))
         )
@@ -153,7 +153,7 @@ class InstanceBuilder:
 def sort_by_key(
     rows: np.ndarray, slices: list[segment_pairs.Slice], dtype: np.dtype
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sort `ROW` [n], with two slices for each, and return tokens as well."""
+    """Sort `ROW` [n] by key; concatenate their tokens, two slices for each."""
     order = np.argsort(rows["key"], kind="stable")
     segments = [
         part.tokens[part.begin : part.end]

@@ -14,7 +14,7 @@ _SHARD = re.compile(r"-\d{5,}-of-\d{5,}(\.gz)?$")
 
 
 def split(output_file: str, num_shards: int | None) -> list[str]:
-    """Return the files that the options name."""
+    """Return the paths of all shards that the options name."""
     paths = [path.strip() for path in output_file.split(",")]
     paths = [path for path in paths if path]
     if not paths:
@@ -46,13 +46,13 @@ def split(output_file: str, num_shards: int | None) -> list[str]:
     return paths
 
 
-def work_place(output_file: str) -> str:
+def work_folder_path(output_file: str) -> str:
     """Return the folder for unfinished work, whatever the number of shards."""
     return f"{output_file.split(',')[0].strip()}.work"
 
 
-def beside(paths: Sequence[str]) -> dict[str, list[str]]:
-    """Return what describes the records, by the first file of each folder."""
+def description_paths(paths: Sequence[str]) -> dict[str, list[str]]:
+    """Return the paths of manifest and card, by the first shard of a folder."""
     endings = files.BESIDE_RECORDS[:3]  # Without unfinished files.
     firsts = {os.path.dirname(path): path for path in reversed(paths)}
     return {
@@ -71,10 +71,10 @@ def check(settings: Any, paths: Sequence[str]) -> None:
                 f"--output_file={path} looks like a pattern. Outputs are plain "
                 "paths, separated by commas. Write out the names."
             )
-    # `same_job` looks at what exists.
-    written = [*paths, *itertools.chain(*beside(paths).values())]
+    # `same_job` checks files that exist.
+    written = [*paths, *itertools.chain(*description_paths(paths).values())]
     outputs.check(settings, "output_file", written, is_own=True)
-    work = work_place(settings.output_file)
+    work = work_folder_path(settings.output_file)
     outputs.refuse_inputs(settings, "output_file", [work])
     _refuse_other_shards(paths)
 

@@ -28,7 +28,7 @@ class PassageBuilder:
     cross_documents: bool  # Where both are in one block.
     # Whether the marks of the blocks say where words start.
     has_word_starts: bool
-    seed: int  # Key of the order.
+    seed: int  # Of the order of records.
 
     def build(self, unit: instances.Unit) -> instances.Built:
         slices: list[segment_pairs.Slice] = []
@@ -49,21 +49,21 @@ class PassageBuilder:
     def _build_block(
         self, number: int, slices: list[segment_pairs.Slice]
     ) -> np.ndarray:
-        """Return `instances.ROW` [n] of a block; add two slices for each."""
+        """Return `instances.ROW` [n] of a block; append two slices for each."""
         block = self.corpus.block(number)
         if not len(block.document_ends):  # All were duplicates, or empty.
             return np.zeros(0, instances.ROW)
         first = self.corpus.first_document(number)
-        tokens, bounds, documents = self._mark(block)
+        tokens, bounds, documents = self._mark_starts(block)
         # A sentence that is cut starts no other document.
         is_first = np.diff(documents, prepend=-1) > 0
-        packed = list(pack(bounds, is_first, self.limit, self.cross_documents))
-        begins = np.array([begin for begin, _ in packed], np.int64)
-        ends = np.array([end for _, end in packed], np.int64)
+        spans = list(pack(bounds, is_first, self.limit, self.cross_documents))
+        begins = np.array([begin for begin, _ in spans], np.int64)
+        ends = np.array([end for _, end in spans], np.int64)
         document = documents[np.searchsorted(bounds, begins, "right") - 1]
         _mark_elsewhere(tokens, bounds, documents, begins)
         tokens = tokens.astype(self._dtype)
-        rows = np.zeros(len(packed), instances.ROW)
+        rows = np.zeros(len(spans), instances.ROW)
         rows["first"] = ends - begins
         rows["label"] = layouts.NO_LABEL
         # A number of the pieces, which other calls of the writer give no other
@@ -72,17 +72,17 @@ class PassageBuilder:
         prints = text.fingerprints().view(np.uint32).reshape(len(block), -1)
         rows["document"] = prints[document, 0] >> 1
         # Of the document, and of the passage among those that begin in it.
-        key = random_streams.derive(self.seed, instances.INSTANCES)
-        keys = np.full(len(rows), key, np.uint64)
+        seed = random_streams.derive(self.seed, instances.INSTANCES)
+        keys = np.full(len(rows), seed, np.uint64)
         keys = random_streams.derive_array(keys, first + document)
-        among = np.arange(len(rows)) - np.searchsorted(document, document)
-        rows["key"] = random_streams.derive_array(keys, among)
-        for begin, end in packed:
+        index = np.arange(len(rows)) - np.searchsorted(document, document)
+        rows["key"] = random_streams.derive_array(keys, index)
+        for begin, end in spans:
             whole = segment_pairs.Slice(tokens, begin, end)
             slices += (whole, segment_pairs.Slice(tokens, end, end))
         return rows
 
-    def _mark(
+    def _mark_starts(
         self, block: token_blocks.TokenBlock
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Mark where words, sentences and documents start.
@@ -97,31 +97,31 @@ class PassageBuilder:
             starts = self.vocabulary.boundaries[tokens >> marks.BITS]
             tokens |= starts * np.int64(marks.WORD)
         begins = np.append(0, block.sentence_ends)
-        first = np.append(0, block.document_ends[:-1])  # Sentences.
+        first_sentences = np.append(0, block.document_ends[:-1])  # Sentences.
         tokens[begins[:-1]] |= marks.SENTENCE | marks.WORD
-        tokens[begins[first]] |= marks.DOCUMENT
+        tokens[begins[first_sentences]] |= marks.DOCUMENT
         sizes = np.diff(block.document_ends, prepend=0)
         documents = np.repeat(np.arange(len(sizes)), sizes)
         if self.cross_documents:
             separator = self.vocabulary.sep_id << marks.BITS
-            tokens = np.insert(tokens, begins[first], separator)
+            tokens = np.insert(tokens, begins[first_sentences], separator)
             begins[1:] += documents + 1
-        is_first = np.isin(np.arange(len(documents)), first)
-        bounds, owners = [0], []
+        is_first = np.isin(np.arange(len(documents)), first_sentences)
+        bounds, documents_of_parts = [0], []
         for sentence, end in enumerate(begins[1:].tolist()):
             # A separator is left out where it would begin a passage.
             room = self.limit + (self.cross_documents and is_first[sentence])
             while end - bounds[-1] > room:
-                bounds.append(_cut(tokens, bounds[-1], room))
-                owners.append(documents[sentence])
+                bounds.append(_end_of_part(tokens, bounds[-1], room))
+                documents_of_parts.append(documents[sentence])
                 room = self.limit
             bounds.append(end)
-            owners.append(documents[sentence])
-        return tokens, np.array(bounds), np.array(owners)
+            documents_of_parts.append(documents[sentence])
+        return tokens, np.array(bounds), np.array(documents_of_parts)
 
 
-def _cut(tokens: np.ndarray, begin: int, limit: int) -> int:
-    """Return where a part of a sentence that begins there ends.
+def _end_of_part(tokens: np.ndarray, begin: int, limit: int) -> int:
+    """Return the end of the part of a long sentence that starts at `begin`.
 
     It is the last word start within the limit, or the limit if there is none.
 
@@ -139,7 +139,7 @@ def pack(
     limit: int,
     cross_documents: bool,
 ) -> Iterator[tuple[int, int]]:
-    """Yield where passages begin and end: sentences as long as they fit.
+    """Yield start and end of each passage: as many sentences as fit.
 
     Example:
         sentences of 5, 4 and 2 pieces, limit 6: (0, 5), (5, 11)
@@ -169,25 +169,25 @@ def _mark_elsewhere(
     documents: np.ndarray,
     begins: np.ndarray,
 ) -> None:
-    """Mark pieces that their document has outside of the passage, too.
+    """Set `marks.ELSEWHERE` for pieces that also occur in the document outside.
 
     Args:
         tokens: int64 [T], changed in place.
-        bounds, documents: See `PassageBuilder._mark`.
+        bounds, documents: See `PassageBuilder._mark_starts`.
         begins: int64 [passages].
     """
-    places = np.arange(len(tokens))
-    passage = np.searchsorted(begins, places, "right")
-    owner = np.repeat(documents, np.diff(bounds))
+    positions = np.arange(len(tokens))
+    passage = np.searchsorted(begins, positions, "right")
+    document = np.repeat(documents, np.diff(bounds))
     ids = tokens >> marks.BITS
-    size = int(ids.max(initial=0)) + 1
+    num_ids = int(ids.max(initial=0)) + 1
 
     def count(groups: np.ndarray) -> np.ndarray:
-        """Return how often each place's piece occurs in its group."""
-        _, which, counts = np.unique(
-            groups * size + ids, return_inverse=True, return_counts=True
+        """Return how often each piece occurs in its group, int [T]."""
+        _, groups_of_positions, counts = np.unique(
+            groups * num_ids + ids, return_inverse=True, return_counts=True
         )
-        return np.asarray(counts[which])
+        return np.asarray(counts[groups_of_positions])
 
-    parts = passage * (len(bounds) + 1) + owner
-    tokens[count(owner) > count(parts)] |= marks.ELSEWHERE
+    document_in_passage = passage * (len(bounds) + 1) + document
+    tokens[count(document) > count(document_in_passage)] |= marks.ELSEWHERE

@@ -32,55 +32,55 @@ def is_tag(line: str) -> bool:
 def read(
     stream: IO[bytes], path: str, *, keep_titles: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of a text; of articles, with an empty one after each.
+    """Yield the lines of a text or of articles, without line ends.
 
-    They have no ends, and no byte order mark. The first line that is not empty
-    shows whether there are articles: it is a tag, or a JSON object with a text.
-    `END` comes after each article.
+    The first line that is not empty shows whether there are articles: it is a
+    tag, or a JSON object with a text. Then an empty line comes after each line,
+    and `END` after each article.
     """
     numbered: Iterator[tuple[int, str]] = itertools.dropwhile(
         lambda pair: not pair[1].strip(), enumerate(_decode(stream, path), 1)
     )
-    begin = list(itertools.islice(numbered, _LOOKED_AT))
-    numbered = itertools.chain(begin, numbered)
-    first = begin[0][1] if begin else ""
+    first_lines = list(itertools.islice(numbered, _LOOKED_AT))
+    numbered = itertools.chain(first_lines, numbered)
+    first = first_lines[0][1] if first_lines else ""
     is_text = not is_tag(first)
-    if is_text and _parse(first) is None:
+    if is_text and _parse_article(first) is None:
         text_lines.refuse_document(
-            "\n".join(line for _, line in begin),
+            "\n".join(line for _, line in first_lines),
             path,
             'JSON lines are read if each is an object with a "text".',
         )
         yield from (line for _, line in numbered)
         return
     title: str | None = None  # That of an article that begins.
-    plain: Callable[[str], str] = _plain
+    unescape: Callable[[str], str] = _unescape
     for number, line in numbered:
-        parts = [line]
+        article_lines = [line]
         if is_text and line.strip():
-            article = _parse(line)
+            article = _parse_article(line)
             if article is None:
                 raise errors.UserError(
-                    f"{text_lines.tell_line(path, number)} is no JSON object "
+                    f"{text_lines.line_name(path, number)} is no JSON object "
                     "with a text, as lines before it are. Correct the line."
                 )
-            plain = _plain if article.keys() >= _KEYS else str
-            title = plain(str(article.get("title", "")))
-            parts = [*article["text"].split("\n"), "</doc>"]
-        for part in map(str.strip, parts):
-            if tag := _TAG.fullmatch(part):
-                title = plain(tag["title"] or "")
-            if tag or part == "</doc>":
+            unescape = _unescape if article.keys() >= _KEYS else str
+            title = unescape(str(article.get("title", "")))
+            article_lines = [*article["text"].split("\n"), "</doc>"]
+        for article_line in map(str.strip, article_lines):
+            if tag := _TAG.fullmatch(article_line):
+                title = unescape(tag["title"] or "")
+            if tag or article_line == "</doc>":
                 yield END
-            elif part:
-                if keep_titles or plain(part) != title:
-                    yield plain(part)
+            elif article_line:
+                if keep_titles or unescape(article_line) != title:
+                    yield unescape(article_line)
                     yield ""
                 title = None
 
 
-def _parse(line: str) -> dict[str, Any] | None:
-    """Return a JSON object with a text; None of another line."""
+def _parse_article(line: str) -> dict[str, Any] | None:
+    """Parse a JSON object that has a text; None for another line."""
     try:
         values = strict_json.loads(line)
     except ValueError:
@@ -90,14 +90,14 @@ def _parse(line: str) -> dict[str, Any] | None:
     return values
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     return _ENTITY.sub(lambda entity: html.unescape(entity[0]), text)
 
 
 def _decode(stream: IO[bytes], path: str) -> Iterator[str]:
     def refuse(number: int) -> typing.NoReturn:
         raise errors.UserError(
-            f"{text_lines.tell_line(path, number)} is longer than "
+            f"{text_lines.line_name(path, number)} is longer than "
             f"{MAX_LINE_BYTES:,} bytes. Paragraphs of text are read, "
             "separated by empty lines. Is this the right file?"
         )
@@ -109,7 +109,7 @@ def _decode(stream: IO[bytes], path: str) -> Iterator[str]:
                 raise ValueError
             decoded = line.decode("utf-8-sig" if number == 1 else "utf-8")
         except ValueError as error:
-            where = text_lines.tell_line(path, number)
+            where = text_lines.line_name(path, number)
             near = [line, *itertools.islice(lines, text_lines.NEAR_LINES)]
             near = [other.removesuffix(b"\n") for other in near]
             raise text_lines.bad_line(near, 0, where) from error

@@ -45,7 +45,7 @@ def make(
     rule: str,
     written: Written,
 ) -> manifests.Manifest:
-    """Describe finished records; `rule` says which pieces start a word."""
+    """Make the manifest of all records; `rule` says where words start."""
     length = settings.pairs.max_seq_length
     return manifests.Manifest(
         shards=tuple(os.path.basename(path) for path in written.outputs),
@@ -76,46 +76,46 @@ def make(
 def write(whole: manifests.Manifest, written: Written) -> list[str]:
     """Write manifest and data card to each folder; return their paths."""
     paths = []
-    for outputs, manifest in split(written.outputs, whole):
+    for outputs, manifest in divide_by_folder(written.outputs, whole):
         paths.append(_write_card(outputs[0], manifest, written.counts))
         paths.append(manifests.write(outputs, manifest))
     return paths
 
 
-def split(
-    outputs: Sequence[str], manifest: manifests.Manifest
+def divide_by_folder(
+    paths: Sequence[str], manifest: manifests.Manifest
 ) -> list[tuple[list[str], manifests.Manifest]]:
-    """Return, for each folder, its record files and their own manifest.
+    """Return, for each folder, its shards and a manifest of them.
 
-    Its counts and distributions are those of all files together.
+    Shards and `num_examples` are those of the folder, all counts of all shards.
     """
-    bounds = assemble.divide_evenly(manifest.num_examples, len(outputs))
-    sizes = np.diff(bounds)
-    parts = []
-    for folder in dict.fromkeys(map(os.path.dirname, outputs)):
-        places = [
-            i for i, p in enumerate(outputs) if os.path.dirname(p) == folder
+    bounds = assemble.divide_evenly(manifest.num_examples, len(paths))
+    num_records = np.diff(bounds)
+    results = []
+    for folder in dict.fromkeys(map(os.path.dirname, paths)):
+        shards = [
+            i for i, p in enumerate(paths) if os.path.dirname(p) == folder
         ]
         part = dataclasses.replace(
             manifest,
-            shards=tuple(manifest.shards[i] for i in places),
-            shard_bytes=tuple(manifest.shard_bytes[i] for i in places),
-            shard_sha256=tuple(manifest.shard_sha256[i] for i in places),
-            num_examples=int(sizes[places].sum()),
+            shards=tuple(manifest.shards[i] for i in shards),
+            shard_bytes=tuple(manifest.shard_bytes[i] for i in shards),
+            shard_sha256=tuple(manifest.shard_sha256[i] for i in shards),
+            num_examples=int(num_records[shards].sum()),
         )
-        parts.append(([outputs[i] for i in places], part))
-    return parts
+        results.append(([paths[i] for i in shards], part))
+    return results
 
 
 def _write_card(
     path: str, manifest: manifests.Manifest, counts: statistics.Counts
 ) -> str:
-    """Write card and picture beside the first record file, the path."""
+    """Write card and picture beside the first shard, `path`."""
     with files.replace_atomically(f"{path}.card.png") as stream:
         stream.write(_draw(manifest, counts))
     content = [
         f"# {manifest.shards[0]}\n",
-        *(f"- {line}" for line in lines(manifest)),
+        *(f"- {line}" for line in summary_lines(manifest)),
         f"\n![distributions]({manifest.shards[0]}.card.png)\n",
         "## Input\n",
         "| File | Bytes | SHA-256 |",
@@ -131,25 +131,25 @@ def _write_card(
         ("Versions", manifest.versions),
     ):
         content += [f"\n## {title}\n", "| Name | Value |", "| --- | --- |"]
-        content += [f"| {k} | {_text(v)} |" for k, v in values.items()]
+        content += [f"| {k} | {_to_text(v)} |" for k, v in values.items()]
     files.write_text(f"{path}.card.md", "\n".join(content) + "\n")
     return f"{path}.card.md"
 
 
-def _text(value: object) -> str:
+def _to_text(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):
-        return ", ".join(map(_text, value))
+        return ", ".join(map(_to_text, value))
     return str(value)
 
 
-def lines(manifest: manifests.Manifest) -> list[str]:
-    """Return the most important facts, one a line."""
+def summary_lines(manifest: manifests.Manifest) -> list[str]:
+    """Return the most important statistics for card and log, one a line."""
     corpus, summary = manifest.corpus, manifest.summary
     is_passages = manifest.kind == "passages"
     passes = 1 if is_passages else manifest.options["dupe_factor"]
-    facts = [
+    lines = [
         f"documents: {corpus['documents']:,} with {corpus['sentences']:,} "
         f"sentences and {corpus['tokens']:,} tokens; "
         f"{corpus['documents_of_one_sentence']:,} of a single sentence, "
@@ -162,7 +162,7 @@ def lines(manifest: manifests.Manifest) -> list[str]:
         f"{summary['share_of_padding']:.1%} of the records",
     ]
     if not is_passages:
-        facts += [
+        lines += [
             f"cut off to fit: {summary['share_of_tokens_cut']:.1%} of the "
             "tokens",
             f"sentence-order label 1: {summary['share_of_label_1']:.1%} of "
@@ -171,15 +171,15 @@ def lines(manifest: manifests.Manifest) -> list[str]:
             "chunks of a single sentence: "
             f"{summary['share_of_single_sentence_chunks']:.1%}",
         ]
-    facts += _words(manifest)
+    lines += _word_lines(manifest)
     bad = {n: corpus.get(n, 0) for n in ("lines_skipped", "lines_replaced")}
     if any(bad.values()):
-        facts.append(
+        lines.append(
             f"bad lines: {bad['lines_skipped']:,} skipped, "
             f"{bad['lines_replaced']:,} replaced"
         )
     if "predictions_per_instance" in summary:
-        facts += [
+        lines += [
             f"predicted pieces: {summary['share_of_tokens_predicted']:.1%} of "
             f"the tokens, {summary['predictions_per_instance']:.1f} an "
             f"instance; masked {summary['share_masked']:.1%}, kept "
@@ -190,11 +190,11 @@ def lines(manifest: manifests.Manifest) -> list[str]:
             "loss of knowing only how frequent pieces are: "
             f"{summary['entropy_of_labels']:.3f}",
         ]
-    return facts
+    return lines
 
 
-def _words(manifest: manifests.Manifest) -> list[str]:
-    """Describe the words of the masks, and the share of unknown pieces."""
+def _word_lines(manifest: manifests.Manifest) -> list[str]:
+    """Describe the rule for words in masks, and the rate of unknown pieces."""
     corpus, rule = manifest.corpus, manifest.word_start_rule
     letters = max(1, corpus["letters"])
     unspaced = corpus["letters_without_spaces"] / letters
@@ -212,26 +212,26 @@ def _words(manifest: manifests.Manifest) -> list[str]:
 
 def _draw(manifest: manifests.Manifest, counts: statistics.Counts) -> bytes:
     """Return a PNG with one histogram for each distribution."""
-    shown: dict[str, np.ndarray] = {
+    histograms: dict[str, np.ndarray] = {
         "tokens of an instance": counts["lengths"],
         "tokens of a segment": counts["segment_lengths"],
     }
     if "run_lengths" in counts:
-        shown["words of a masked run"] = counts["run_lengths"]
-    figure = figures.Figure(figsize=(4.2 * len(shown), 2.6))
-    for place, (title, values) in enumerate(shown.items(), 1):
-        axes = figure.add_subplot(1, len(shown), place, title=title)
+        histograms["words of a masked run"] = counts["run_lengths"]
+    figure = figures.Figure(figsize=(4.2 * len(histograms), 2.6))
+    for column, (title, values) in enumerate(histograms.items(), 1):
+        axes = figure.add_subplot(1, len(histograms), column, title=title)
         edges = np.arange(len(values) + 1) - 0.5
         axes.stairs(values / max(1, values.sum()), edges, fill=True)
     if "run_lengths" in counts:
-        chances = np.diff(
+        expected = np.diff(
             masking.cumulative_lengths(
                 manifest.options["ngram"],
                 manifest.options["favor_shorter_ngram"],
             ),
             prepend=0,
         )
-        axes.plot(np.arange(1, len(chances) + 1), chances, "_", label="p(n)")
+        axes.plot(np.arange(1, len(expected) + 1), expected, "_", label="p(n)")
         axes.legend()
     stored = io.BytesIO()
     figure.savefig(stored, format="png")

@@ -35,7 +35,7 @@ def describe(
     paths: Sequence[str],
     vocab_sha256: str,
 ) -> dict[str, Any]:
-    """Return what unfinished work depends on, as JSON values."""
+    """Return all that unfinished work depends on, as JSON values."""
     return {
         "format": _FORMAT,
         "options": content_options(options.to_dict(settings)),
@@ -55,7 +55,7 @@ def describe(
 def versions(
     settings: writer_options.CreatePretrainingDataOptions,
 ) -> dict[str, str]:
-    """Return the versions of the packages and data by which text is cut."""
+    """Return versions of the packages and data that tokenize and split text."""
     result = {"unicode": unicodedata.unidata_version}
     if settings.vocabulary.kind == "spm_model_file":
         result["sentencepiece"] = sentencepiece.__version__
@@ -65,32 +65,30 @@ def versions(
 
 
 def changes(before: dict[str, Any], job: dict[str, Any]) -> list[str]:
-    """Explain why two jobs of `describe` have different instances."""
-    changed = _changed_options(before["options"], job["options"])
+    """Return a line for each difference between two jobs of `describe`."""
+    lines = _changed_options(before["options"], job["options"])
     if before.get("format") != job["format"]:
-        changed.append("it was started by another version of this program")
+        lines.append("it was started by another version of this program")
     if before["vocabulary"] != job["vocabulary"]:
-        changed.append("the vocabulary file had other content")
+        lines.append("the vocabulary file had other content")
     # Earlier formats have no versions.
     versions_before = {**job["versions"], **before.get("versions", {})}
-    changed += [
+    lines += [
         f"the version of {change}"
         for change in outputs.changes(versions_before, job["versions"])
     ]
     then, now = before["inputs"], job["inputs"]
     if then.keys() != now.keys():
         count = "1 file" if len(then) == 1 else f"{len(then):,} files"
-        lines = [f"{path} is new" for path in now if path not in then]
-        lines += [f"{path} is missing now" for path in then if path not in now]
-        changed.append(
-            f"--input_file gave {count}, now {len(now):,}; {lines[0]}"
-        )
-    changed += [
+        names = [f"{path} is new" for path in now if path not in then]
+        names += [f"{path} is missing now" for path in then if path not in now]
+        lines.append(f"--input_file gave {count}, now {len(now):,}; {names[0]}")
+    lines += [
         f"the input file {path} was changed"
         for path in then.keys() & now.keys()
         if then[path] != now[path]
     ]
-    return changed
+    return lines
 
 
 def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
@@ -98,7 +96,7 @@ def _changed_options(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
 
 
 def content_options(values: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the options that do not change the content."""
+    """Return the options that change the content of records."""
     return {k: v for k, v in values.items() if k not in _NOT_CONTENT}
 
 
@@ -107,8 +105,8 @@ def refuse_other_options(
     settings: writer_options.CreatePretrainingDataOptions,
     vocab_sha256: str,
 ) -> None:
-    """Protect finished records from a run with other options."""
-    for first, described in output_files.beside(paths).items():
+    """Refuse to replace finished records that were made with other options."""
+    for first, described in output_files.description_paths(paths).items():
         is_own = manifests.find(first) is not None
         outputs.check(settings, "output_file", described, is_own=is_own)
     current = content_options(options.to_dict(settings))
@@ -116,20 +114,20 @@ def refuse_other_options(
         if not files.exists(path):
             continue
         folder = os.path.dirname(path)
-        beside = [p for p in paths if os.path.dirname(p) == folder]
+        paths_in_folder = [p for p in paths if os.path.dirname(p) == folder]
         manifest = manifests.find(path)
         if manifest is None:
-            changed = ["it has no manifest with the options it was made with"]
+            changes = ["it has no manifest with the options it was made with"]
         else:
             before = content_options(dict(manifest.options))
-            changed = _changed_options(before, current)
+            changes = _changed_options(before, current)
             if manifest.vocab_sha256 != vocab_sha256:
-                changed.append("the vocabulary file has other content")
-            if manifest.shards != tuple(map(os.path.basename, beside)):
-                changed.append(f"--output_file named {list(manifest.shards)}")
+                changes.append("the vocabulary file has other content")
+            if manifest.shards != tuple(map(os.path.basename, paths_in_folder)):
+                changes.append(f"--output_file named {list(manifest.shards)}")
         outputs.require_same(
             f"`output_file={path}` exists",
-            changed,
+            changes,
             "Only records made with the same options are replaced. Choose "
             "another `output_file`, or add `overwrite` to replace it.",
         )

@@ -193,15 +193,15 @@ class _Packer:
         if self._options.objective == "none":
             nothing = Slice(self._tokens, bounds[end], bounds[end])
             whole = Slice(self._tokens, bounds[begin], bounds[end])
-            return self._fit(whole, nothing, 0, False)
-        cut = self._choose_cut(begin, end)
+            return self._truncate(whole, nothing, 0, False)
+        cut = self._draw_cut(begin, end)
         if cut is None:
             return None
         first = Slice(self._tokens, bounds[begin], cut)
         second = Slice(self._tokens, cut, bounds[end])
-        return self._label(first, second, end - begin == 1)
+        return self._draw_label(first, second, end - begin == 1)
 
-    def _label(
+    def _draw_label(
         self, first: Slice, second: Slice, single_sentence: bool
     ) -> Pair:
         """Draw the label, and exchange the segments or draw another second one.
@@ -213,16 +213,16 @@ class _Packer:
         if is_empty and self._cuts_single:
             label = layouts.NO_LABEL
         elif is_empty or (objective == "nsp" and self._draws.random() < 0.5):
-            num_wanted = self._target - (first.end - first.begin)
-            second, label = self._random_segment(num_wanted), 1
+            length = self._target - (first.end - first.begin)
+            second, label = self._draw_segment(length), 1
             # The unused sentences begin the next chunk.
             while self.bounds[self.begin] > first.end:
                 self.begin -= 1
         elif objective == "sop" and self._draws.random() < 0.5:
             first, second, label = second, first, 1
-        return self._fit(first, second, label, single_sentence)
+        return self._truncate(first, second, label, single_sentence)
 
-    def _fit(
+    def _truncate(
         self, first: Slice, second: Slice, label: int, single_sentence: bool
     ) -> Pair:
         """Make a pair of two segments, truncated to fit."""
@@ -231,17 +231,17 @@ class _Packer:
         surplus = max(0, tokens - self._limit)
         return Pair(first, second, label, single_sentence, surplus)
 
-    def _choose_cut(self, begin: int, end: int) -> int | None:
-        """Choose where the first segment of a chunk ends.
+    def _draw_cut(self, begin: int, end: int) -> int | None:
+        """Draw where the first segment of a chunk ends; None drops the chunk.
 
-        It is the end of the chunk if that is a single sentence that is paired
-        with a random segment or not cut, and None if the chunk is left out.
+        A single sentence that is not cut, or is paired with a random segment,
+        is the first segment as a whole.
         """
         options, bounds = self._options, self.bounds
         if end - begin > 1:
             return bounds[begin + self._draws.randint(1, end - begin - 1)]
         if self._cuts_single:
-            return self._word_start_inside(bounds[begin], bounds[end])
+            return self._draw_word_start(bounds[begin], bounds[end])
         policy = options.single_segment_policy
         if options.objective == "sop" and policy == "drop":
             return None
@@ -254,11 +254,11 @@ class _Packer:
         is_split = options.single_segment_policy == "split"
         return is_split and options.objective == "sop"
 
-    def _word_start_inside(self, begin: int, end: int) -> int | None:
-        """Return a random word start that leaves enough tokens on both sides.
+    def _draw_word_start(self, begin: int, end: int) -> int | None:
+        """Draw a word start that leaves enough tokens on both sides.
 
-        If there is none, it is the end of the sentence. It is None for a single
-        word, which could not be predicted from any context.
+        Without one, return the end of the sentence. For a single word, which
+        could not be predicted from any context, return None.
         """
         starts = np.flatnonzero(self._word_start[self._tokens[begin + 1 : end]])
         if not len(starts):
@@ -273,7 +273,7 @@ class _Packer:
             return end
         return int(starts[self._draws.randint(0, len(starts) - 1)])
 
-    def _random_segment(self, length: int) -> Slice:
+    def _draw_segment(self, length: int) -> Slice:
         """Take whole sentences from a random position up to a length.
 
         At least one sentence is taken.
@@ -330,25 +330,25 @@ def truncate_pair(
     The second is cut if both are equally long. There is one draw for each token
     that is dropped; below 0.5 it is one from the front.
     """
-    sizes = first.end - first.begin, second.end - second.begin
-    surplus = sum(sizes) - limit
+    lengths = first.end - first.begin, second.end - second.begin
+    surplus = sum(lengths) - limit
     if surplus <= 0:
         return first, second
     is_front = [draws.random() < 0.5 for _ in range(surplus)]
     # At first the longer one is cut until both are equally long, then the
     # second and the first in turn.
-    alone = abs(sizes[0] - sizes[1])
+    alone = abs(lengths[0] - lengths[1])
     of_first, of_second = is_front[alone + 1 :: 2], is_front[alone::2]
-    if sizes[0] > sizes[1]:
+    if lengths[0] > lengths[1]:
         of_first += is_front[:alone]
     else:
         of_second += is_front[:alone]
-    return _without_ends(first, of_first), _without_ends(second, of_second)
+    return _drop_ends(first, of_first), _drop_ends(second, of_second)
 
 
-def _without_ends(part: Slice, is_front: Sequence[bool]) -> Slice:
-    """Drop one token from the front for each True, from the end for False."""
-    fronts = sum(is_front)
+def _drop_ends(part: Slice, is_front: Sequence[bool]) -> Slice:
+    """Drop one token of the front for each True, of the end for each False."""
+    front = sum(is_front)
     return Slice(
-        part.tokens, part.begin + fronts, part.end - len(is_front) + fronts
+        part.tokens, part.begin + front, part.end - len(is_front) + front
     )

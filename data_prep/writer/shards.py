@@ -47,7 +47,7 @@ class _OpenShard:
         """Write bytes as they are stored."""
         self._stream.write(content)
         self._sha256.update(content)
-        self._checksum = self._checksum.of_more(content)
+        self._checksum = self._checksum.extend(content)
 
     def flush(self) -> None:
         """Flush the file; gzip asks for it."""
@@ -68,7 +68,7 @@ class _OpenShard:
 
 
 class ShardWriter:
-    """Writes the records of all parts, in order, to equal shards."""
+    """Writes the records of all parts, in order, to shards of equal size."""
 
     def __init__(
         self,
@@ -92,19 +92,19 @@ class ShardWriter:
         return f"shard-{shard:06d}"
 
     def _facts(self, shard: int) -> dict[str, typing.Any] | None:
-        return self._work.finished(self._name(shard), [self.paths[shard]])
+        return self._work.read_finished(self._name(shard), [self.paths[shard]])
 
     def write(self, encoded: assemble.Encoded) -> None:
-        """Append those records of a part that are not written yet."""
+        """Append the records of a part, but those in finished shards."""
         first, count = encoded.part.first_record, encoded.part.num_records
-        places = [0, *encoded.ends.tolist()]
+        offsets = [0, *encoded.ends.tolist()]
         for shard, begin, end in assemble.divide(first, count, self._bounds):
             if shard < self._shard:
                 continue  # Finished by an earlier start.
             path = self.paths[shard]
             with files.name_full_disk(path):
                 self._open = self._open or _OpenShard(path)
-                self._open.append(encoded.framed[places[begin] : places[end]])
+                self._open.append(encoded.framed[offsets[begin] : offsets[end]])
             # The part is counted in the shard in which it ends.
             if end == count:
                 self._counts = statistics.add(self._counts, encoded.counts)
@@ -143,7 +143,7 @@ class ShardWriter:
         counts: statistics.Counts = {}
         digests = []
         for shard in range(len(self.paths)):
-            facts = work_folder.known(self._facts(shard))
+            facts = work_folder.whole(self._facts(shard))
             counts = statistics.add(counts, facts["counts"])
             digests.append(facts["sha256"])
         return counts, digests

@@ -66,7 +66,7 @@ def to_json(counts: Counts) -> dict[str, Any]:
 
 
 def percentiles(values: np.ndarray, counts: np.ndarray) -> list[float]:
-    """Return the percentiles of values [k], of which each occurs counts [k].
+    """Return the percentiles of values [k] that occur counts [k] times each.
 
     They are those of `np.percentile` at `PERCENTILES`, interpolated.
     """
@@ -106,42 +106,42 @@ def entropy(counts: np.ndarray) -> float:
 def summarize(
     counts: Counts, max_seq_length: int, corpus: dict[str, int]
 ) -> dict[str, Any]:
-    """Return the shares and distributions that describe the records.
+    """Return the rates and distributions that describe the records.
 
     The counts of the corpus are those of the text and of `instances.Built`.
     """
-    instances = max(1, counts["instances"])
-    labelled = counts["instances"] - counts["unlabelled"]
-    tokens = max(1, counts["tokens"])
+    num_instances = max(1, counts["instances"])
+    num_labelled = counts["instances"] - counts["unlabelled"]
+    num_tokens = max(1, counts["tokens"])
     summary: dict[str, Any] = {
         "instances": counts["instances"],
-        "tokens_per_instance": tokens / instances,
+        "tokens_per_instance": num_tokens / num_instances,
         "length_percentiles_5_25_50_75_95": [
             int(value) if value.is_integer() else value
             for value in percentiles(
                 np.arange(len(counts["lengths"])), counts["lengths"]
             )
         ],
-        "share_of_padding": 1 - tokens / (instances * max_seq_length),
+        "share_of_padding": 1 - num_tokens / (num_instances * max_seq_length),
         "share_of_tokens_cut": corpus["tokens_cut"]
         / max(1, corpus["tokens_paired"]),
-        "share_of_label_1": counts["label_1"] / max(1, labelled),
-        "share_without_label": counts["unlabelled"] / instances,
-        "share_of_single_sentence_chunks": counts["lone"] / instances,
+        "share_of_label_1": counts["label_1"] / max(1, num_labelled),
+        "share_without_label": counts["unlabelled"] / num_instances,
+        "share_of_single_sentence_chunks": counts["lone"] / num_instances,
     }
     if "predictions" not in counts:
         return summary
-    predictions = max(1, counts["predictions"])
+    num_predictions = max(1, counts["predictions"])
     masked, kept = counts["masked"], counts["kept"]
     runs = counts["run_lengths"][1:]
     return summary | {
-        "predictions_per_instance": predictions / instances,
-        "share_of_tokens_predicted": predictions / tokens,
-        "share_masked": masked / predictions,
-        "share_kept": kept / predictions,
-        "share_replaced": 1 - (masked + kept) / predictions,
+        "predictions_per_instance": num_predictions / num_instances,
+        "share_of_tokens_predicted": num_predictions / num_tokens,
+        "share_masked": masked / num_predictions,
+        "share_kept": kept / num_predictions,
+        "share_replaced": 1 - (masked + kept) / num_predictions,
         "share_of_runs_of_n_words": (runs / max(1, runs.sum())).tolist(),
         "share_of_most_frequent_label": int(counts["labels"].max(initial=0))
-        / predictions,
+        / num_predictions,
         "entropy_of_labels": entropy(counts["labels"]),
     }

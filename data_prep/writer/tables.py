@@ -21,11 +21,11 @@ _BYTES = {
 
 def check(stream: IO[bytes], path: str, kind: str, column: str) -> None:
     """Make sure that a file has a column of text; only its schema is read."""
-    with _opened(stream, path, kind) as (pyarrow, schema, _):
+    with _open_table(stream, path, kind) as (pyarrow, schema, _):
         problem = ""
-        times = schema.names.count(column)
-        if times != 1:
-            problem = f"names {times} columns of {path}; one is needed"
+        num_columns = schema.names.count(column)
+        if num_columns != 1:
+            problem = f"names {num_columns} columns of {path}; one is needed"
         else:
             type_ = schema.field(column).type
             if pyarrow.types.is_dictionary(type_):
@@ -49,7 +49,7 @@ def json_lines(
         a column "body" with the rows "one" and None yields
         b'{"body": "one"}\n{"body": null}\n'
     """
-    with _opened(stream, path, kind) as (pyarrow, _, batches):
+    with _open_table(stream, path, kind) as (pyarrow, _, batches):
         for batch in batches([column]):
             texts = _as_bytes(pyarrow, batch.column(column))
             for first in range(0, len(texts), arrow_tables.ROWS_AT_ONCE):
@@ -73,7 +73,7 @@ def _json_line(column: str, text: bytes | None) -> bytes:
     return line.encode("utf-8", "surrogateescape")
 
 
-def _opened(
+def _open_table(
     stream: IO[bytes], path: str, kind: str
 ) -> contextlib.AbstractContextManager[tuple[Any, Any, arrow_tables.Batches]]:
     return arrow_tables.open_table(

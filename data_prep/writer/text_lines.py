@@ -1,4 +1,4 @@
-"""Lines of bytes: whether they are text, and how they are named."""
+"""Lines of bytes: whether they are text, and how messages name them."""
 
 import functools
 import re
@@ -49,17 +49,17 @@ def tell_controls(line: bytes) -> str:
     return f"{count:,} of its {len(line):,} bytes are control characters"
 
 
-def tell_line(path: str, number: int) -> str:
-    return f"{tell_file(path)}: line {number}"
+def line_name(path: str, number: int) -> str:
+    return f"{file_name(path)}: line {number}"
 
 
-def tell_file(path: str) -> str:
+def file_name(path: str) -> str:
     note = " (standard input)" if path == STANDARD_INPUT else ""
     return f"`input_file={path}`{note}"
 
 
 def refuse_document(begin: str, path: str, remedy: str) -> None:
-    """Refuse JSON and XML that are given as text; see `tell_file`.
+    """Refuse JSON and XML that are given as text; see `file_name`.
 
     Args:
         begin: The first lines of the file.
@@ -67,7 +67,7 @@ def refuse_document(begin: str, path: str, remedy: str) -> None:
     """
     if _DOCUMENT.match(begin):
         raise errors.UserError(
-            f"{tell_file(path)} begins as JSON, XML or RTF do, so it is not "
+            f"{file_name(path)} begins as JSON, XML or RTF do, so it is not "
             f"plain text. Take the text out of it first. {remedy}"
         )
 
@@ -78,7 +78,7 @@ def bad_line(
     """Return the error for a line that is not UTF-8 text.
 
     Zero bytes near it, in `lines`, distinguish a binary file from text in
-    another encoding. `where` is from `tell_line`; the `remedy`, another fix, is
+    another encoding. `where` is from `line_name`; the `remedy`, another fix, is
     a sentence.
     """
     line = lines[index]

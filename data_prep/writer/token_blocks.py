@@ -35,7 +35,7 @@ class TokenBlock:
     tokens: np.ndarray  # uint16 or uint32 [T], of all documents.
     sentence_ends: np.ndarray  # int64 [sentences], places in `tokens`.
     document_ends: np.ndarray  # int64 [documents], places in `sentence_ends`.
-    facts: dict[str, int]  # Counts for the summary.
+    facts: dict[str, int]  # Counts of documents, tokens and so on.
 
     def __len__(self) -> int:
         return len(self.document_ends)
@@ -62,13 +62,13 @@ class TokenBlock:
     def select(self, keep: np.ndarray) -> "TokenBlock":
         """Return the block with some of its documents, bool [documents]."""
         documents = [self.document(i) for i in np.flatnonzero(keep).tolist()]
-        sizes = [np.diff(bounds) for _, bounds in documents]
+        sentence_lengths = [np.diff(bounds) for _, bounds in documents]
         empty = np.zeros(0, np.int64)
         pieces = [t[bounds[0] : bounds[-1]] for t, bounds in documents]
         return TokenBlock(
             np.concatenate([self.tokens[:0], *pieces]),
-            np.cumsum(np.concatenate([empty, *sizes])),
-            np.cumsum(np.array([len(s) for s in sizes], np.int64)),
+            np.cumsum(np.concatenate([empty, *sentence_lengths])),
+            np.cumsum(np.array([len(s) for s in sentence_lengths], np.int64)),
             self.facts,
         )
 
@@ -80,10 +80,10 @@ def token_dtype(vocab_size: int) -> np.dtype:
 
 @dataclasses.dataclass(frozen=True)
 class Marking:
-    """What pieces of passages are marked with, beside words and letters.
+    """Which `marks` pieces of passages get, beside words and letters.
 
     Attributes:
-        units: By kind, see `units.KINDS`.
+        units: Phrases and entities by kind, see `units.KINDS`.
         speakers: Whether lines begin with "Q" or "R" and a tab.
     """
 
@@ -98,7 +98,7 @@ def tokenize(
     segmenter: str = word_starts.NONE,
     marking: Marking | None = None,
 ) -> TokenBlock:
-    """Turn the lines of a block into documents.
+    """Tokenize the lines of a block, and divide them into documents.
 
     A line that is empty after cleaning ends a document. Other lines that yield
     no piece are left out without ending the document. Documents without
@@ -123,13 +123,13 @@ def tokenize(
     empty = [
         line for line in without_pieces if not tokenizer.clean(lines[line])
     ]
-    sentences = lengths[lengths > 0]
-    sizes = _document_sizes(lengths, empty)
+    sentence_lengths = lengths[lengths > 0]
+    num_sentences = _count_sentences(lengths, empty)
     counts = {
         **facts,
-        "documents": len(sizes),
-        "documents_of_one_sentence": int((sizes == 1).sum()),
-        "sentences": len(sentences),
+        "documents": len(num_sentences),
+        "documents_of_one_sentence": int((num_sentences == 1).sum()),
+        "sentences": len(sentence_lengths),
         "tokens": len(tokens),
         "lines_without_pieces": len(without_pieces) - len(empty),
         "unknown_pieces": int((ids == tokenizer.unk_id).sum()),
@@ -137,27 +137,27 @@ def tokenize(
     }
     return TokenBlock(
         tokens.astype(token_dtype(tokenizer.vocab_size << bits)),
-        np.cumsum(sentences),
-        np.cumsum(sizes),
+        np.cumsum(sentence_lengths),
+        np.cumsum(num_sentences),
         counts,
     )
 
 
-def _document_sizes(lengths: np.ndarray, empty: Sequence[int]) -> np.ndarray:
-    """Return the sentences of each document, int64 [documents].
+def _count_sentences(lengths: np.ndarray, empty: Sequence[int]) -> np.ndarray:
+    """Count the sentences of each document, int64 [documents].
 
     Args:
         lengths: int64 [lines], pieces of each line.
-        empty: Numbers of the lines after which a new document begins.
+        empty: Indices of the lines after which a new document begins.
     """
     is_empty = np.isin(np.arange(len(lengths)), empty)
     document_of = np.cumsum(is_empty)[lengths > 0]
-    sizes = np.bincount(document_of) if len(document_of) else document_of
-    return sizes[sizes > 0]
+    counts = np.bincount(document_of) if len(document_of) else document_of
+    return counts[counts > 0]
 
 
 def mark_bits(segmenter: str, with_marks: bool) -> int:
-    """Return how many bits of a token stand below the id."""
+    """Return how many low bits of a token are marks, not id."""
     if with_marks:
         return marks.BITS
     return int(segmenter != word_starts.NONE)
@@ -182,38 +182,39 @@ def _encode_marked(
     marking: Marking | None,
     facts: dict[str, int],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return what `_encode` does, and `marks`, int64 [all pieces].
+    """Return the results of `_encode`, and `marks`, int64 [all pieces].
 
-    Units that are found are counted in `facts`.
+    The phrases and entities in the text are counted in `facts`.
     """
     cut = None if segmenter == word_starts.NONE else word_starts.load(segmenter)
-    rows, marked = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
+    ids, marks_of_lines = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
     for line in lines:
         speaker = ""
         if marking is not None and marking.speakers:
             speaker, line = line[:1], line[2:]
-        row, begins, ends = tokenizer.encode_with_offsets(line)
-        bits = np.zeros(len(row), np.int64)
+        line_ids, begins, ends = tokenizer.encode_with_offsets(line)
+        line_marks = np.zeros(len(line_ids), np.int64)
         if cut is not None:
-            names = tokenizer.ids_to_pieces(row.tolist())
-            pieces = names, begins, ends
-            bits += word_starts.mark_pieces(line, pieces, cut)
+            pieces_of_line = tokenizer.ids_to_pieces(line_ids.tolist())
+            pieces = pieces_of_line, begins, ends
+            line_marks += word_starts.mark_pieces(line, pieces, cut)
         if marking is not None:
             # A single "▁" belongs to the piece after it.
-            place = word_starts.next_visible(line)[begins]
+            first = word_starts.next_visible(line)[begins]
             is_upper = np.array(
-                [line[p : p + 1].isupper() for p in place], bool
+                [line[p : p + 1].isupper() for p in first], bool
             )
-            bits |= marks.UPPER * is_upper | marks.RESPONSE * (speaker == "R")
-            for kind, listed in marking.units.items():
-                spans = listed.find(line)
+            line_marks |= marks.UPPER * is_upper
+            line_marks |= marks.RESPONSE * (speaker == "R")
+            for kind, unit_list in marking.units.items():
+                spans = unit_list.find(line)
                 facts[kind] = facts.get(kind, 0) + len(spans)
-                inside = units.continued(spans, len(line))
-                bits |= units.KINDS[kind] * inside[place]
-        rows.append(row)
-        marked.append(bits)
-    lengths = np.array([len(row) for row in rows[1:]], np.int64)
-    return np.concatenate(rows), lengths, np.concatenate(marked)
+                inside = units.mark_continued(spans, len(line))
+                line_marks |= units.KINDS[kind] * inside[first]
+        ids.append(line_ids)
+        marks_of_lines.append(line_marks)
+    lengths = np.array([len(line_ids) for line_ids in ids[1:]], np.int64)
+    return np.concatenate(ids), lengths, np.concatenate(marks_of_lines)
 
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
@@ -269,17 +270,17 @@ class StoredCorpus:
 
 
 def drop_duplicates(paths: Sequence[str]) -> Iterator[tuple[int, TokenBlock]]:
-    """Remove documents that equal an earlier document from blocks.
+    """Yield the index of each block with duplicates, and it without them.
 
-    Sixteen bytes of each document are compared. After an interruption, when
-    some blocks have no duplicates any more, the result is the same. Yielded are
-    the number of each block with duplicates, and the block without them.
+    Duplicates are documents that equal an earlier one, compared by hashes of
+    16 bytes. After an interruption, when some blocks have no duplicates any
+    more, the result is the same.
     """
-    prints = [load(path).fingerprints() for path in paths]
-    keep = np.zeros(sum(map(len, prints)), bool)
+    fingerprints = [load(path).fingerprints() for path in paths]
+    keep = np.zeros(sum(map(len, fingerprints)), bool)
     # The first of equal ones.
-    keep[np.unique(np.concatenate(prints), return_index=True)[1]] = True
-    ends = np.cumsum([len(block) for block in prints])
-    for index, flags in enumerate(np.split(keep, ends[:-1])):
-        if not flags.all():
-            yield index, load(paths[index]).select(flags)
+    keep[np.unique(np.concatenate(fingerprints), return_index=True)[1]] = True
+    ends = np.cumsum([len(block) for block in fingerprints])
+    for index, keep_in_block in enumerate(np.split(keep, ends[:-1])):
+        if not keep_in_block.all():
+            yield index, load(paths[index]).select(keep_in_block)

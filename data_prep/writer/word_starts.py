@@ -34,8 +34,8 @@ NONE = "none"
 _PACKAGES = {"jieba": ("jieba",), "mecab": ("fugashi", "unidic-lite")}
 SEGMENTERS = (NONE, *_PACKAGES)
 
-# Cuts a text into words, which may leave out white space.
-Cut = Callable[[str], Iterable[str]]
+# Splits a text into words, which may leave out white space.
+Segment = Callable[[str], Iterable[str]]
 
 
 def versions(name: str) -> dict[str, str]:
@@ -46,7 +46,7 @@ def versions(name: str) -> dict[str, str]:
 
 
 @functools.cache  # Once in each process: dictionaries are large.
-def load(name: str) -> Cut:
+def load(name: str) -> Segment:
     with warnings.catch_warnings():
         # jieba's own regular expressions and imports cause warnings.
         warnings.simplefilter("ignore")
@@ -58,7 +58,7 @@ def load(name: str) -> Cut:
     return {"jieba": _load_jieba, "mecab": _load_mecab}[name](library)
 
 
-def _load_jieba(jieba: Any) -> Cut:
+def _load_jieba(jieba: Any) -> Segment:
     tokenizer = jieba.Tokenizer()
     # `initialize` would read words from a file in the folder for temporary
     # files, which anybody may have written.
@@ -69,7 +69,7 @@ def _load_jieba(jieba: Any) -> Cut:
     return tokenizer.cut
 
 
-def _load_mecab(fugashi: Any) -> Cut:
+def _load_mecab(fugashi: Any) -> Segment:
     tagger = fugashi.Tagger("-Owakati")
 
     def cut(text: str) -> Iterable[str]:
@@ -78,7 +78,7 @@ def _load_mecab(fugashi: Any) -> Cut:
     return cut
 
 
-def word_starts(text: str, cut: Cut) -> np.ndarray:
+def word_starts(text: str, cut: Segment) -> np.ndarray:
     """Return which characters of a text begin a word.
 
     Example:
@@ -102,9 +102,9 @@ def word_starts(text: str, cut: Cut) -> np.ndarray:
 
 
 def next_visible(text: str) -> np.ndarray:
-    """Return the next character, from each one on, that is no white space.
+    """Return, for each character, the next one that is no white space.
 
-    It is the length of the text where there is none: int [length + 1].
+    An index, its own or a larger one, at most the length: int [length + 1].
     """
     is_space = np.array([c.isspace() for c in text] + [False])
     after = np.where(is_space, len(text), np.arange(len(text) + 1))
@@ -112,7 +112,7 @@ def next_visible(text: str) -> np.ndarray:
 
 
 def mark_pieces(
-    text: str, pieces: tuple[list[str], np.ndarray, np.ndarray], cut: Cut
+    text: str, pieces: tuple[list[str], np.ndarray, np.ndarray], cut: Segment
 ) -> np.ndarray:
     """Return which pieces of a text begin a word.
 
@@ -154,10 +154,10 @@ def choose_rule(
     if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
         rule, reason = "wordpiece", "the vocabulary is a WordPiece one"
     else:
-        share = letters.share(counts, "letters_not_a_to_z", "letter_marks")
-        rule = "marker" if share > letters.OTHERS_MATTER else "english"
+        rate = letters.rate(counts, "letters_not_a_to_z", "letter_marks")
+        rule = "marker" if rate > letters.OTHERS_MATTER else "english"
         reason = (
-            f"{min(1, share):.3%} of the letters are not a to z or have marks"
+            f"{min(1, rate):.3%} of the letters are not a to z or have marks"
         )
     logging.info("--word_start_rule=%s, because %s.", rule, reason)
     return rule
@@ -193,8 +193,8 @@ def make_vocabulary(
     )
 
 
-def of_tokens(vocabulary: masking.Vocabulary, rule: str) -> np.ndarray:
-    """Tell for each possible token in blocks whether it starts a word, bool."""
+def starts_of_tokens(vocabulary: masking.Vocabulary, rule: str) -> np.ndarray:
+    """Return whether each possible token of blocks starts a word, bool."""
     if rule in masking.WORD_START_RULES:
         return vocabulary.boundaries.astype(bool)
     return np.arange(2 * vocabulary.size) % 2 == 1
@@ -203,24 +203,24 @@ def of_tokens(vocabulary: masking.Vocabulary, rule: str) -> np.ndarray:
 def warn_of_misfit(
     counts: Mapping[str, int], tokenizer: tokenization.AnyTokenizer
 ) -> None:
-    """Warn if the vocabulary does not fit the text, by counts of all of it."""
-    unknown = counts["unknown_pieces"] / max(1, counts["tokens"])
-    if unknown > _USUAL_UNKNOWN:
+    """Warn if the vocabulary does not fit the text, by counts of its pieces."""
+    rate_of_unknown = counts["unknown_pieces"] / max(1, counts["tokens"])
+    if rate_of_unknown > _USUAL_UNKNOWN:
         logging.warning(
             "%.1f %% of the pieces are %s: the vocabulary lacks characters or "
             "words of this text. Train a vocabulary on such text, or give the "
             "one that belongs to it.",
-            100 * unknown,
+            100 * rate_of_unknown,
             tokenizer.pieces[tokenizer.unk_id],
         )
     rule = tokenizer.normalization
-    lost = letters.share(counts, letters.LOST[rule.kind])
-    if rule.unicode_form in ("NFKD", "NFD") and lost > _USUAL_LOST:
+    rate_of_lost = letters.rate(counts, letters.LOST[rule.kind])
+    if rule.unicode_form in ("NFKD", "NFD") and rate_of_lost > _USUAL_LOST:
         logging.warning(
             "The vocabulary's normalization removes the marks (accents, vowel "
             "signs) of %.1f %% of the letters of this text, or takes them "
             "apart; for English it is less than 0.1 %%. If the language needs "
             "them, train a vocabulary that keeps them; the programs that train "
             "vocabularies do so by default for such text.",
-            100 * lost,
+            100 * rate_of_lost,
         )

@@ -33,14 +33,14 @@ class WorkFolder:
     def __init__(self, path: str) -> None:
         self.path = path
 
-    def block(self, index: int) -> str:
+    def block_path(self, index: int) -> str:
         return os.path.join(self.path, f"block-{index:06d}.npy")
 
-    def unit(self, number: int) -> str:
+    def unit_path(self, number: int) -> str:
         return os.path.join(self.path, f"unit-{number:06d}")
 
     def read(self, name: str) -> dict[str, Any] | None:
-        """Return what `write` stored under a name, or None.
+        """Return the values that `write` stored under a name, or None.
 
         A damaged record is removed, with a warning.
         """
@@ -52,9 +52,9 @@ class WorkFolder:
         return values
 
     def write(self, name: str, values: Mapping[str, Any]) -> None:
-        """Store values; they mark what they describe as finished.
+        """Store values: the work that they describe is finished.
 
-        Of files that were written before, `files` has the checksums.
+        `files` in the values has the checksums of the files of this work.
         """
         files.write_text(
             self._record(name),
@@ -65,44 +65,44 @@ class WorkFolder:
     def _record(self, name: str) -> str:
         return os.path.join(self.path, f"{name}.json")
 
-    def finished(
+    def read_finished(
         self, name: str, paths: Sequence[str]
     ) -> dict[str, Any] | None:
-        """Return what `write` stored about finished files, or None.
+        """Return the values of finished work, or None.
 
-        All of them are read. Where one is damaged, the record of the work is
-        removed, with a warning.
+        All its files are read and compared with their checksums. If one is
+        damaged, the record of the work is removed, with a warning.
         """
-        facts = self.read(name)
-        if facts is None:
+        values = self.read(name)
+        if values is None:
             return None
-        for path, checksum in zip(paths, facts["files"], strict=True):
+        for path, checksum in zip(paths, values["files"], strict=True):
             gone = not os.path.exists(path)
             if gone or checksums.of_file(path) != tuple(checksum):
                 _warn(path, "is missing" if gone else "is damaged")
                 os.remove(self._record(name))
                 return None
-        return facts
+        return values
 
-    def has_finished(self) -> bool:
+    def has_finished_work(self) -> bool:
         """Tell whether a block is finished; everything else comes later."""
         names = os.listdir(self.path)
         return any(re.fullmatch(r"block-\d+\.json", name) for name in names)
 
-    def forget(self, prefix: str) -> None:
+    def remove_files(self, prefix: str) -> None:
         """Remove all files whose names begin with `prefix`.
 
         The descriptions of the job go last, `job.json` at the end: if this is
         killed, the same command must know the folder again.
         """
-        described = {f"{name}.json" for name in _JOB_COPIES}
+        job_files = {f"{name}.json" for name in _JOB_COPIES}
         names = set(os.listdir(self.path)) - {_LOCK}
-        for name in sorted(names, key=lambda name: (name in described, name)):
+        for name in sorted(names, key=lambda name: (name in job_files, name)):
             if name.startswith(prefix):
                 os.remove(os.path.join(self.path, name))
 
     def job(self) -> dict[str, Any] | None:
-        """Return what the work depends on; None for a new folder."""
+        """Return the job of `same_job.describe`; None for a new folder."""
         copies = (_read_record(self._record(name)) for name in _JOB_COPIES)
         return next((job for job in copies if job is not None), None)
 
@@ -112,14 +112,14 @@ class WorkFolder:
             self.write(name, {**job, "owner": _OWNER})
 
     def remove(self) -> None:
-        self.forget("")
+        self.remove_files("")
         with contextlib.suppress(OSError):  # Another run may hold it.
             os.remove(os.path.join(self.path, _LOCK))
             os.rmdir(self.path)
 
 
-def known(facts: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the facts of work that this run has finished or checked."""
+def whole(facts: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the values of work that is finished; None is a damage on disk."""
     if facts is None:
         raise OSError(errno.EIO, "Finished work was damaged during this run")
     return facts
@@ -162,7 +162,7 @@ def hold(path: str) -> Iterator[WorkFolder]:
         try:
             yield work
         finally:
-            if os.path.isdir(path) and not work.has_finished():
+            if os.path.isdir(path) and not work.has_finished_work():
                 work.remove()
 
 

@@ -149,7 +149,7 @@ class CreatePretrainingDataOptions:
 
     @property
     def unit_files(self) -> dict[str, str]:
-        """The files of units that are given, by option."""
+        """The files of phrases and entities, by their option."""
         named = ((name, getattr(self, name)) for name in units.OPTIONS)
         return {name: path for name, path in named if path is not None}
 
@@ -188,7 +188,7 @@ def prepare(settings: CreatePretrainingDataOptions) -> Prepared:
     outputs = output_files.split(settings.output_file, settings.num_shards)
     inputs = corpus.find_files(settings.text)
     output_files.check(settings, outputs)
-    _warn(settings)
+    _warn_of_options(settings)
     if settings.word_segmenter != word_starts.NONE:
         word_starts.load(settings.word_segmenter)
     marking = None
@@ -209,7 +209,7 @@ def prepare(settings: CreatePretrainingDataOptions) -> Prepared:
     return Prepared(inputs, outputs, tokenizer, marking)
 
 
-def _warn(settings: CreatePretrainingDataOptions) -> None:
+def _warn_of_options(settings: CreatePretrainingDataOptions) -> None:
     """Warn of options that are allowed but probably a mistake."""
     default = options.to_dict(masking.MaskingOptions())
     values = options.to_dict(settings.masks)
@@ -246,21 +246,21 @@ def warn_of_cuts(manifest: manifests.Manifest) -> None:
     13 % at `max_seq_length` 128 and 3 % at 512. The next pass cuts elsewhere.
     Of very long sentences more is lost.
     """
-    share = manifest.summary["share_of_tokens_cut"]
+    rate = manifest.summary["share_of_tokens_cut"]
     each = manifest.corpus["tokens_cut"] / max(1, manifest.summary["instances"])
-    if share > _USUAL_SHARE_CUT and each > _USUAL_TOKENS_CUT:
+    if rate > _USUAL_SHARE_CUT and each > _USUAL_TOKENS_CUT:
         logging.warning(
             "--max_seq_length=%d cuts off %.1f %% of the tokens, %.0f of each "
             "instance; 10 to 20 are usual. Each line of the input should be a "
             "sentence. Divide longer lines with data_prep/split_sentences.py, "
             "or use longer sequences.",
             manifest.max_seq_length,
-            100 * share,
+            100 * rate,
             each,
         )
 
 
-def refuse_few_instances(
+def require_instances(
     num_outputs: int,
     num_instances: int,
     counts: Mapping[str, int],
@@ -269,14 +269,14 @@ def refuse_few_instances(
     """Make sure that every output gets a record."""
     if num_instances >= num_outputs:
         return
-    facts = "".join(
+    details = "".join(
         f"; {name.replace('_', ' ')}: {counts[name]:,}"
         for name in ("documents", "unused_documents", "unused_chunks")
     )
     raise errors.UserError(
         f"--output_file names {num_outputs} files, but the text gives only "
         f"{num_instances} {settings.records} in {settings.passes} pass(es)"
-        f"{facts}. Every file needs one, and an instance needs two sentences "
+        f"{details}. Every file needs one, and an instance needs two sentences "
         "or one of several words (--single_segment_policy="
         f"{settings.pairs.single_segment_policy}). Name fewer files, or give "
         "more text."

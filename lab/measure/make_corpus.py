@@ -88,7 +88,7 @@ def read_units(path: str) -> list[str]:
         units = []
         for name, stream in split_sentences.open_texts(path):
             paragraphs = split_sentences.read_paragraphs(stream, name)
-            lines = split_sentences.document_lines(
+            lines = split_sentences.to_lines(
                 (sentences.split_paragraph(text, "en") for text in paragraphs),
                 max_document_sentences=_DOCUMENT_SENTENCES,
             )

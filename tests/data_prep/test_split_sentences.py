@@ -89,7 +89,7 @@ def test_each_file_is_a_document(book):
 )
 def test_documents_end_with_a_paragraph(limit, expected):
     paragraphs = [["A.", "B."], ["C."], ["D."], [], [], ["E."], []]
-    lines = split_sentences.document_lines(paragraphs, limit)
+    lines = split_sentences.to_lines(paragraphs, limit)
     assert list(lines) == expected
 
 

@@ -114,7 +114,7 @@ def test_words_count_as_often_as_they_occur():
     lines = [f"it {'z' * 200} , it {long}", long]
     words, lost = train_wordpiece.count_words(lines)
     assert (words, lost) == ({"it": 2, "z" * 200: 1, ",": 1}, 2)
-    lines = list(train_wordpiece._repeat({"b": 2001, "a": 2, "c": 1000}))
+    lines = list(train_wordpiece._repeat_words({"b": 2001, "a": 2, "c": 1000}))
     assert lines[0] == "a a"
     assert " ".join(lines).split() == ["a"] * 2 + ["b"] * 2001 + ["c"] * 1000
     assert max(map(len, map(str.split, lines))) == 1000

@@ -42,9 +42,9 @@ def test_many_texts_are_counted_together(monkeypatch):
 
 def test_share():
     counts = letters.count(["aü"])
-    assert letters.share(counts, "letter_marks") == 0.5
-    assert letters.share(counts, "letters", "letter_marks") == 1.5
-    assert letters.share(letters.count([]), "letter_marks") == 0
+    assert letters.rate(counts, "letter_marks") == 0.5
+    assert letters.rate(counts, "letters", "letter_marks") == 1.5
+    assert letters.rate(letters.count([]), "letter_marks") == 0
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_share():
 def test_real_languages_are_judged_rightly(shared_dir, name, marks, others):
     with lzma.open(shared_dir / "data" / name, "rt", encoding="utf-8") as file:
         found = letters.count([file.read(300_000)])
-    share = letters.share(found, "letter_marks")
+    share = letters.rate(found, "letter_marks")
     assert marks == (share > letters.MARKS_MATTER)
-    share = letters.share(found, "letters_not_a_to_z", "letter_marks")
+    share = letters.rate(found, "letters_not_a_to_z", "letter_marks")
     assert others == (share > letters.OTHERS_MATTER)

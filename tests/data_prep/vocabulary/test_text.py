@@ -92,7 +92,7 @@ def test_text_is_cleaned_as_the_vocabulary_needs(
     kind, lower, accents, expected
 ):
     rule = normalization.Normalization(lower, accents, kind=kind)
-    assert text.cleaner(rule)("É ½天 -\t a ").split() == expected.split()
+    assert text.make_cleaner(rule)("É ½天 -\t a ").split() == expected.split()
 
 
 @pytest.mark.parametrize(

@@ -24,4 +24,4 @@ def test_published_checksums(tmp_path, monkeypatch, at_once):
         assert checksums.of_bytes(content) == expected
         assert checksums.of_file(str(tmp_path / "x")) == expected
         first = checksums.of_bytes(content[:at_once])
-        assert first.of_more(content[at_once:]) == expected
+        assert first.extend(content[at_once:]) == expected

@@ -60,7 +60,7 @@ def test_outputs_that_are_refused(
 
 
 def test_unfinished_work_is_beside_the_first_file():
-    assert output_files.work_place(" a/x.gz ,y") == "a/x.gz.work"
+    assert output_files.work_folder_path(" a/x.gz ,y") == "a/x.gz.work"
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_outputs_in_two_folders_each_have_a_manifest(base, tmp_path):
         shard_sha256=("x", "y", "z"),
         num_examples=7,
     )
-    parts = record_manifest.split(["2/a", "1/b", "2/c"], whole)
+    parts = record_manifest.divide_by_folder(["2/a", "1/b", "2/c"], whole)
     assert [
         (own, part.num_examples, part.shard_bytes) for own, part in parts
     ] == [

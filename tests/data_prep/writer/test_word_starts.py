@@ -146,7 +146,7 @@ def test_masks_hide_the_words_of_the_segmenter(chinese, by_twos):
 
 def test_tokens_of_a_segmenter_say_where_words_start(tiny_tokenizer):
     vocabulary = word_starts.make_vocabulary(tiny_tokenizer, "jieba")
-    found = word_starts.of_tokens(vocabulary, "jieba")
+    found = word_starts.starts_of_tokens(vocabulary, "jieba")
     assert found.tolist() == [False, True] * tiny_tokenizer.vocab_size
 
 
