@@ -73,7 +73,7 @@ class EnsembleOptions:
 
 def run(settings: EnsembleOptions) -> None:
     folders: list[str] = []
-    for pattern in filter(None, map(str.strip, settings.run_dirs.split(","))):
+    for pattern in files.split_list(settings.run_dirs):
         folders += files.match_pattern(pattern) or [pattern]
     folders = files.drop_repeated([scores.best_folder(f) for f in folders])
     if len(folders) < 2:
@@ -252,7 +252,7 @@ def _moved(
     named = getattr(settings, right)
     if named is None:
         return {}
-    paths = [named] if right == "data_dir" else named.split(",")
+    paths = [named] if right == "data_dir" else files.split_list(named)
     for path in paths:
         if not files.exists(path):
             raise errors.UserError(

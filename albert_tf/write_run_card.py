@@ -20,6 +20,7 @@ class RunCardOptions:
 
 
 def run(settings: RunCardOptions) -> None:
+    run_card.refuse_foreign(settings.output_dir)
     print(run_card.write(settings.output_dir))
 
 

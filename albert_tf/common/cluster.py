@@ -7,12 +7,17 @@ must write files that several processes can write at once, see
 
 import contextlib
 import functools
+import hashlib
 import importlib
 import logging
 import operator
 import os
+import pathlib
+import sys
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from albert_tf.common import errors, packages, parallel
 
@@ -94,13 +99,13 @@ def _report_lost_cluster(distributed: Any, client: Any) -> Iterator[None]:
 
 def _explain_unusable(client: Any, folder: str) -> str | None:
     """Return why the processes of a cluster cannot be used, or None."""
-    answers = client.run(_folder_exists, folder, on_error="return")
+    answers = client.run(_probe, folder, on_error="return")
     if not answers:
         address = client.scheduler.address
         return f"has no workers. Start some: `dask worker {address}`."
     try:
-        client.run_on_scheduler(_folder_exists, folder)
-    except ImportError as error:
+        client.run_on_scheduler(_probe, folder)
+    except (ImportError, AttributeError) as error:
         answers["the scheduler"] = error
     for process, answer in sorted(answers.items()):
         if isinstance(answer, Exception):
@@ -109,7 +114,13 @@ def _explain_unusable(client: Any, folder: str) -> str | None:
                 f"{answer}. Scheduler and workers need it, in the same "
                 "version: set PYTHONPATH, or install it (docs/clusters.md)."
             )
-    blind = sorted(process for process, sees in answers.items() if not sees)
+        if answer[1] != hash_code():
+            return (
+                "has a worker with another version of Python or other code, "
+                f"{process}, whose records could differ. Install the same, and "
+                "start it again."
+            )
+    blind = sorted(p for p, (sees, _) in answers.items() if not sees)
     if blind:
         return (
             f"has workers that do not see the folder {folder}: "
@@ -119,9 +130,21 @@ def _explain_unusable(client: Any, folder: str) -> str | None:
     return None
 
 
-def _folder_exists(folder: str) -> bool:
-    """Tell whether a folder is there, on a worker that has this module."""
-    return os.path.isdir(folder)
+def _probe(folder: str) -> tuple[bool, str]:
+    """Tell of a worker whether it has a folder, and its `hash_code`."""
+    return os.path.isdir(folder), hash_code()
+
+
+@functools.cache  # What a process has imported stays, if the files change.
+def hash_code() -> str:
+    """Return the SHA-256 of this project's code and of some versions."""
+    root = pathlib.Path(__file__).parents[2]
+    digest = hashlib.sha256(f"{sys.version} {np.__version__}".encode())
+    for package in "albert_tf", "data_prep":
+        for path in sorted((root / package).rglob("*.py")):
+            digest.update(f"{path.relative_to(root)}\0".encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 @contextlib.contextmanager

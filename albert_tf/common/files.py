@@ -110,6 +110,19 @@ def make_folder(path: str, option: str | None = None) -> None:
         ) from error
 
 
+def split_list(text: str) -> list[str]:
+    """Divide names at their commas, but for a comma in an existing name."""
+    parts, names = text.split(","), list[str]()
+    while parts:
+        for count in range(len(parts), 0, -1):
+            name = ",".join(parts[:count]).strip()
+            if count == 1 or exists(name):
+                break
+        names += filter(None, [name])
+        del parts[:count]
+    return names
+
+
 def expand_patterns(
     patterns: str, option: str, without: tuple[str, ...] = ()
 ) -> list[str]:
@@ -123,7 +136,7 @@ def expand_patterns(
         Paths, sorted within each pattern, each file once.
     """
     paths: list[str] = []
-    globs = [p.strip() for p in patterns.split(",") if p.strip()]
+    globs = split_list(patterns)
     if not globs:
         raise errors.UserError(
             f"`{option}` is empty. Give one or more files or glob patterns, "

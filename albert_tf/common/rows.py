@@ -14,6 +14,7 @@ import itertools
 import math
 import os
 import re
+import unicodedata
 from collections.abc import (
     Callable,
     Collection,
@@ -428,6 +429,12 @@ def _is_tsv(name: str, first: _Line, inputs: Sequence[str]) -> bool:
     where, _, line = first
     text = line.decode(errors="replace").rstrip("\r\n")
     fields = text.split("\t")
+    if not is_table(name) and fields == ["text"]:
+        logging.warning(
+            "%s: 'text' is taken for the name of the only column. Write such a "
+            'text as {"text": "text"}.',
+            where,
+        )
     if is_table(name) or {*inputs} <= {*fields}:
         return True
     # Such as `id,text` or `"id";"text"`.
@@ -668,6 +675,17 @@ def decode(line: bytes, where: str) -> str:
             f"{where} is not UTF-8: {errors.bad_byte(line, 'the line')}. "
             "Convert the file first."
         ) from None
+
+
+def strip_invisible(text: str) -> str:
+    """Return a text without blanks, controls and marks such as U+200B around.
+
+    The marks are characters of format (Cf), which nobody sees.
+    """
+    seen = [
+        n for n, c in enumerate(text) if unicodedata.category(c)[0] not in "ZC"
+    ]
+    return text[seen[0] : seen[-1] + 1] if seen else ""
 
 
 def text_list(value: Any, name: str, where: str) -> list[str]:

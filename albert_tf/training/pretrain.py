@@ -394,6 +394,7 @@ def _prepare_data(
     data.check_first_records()
     for name in paths if settings.do_eval else ("input_file",):
         pretraining_drawer.check_documents(drawer, paths[name], name)
+        pretraining_drawer.check_sentences(drawer, paths[name], name)
         pretraining_drawer.check_markers(recipe, drawer, paths[name], name)
     return data
 

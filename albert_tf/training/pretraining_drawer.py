@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from albert_tf.common import errors
 from albert_tf.data import (
@@ -151,6 +152,41 @@ def check_documents(
         "passages of each file are of one. Write records of text with empty "
         "lines between documents, or choose another task."
     )
+
+
+def check_sentences(
+    drawer: drawing.Drawer | None, paths: Sequence[str], option: str
+) -> None:
+    """Refuse first passages that give a task no label, or hold special ids.
+
+    Where all would have the same label there is a warning.
+    """
+    if isinstance(drawer, drawing.Chain):
+        drawer = drawer.first
+    if not isinstance(drawer, passages.PassageDrawer):
+        return
+    most, vocabulary = 0, drawer.masks.masker.vocabulary
+    for passage in _first_passages(paths):
+        starts = np.array(passage["marks"]) & marks.SENTENCE
+        most = max(most, arrangements.count_sentences(starts))
+        if {vocabulary.cls_id, vocabulary.mask_id} & {*passage["tokens"]}:
+            raise errors.UserError(
+                f"`{option}` has a passage with [CLS] or [MASK] among its "
+                "pieces. Write the records again, from text alone."
+            )
+    for name in drawer.tasks:
+        task = arrangements.ARRANGEMENTS[name]
+        if most >= max(2, task.least_sentences):
+            continue
+        said = (
+            f"`sentence_objective` has {name}, for passages of several "
+            f"sentences; the first {_LOOKED_AT:,} of each file of `{option}` "
+            f"have {most} at most. Write records of text with one sentence a "
+            "line, or choose another task."
+        )
+        if name != "reordering":  # Its label counts the sentences, too.
+            raise errors.UserError(said)
+        logging.warning("%s", said)
 
 
 def check_markers(

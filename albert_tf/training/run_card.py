@@ -22,13 +22,14 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.common import files, imports
+from albert_tf.common import errors, files, imports
 from albert_tf.model.config import AlbertConfig
 from albert_tf.training import confusion, run_folder, run_log
 
 figures = imports.later("matplotlib.figure")
 
 CARD_NAME = "run_card.md"
+_HEAD = "# Run card: "
 CURVES_NAME = "learning_curves.png"
 # How the curves name what `run_log.BASELINES` says of a metric.
 _BASELINE_LABELS = {
@@ -88,6 +89,17 @@ def write(output_dir: str) -> str:
     return path
 
 
+def refuse_foreign(output_dir: str) -> None:
+    """Refuse to replace a card that no run wrote."""
+    path = os.path.join(output_dir, CARD_NAME)
+    if files.exists(path) and not files.read_bytes(path).startswith(
+        _HEAD.encode()
+    ):
+        raise errors.UserError(
+            f"{path} was written by hand. Move it away, or rename it."
+        )
+
+
 def text(output_dir: str) -> str:
     """Return the card of a run without its picture."""
     run = run_folder.read(output_dir, "output_dir")
@@ -121,7 +133,7 @@ def _card(
     *pictures: str,
 ) -> str:
     facts = _of_split(lines, "facts")
-    sections = [f"# Run card: {run.program}\n", *pictures]
+    sections = [f"{_HEAD}{run.program}\n", *pictures]
     for split, title in (
         ("eval", "Last evaluation"),
         ("train", "Last training line"),

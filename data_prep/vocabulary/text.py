@@ -152,9 +152,14 @@ def prepare(
     written.append(normalization.path_beside(written[0]))
     outputs.check(settings, "output_prefix", written)
     paths = corpus.find_files(corpus.CorpusOptions(settings.input_file))
-    names = map(str.strip, settings.compare_with.split(","))
-    compared = load(filter(None, names))
-    files.make_folder(os.path.dirname(prefix), "output_prefix")
+    compared = load(files.split_list(settings.compare_with))
+    folder = os.path.dirname(prefix)
+    files.make_folder(folder, "output_prefix")
+    if not os.access(folder or ".", os.W_OK | os.X_OK):
+        raise errors.UserError(
+            f"`output_prefix={prefix}`: you may not write to {folder or '.'}. "
+            "Choose another place."
+        )
     lines = read_lines(paths)
     sample = read_sample(lines)
     counts = letters.count(sample)

@@ -487,7 +487,7 @@ def _label(written: Any, name: str, where: str) -> tuple[str, ...]:
     if isinstance(written, float) and written.is_integer():
         written = int(written)  # pandas makes them of a column with gaps.
     is_scalar = isinstance(written, str | int)  # Truth values are numbers.
-    text = str(written).strip() if is_scalar else ""
+    text = rows.strip_invisible(str(written)) if is_scalar else ""
     if not text or set(text) & {*"\t\n\r"}:
         raise errors.UserError(
             f"{where}: the column {name!r} holds {written!r}, which is no "

@@ -242,9 +242,23 @@ def _columns(
             )
         places = [f"{path}, line {line}" for line, _ in block]
         written = [row[word] for _, row in block]
-        tags = tuple(row[tag] for _, row in block) if has_tags else None
+        tags = None
+        if has_tags:
+            pairs = zip(block, places, strict=True)
+            tags = tuple(_tag(row[tag], at) for (_, row), at in pairs)
         guid = rows.LineKey({"line": block[0][0]})
         yield _of_words(guid, written, tags, places, blanks), places
+
+
+def _tag(written: str, where: str) -> str:
+    """Return a tag, or the label of a span, without what is not seen."""
+    tag = rows.strip_invisible(written)
+    if not tag or _NOT_IN_WORDS & {*tag}:
+        raise errors.UserError(
+            f"{where}: the tag {written!r} is empty, or has a tab or a line "
+            "end. Correct it."
+        )
+    return tag
 
 
 def _is_joined(row: _Row) -> bool:
@@ -397,7 +411,8 @@ def _object(entry: rows.Row) -> tuple[TaggedText, _Counts]:
         written = rows.text_list(values["words"], "words", where)
         tags = None
         if values.get("tags") is not None:
-            tags = tuple(rows.text_list(values["tags"], "tags", where))
+            given = rows.text_list(values["tags"], "tags", where)
+            tags = tuple(_tag(tag, where) for tag in given)
             if len(tags) != len(written):
                 raise errors.UserError(
                     f"{where}: {len(written)} words, but {len(tags)} tags. "
@@ -487,7 +502,7 @@ def _checked_spans(
                 f"{where}: the span {shown} is empty, white space, or outside "
                 f"of the text, which has {len(text)} characters. Correct it."
             )
-        checked.append((start, end, label))
+        checked.append((start, end, _tag(label, where)))
     checked.sort()
     for (_, end, _), (start, _, _) in itertools.pairwise(checked):
         if start < end:

@@ -148,9 +148,9 @@ class TaggingTask(base.Task):
             missing = sorted(used - {*self.labels})
             if missing and self.labels:
                 raise errors.UserError(
-                    f"`tags` lacks {', '.join(missing)}, which {path} has as "
-                    "BIO: entities are learnt so. Name these too, or leave "
-                    "`tags` out; a head that lacks them needs `new_head`."
+                    f"{path} has the tags {', '.join(missing)}, in BIO, which "
+                    "are not among those to learn. Name all as `tags`; a head "
+                    "of others needs `new_head`."
                 )
             counts = collections.Counter(
                 label

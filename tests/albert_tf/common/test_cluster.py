@@ -13,6 +13,7 @@ import subprocess
 import sys
 import threading
 import time
+import types
 
 import pytest
 
@@ -275,6 +276,41 @@ def test_a_cluster_that_cannot_be_used_is_named(tmp_path, cluster_of_two):
             refuse(address, tmp_path, "cannot import .* the scheduler")
         with run_workers(tmp_path, address, 1, path=tmp_path):
             refuse(address, tmp_path, "cannot import .* tcp://.*albert_tf")
+
+
+def test_a_worker_with_other_code_is_refused(tmp_path):
+    here = cluster.hash_code()
+    client = types.SimpleNamespace(run_on_scheduler=lambda *_: (False, "other"))
+    for answer, message in (
+        ((True, here), None),
+        ((False, here), "do not see the folder"),
+        ((True, "0" * 64), "another version of Python or other code, tcp://b"),
+    ):
+        answers = {"tcp://a": (True, here), "tcp://b": answer}
+        client.run = lambda *_, given=answers, **__: given
+        said = cluster._explain_unusable(client, str(tmp_path))
+        assert said is None if message is None else message in said
+
+
+def test_every_file_of_the_code_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        cluster, "__file__", f"{tmp_path}/albert_tf/common/cluster.py"
+    )
+    places = [tmp_path / "albert_tf/a.py", tmp_path / "data_prep/writer/b.py"]
+    for place in places:
+        place.parent.mkdir(parents=True)
+        place.write_text("1")
+    (tmp_path / "tests").mkdir()
+    found = [cluster.hash_code.__wrapped__()]
+    for place in places:
+        place.write_text("2")
+        found.append(cluster.hash_code.__wrapped__())
+    places[0].rename(places[0].with_name("c.py"))
+    found.append(cluster.hash_code.__wrapped__())
+    assert len({*found}) == 4
+    (tmp_path / "tests/d.py").write_text("1")
+    (tmp_path / "albert_tf/notes.txt").write_text("1")
+    assert cluster.hash_code.__wrapped__() == found[-1]
 
 
 def test_the_package_is_named_where_it_is_missing(monkeypatch, tmp_path):

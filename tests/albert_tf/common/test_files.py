@@ -59,6 +59,27 @@ def test_a_file_of_several_names_is_read_once(tmp_path, monkeypatch, caplog):
         assert ("read once" in caplog.text) == (patterns != "b_link,d/*")
 
 
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        (" , ", []),
+        ("a, c", ["a", "c"]),
+        ("a,b", ["a,b"]),
+        ("c, a,b ,c", ["c", "a,b", "c"]),
+        ("d,e/f,g", ["d,e/f,g"]),
+        ("a,x,a,b", ["a", "x", "a,b"]),
+    ],
+)
+def test_a_comma_in_the_name_of_a_file_divides_no_list(
+    text, names, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d,e").mkdir()
+    touch(tmp_path, "a", "a,b", "d,e/f,g")
+    assert files.split_list(text) == names
+
+
 @pytest.mark.parametrize("name", ["a[1].txt", "a*", "?", "[!b]", "a[", "**"])
 def test_a_pattern_that_is_the_name_of_a_file_means_it(
     name, tmp_path, monkeypatch

@@ -533,3 +533,37 @@ def test_excel_may_name_any_separator(file, separator):
     assert good.values == {"id": "a", "n": "1"}
     assert "line 4: 1 columns, but the first row names 2" in bad.message
     assert f"separated by one '{separator}' each" in bad.message
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "is_said"),
+    [
+        ("a.txt", "text\nIt rains.\n", True),
+        ("a.tsv", "text\nIt rains.\n", False),
+        ("a.csv", "text\nIt rains.\n", False),
+        ("a.txt", "text\tid\nIt rains.\t1\n", False),
+    ],
+)
+def test_a_first_line_text_that_may_be_one_is_said(
+    file, caplog, name, content, is_said
+):
+    path = file(content.encode(), name)
+    (row,) = rows.read_user_file(path, ["text"], itself)
+    assert row.values["text"] == "It rains."
+    assert ("the name of the only column" in caplog.text) == is_said
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("a", "a"),
+        (" a b\xa0", "a b"),
+        ("\u200b\ufeffa\u200b", "a"),
+        ("a\u200bb", "a\u200bb"),
+        ("\u200b ", ""),
+        ("", ""),
+        ("\te\u0301\n", "e\u0301"),
+    ],
+)
+def test_ends_that_nobody_sees_are_left_out(text, seen):
+    assert rows.strip_invisible(text) == seen

@@ -124,6 +124,56 @@ def test_tasks_about_two_documents_need_two(make, monkeypatch, task):
         pretraining_drawer.check_documents(drawer, ["7", "7"], "i")
 
 
+@pytest.mark.parametrize(
+    ("task", "sentences", "message"),
+    [
+        ("sop", 1, "has sop, for passages of several sentences; .* have 1"),
+        ("sop", 2, None),
+        ("nsp", 1, "has nsp"),
+        ("distance", 2, "has distance.* have 2 at most"),
+        ("distance", 3, None),
+        ("reordering", 2, None),
+    ],
+)
+@pytest.mark.parametrize("objective", ["mlm", "plm"])
+def test_a_task_needs_passages_of_some_sentences(
+    make, monkeypatch, objective, task, sentences, message
+):
+    monkeypatch.setattr(tfrecord, "read_records", lambda path: [path])
+    flags = ([marks.SENTENCE] + [marks.WORD] * 2) * sentences + [0, 0]
+    passage = {"tokens": [9] * len(flags), "marks": flags}
+    monkeypatch.setattr(examples, "decode", lambda _: passage)
+    drawer = make(sentence_objective=task, objective=objective)
+    context = contextlib.nullcontext()
+    if message:
+        context = pytest.raises(errors.UserError, match=message)
+    with context:
+        pretraining_drawer.check_sentences(drawer, ["a"], "input_file")
+
+
+def test_reordering_of_one_sentence_has_one_label(make, monkeypatch, caplog):
+    monkeypatch.setattr(tfrecord, "read_records", lambda path: [path])
+    passage = {"tokens": [9, 9], "marks": [marks.SENTENCE, 0]}
+    monkeypatch.setattr(examples, "decode", lambda _: passage)
+    drawer = make(sentence_objective="reordering")
+    pretraining_drawer.check_sentences(drawer, ["a"], "input_file")
+    assert "has reordering, for passages of several" in caplog.text
+
+
+def test_passages_with_special_ids_are_refused(
+    make, monkeypatch, tiny_tokenizer
+):
+    monkeypatch.setattr(tfrecord, "read_records", lambda path: [path])
+    passage = {"marks": [marks.SENTENCE, marks.SENTENCE]}
+    monkeypatch.setattr(examples, "decode", lambda _: passage)
+    for id_ in (tiny_tokenizer.cls_id, tiny_tokenizer.mask_id):
+        passage["tokens"] = [9, id_]
+        with pytest.raises(errors.UserError, match=r"with \[CLS\] or \[MASK"):
+            pretraining_drawer.check_sentences(make(), ["a"], "input_file")
+    passage["tokens"] = [9, tiny_tokenizer.sep_id]  # Between two documents.
+    pretraining_drawer.check_sentences(make(), ["a"], "input_file")
+
+
 def test_stages_of_tasks_and_masks_are_those_of_the_recipe(make):
     tasks, levels = "1:5,1/2", "basic:7,phrase"
     given = {"task_stages": tasks, "mask_levels": levels}

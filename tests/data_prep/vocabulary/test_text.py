@@ -1,6 +1,7 @@
 """The text that a vocabulary is trained on, without a training."""
 
 import gzip
+import os
 
 import pytest
 
@@ -30,6 +31,17 @@ def test_text_is_prepared_from_all_files(tmp_path, monkeypatch, tiny_vocab):
     assert found.coverage == 0.9995
     assert [*found.others] == [tiny_vocab]
     assert (tmp_path / "new").is_dir()
+
+
+def test_a_folder_for_reading_only_is_found_before_the_text(
+    tmp_path, monkeypatch
+):
+    (tmp_path / "a").write_text("one\n")
+    monkeypatch.setattr(text.os, "access", lambda path, mode: not mode & os.W_OK)
+    monkeypatch.setattr(text, "read_lines", None)
+    settings = text.TrainingOptions(f"{tmp_path}/a", f"{tmp_path}/vocab")
+    with refused(f"you may not write to {tmp_path}"):
+        text.prepare(settings, normalization.WORDPIECE, (".txt",))
 
 
 @pytest.mark.parametrize("prefix", [".", "new/", "a/.."])

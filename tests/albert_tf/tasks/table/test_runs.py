@@ -219,20 +219,20 @@ def test_large_numbers_are_learnt_as_small_ones(
 ):
     """Of 1,700,000,000 float32 knows every 128th; the deviation is 11."""
     later = [{**row, "year": row["year"] + 1.7e9} for row in dated(120)]
-    made = settings(world, tmp_path / "run", later, NUMBERS)
-    run_classifier.run(made)
+    run = tmp_path / "run"
+    run_classifier.run(settings(world, run, later, NUMBERS))
     small, large = (
-        scores.read(str(run)).best.scores for run in (numbers, made.output_dir)
+        scores.read(str(folder)).best.scores for folder in (numbers, run)
     )
     assert large == pytest.approx(small, rel=1e-3)
     texts = write(tmp_path, dated(12), "new")
     served = tmp_path / "served"
-    export_options.exported(served, run_dir=made.output_dir)
+    export_options.exported(served, run_dir=run)
     assert any("every 128th" in message for message in caplog.messages)
     ours, theirs, before = (
         predictions(tmp_path, texts, **{name: model})
         for name, model in (
-            ("run_dir", made.output_dir),
+            ("run_dir", run),
             ("saved_model", served),
             ("run_dir", numbers),
         )
@@ -245,7 +245,7 @@ def test_large_numbers_are_learnt_as_small_ones(
     (tmp_path / "taught").mkdir()
     taught = settings(world, tmp_path / "taught/run", later, NUMBERS)
     given = {"train_step": 1, "save_checkpoints_steps": 1}
-    run_classifier.run(changed(taught, teacher=made.output_dir, **given))
+    run_classifier.run(changed(taught, teacher=str(run), **given))
     (row,) = small_runs.metrics(tmp_path / "taught/run", "train")
     assert row["teacher_loss"] < 5
 

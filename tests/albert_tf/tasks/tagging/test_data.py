@@ -52,6 +52,41 @@ def test_all_kinds_of_files_say_the_same(tmp_path, name, caplog):
     assert not caplog.records
 
 
+SEEN = ["", " ", "\xa0", "\u200b", "\ufeff", "\u200b \u2003", "\x07"]
+
+
+@pytest.mark.parametrize("end", SEEN)
+def test_what_is_not_seen_makes_no_other_tag(tmp_path, end):
+    columns = f"New\tB-LOC{end}\nYork\t{end}I-LOC\n\nAnna\tB-PER{end}\n.\tO\n"
+    tags = [["B-LOC", "I-LOC" + end], ["B-PER" + end, end + "O"]]
+    lines = [
+        json.dumps({"words": w, "tags": t})
+        for w, t in zip(WORDS, tags, strict=True)
+    ]
+    span = {"start": 0, "end": 8, "label": f"LOC{end}"}
+    other = {"start": 0, "end": 4, "label": f"{end}PER"}
+    spans = [
+        {"text": "New York", "spans": [span]},
+        {"text": "Anna.", "spans": [other]},
+    ]
+    for name, content in (
+        ("a.tsv", columns),
+        ("a.jsonl", "\n".join(lines)),
+        ("a.json", json.dumps(spans)),
+    ):
+        examples = read(tmp_path / name, content)
+        assert found_in(examples) == (WORDS, TAGS), name
+
+
+@pytest.mark.parametrize("tag", ["\u200b", "B-\nLOC", "B\t", "\r", "a\rb"])
+def test_tags_without_a_letter_or_with_a_line_end_are_refused(tmp_path, tag):
+    if tag.strip() == "B":
+        tag = "B\tx"
+    content = json.dumps({"words": ["a", "b"], "tags": ["O", tag]})
+    with pytest.raises(errors.UserError, match="is empty, or has a tab or a"):
+        read(tmp_path / "a.jsonl", content)
+
+
 def test_a_word_that_is_a_number_sign_is_no_comment(tmp_path):
     examples = read(tmp_path / "x", "\n-DOCSTART- O\n#\tO\n#tag\tB-A\n")
     assert examples[0].guid.key == {"line": 3}
