@@ -37,7 +37,9 @@ def test_a_folder_for_reading_only_is_found_before_the_text(
     tmp_path, monkeypatch
 ):
     (tmp_path / "a").write_text("one\n")
-    monkeypatch.setattr(text.os, "access", lambda path, mode: not mode & os.W_OK)
+    monkeypatch.setattr(
+        text.os, "access", lambda path, mode: not mode & os.W_OK
+    )
     monkeypatch.setattr(text, "read_lines", None)
     settings = text.TrainingOptions(f"{tmp_path}/a", f"{tmp_path}/vocab")
     with refused(f"you may not write to {tmp_path}"):
