@@ -70,7 +70,11 @@ class TableOptions:
         "their numbers, from 1.",
         repeated=True,
     )
-    label_column: str | None = option(None, "Column of the label.")
+    label_column: str | None = option(
+        None,
+        "Column of the label. With --multi_label several columns, divided as "
+        "in --text_columns, are labels, each 1 where a text has it, else 0.",
+    )
     id_column: str | None = option(
         None,
         "Column of what predictions are named by. Default: the number of the "
@@ -184,7 +188,7 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         columns = self.inputs
-        named = [*columns, *filter(None, [self.label_column])]
+        named = [*columns, *self.label_columns]
         if len(columns) > len(TEXTS) or len({*named}) < len(named):
             raise errors.UserError(
                 f"`text_columns={self.text_columns}` must name one column, or "
@@ -262,15 +266,23 @@ class TableOptions:
     def inputs(self) -> tuple[str, ...]:
         """The columns of the texts; a query is the first one."""
         query = (self.query_column,) if self.query_column else ()
+        return (*query, *self._divide("text_columns"))
+
+    @property
+    def label_columns(self) -> Sequence[str]:
+        if self.multi_label:
+            return self._divide("label_column")
+        return [self.label_column] if self.label_column else []
+
+    def _divide(self, name: str) -> list[str]:
         try:
-            row = [self.text_columns or ""]
-            texts = next(csv.reader(row, skipinitialspace=True), [])
+            row = [getattr(self, name) or ""]
+            return next(csv.reader(row, skipinitialspace=True), [])
         except csv.Error as error:
             raise errors.UserError(
-                f"`text_columns={self.text_columns}` cannot be divided at its "
+                f"`{name}={getattr(self, name)}` cannot be divided at its "
                 f"commas ({error}). Put each name into quotation marks."
             ) from None
-        return (*query, *texts)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -296,9 +308,19 @@ class Row:
 
 
 def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
-    """Return the labels of a training file, sorted; numbers by size."""
+    """Return the labels of a training file, sorted; numbers by size.
+
+    Those that are columns have the order of these.
+    """
     table = read(path, options)
+    columns = options.label_columns
     counts = collections.Counter(x for row in table for x in row.labels)
+    unused = [name for name in columns[1:] and columns if name not in counts]
+    if unused:
+        raise errors.UserError(
+            f"{path}: no text has the label of the column {unused[0]!r}. Add "
+            "examples, or leave it out of `label_column`."
+        )
     total = len(table)
     if len(counts) < LEAST_LABELS:
         raise errors.UserError(
@@ -330,6 +352,8 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
             path,
             options.label_separator or _COMMA,
         )
+    if len(columns) > 1:
+        return tuple(columns)
     try:
         return tuple(sorted(counts, key=int))
     except ValueError:
@@ -382,8 +406,9 @@ def parse(
     path: str, content: str, options: TableOptions, needs_label: bool
 ) -> list[Row]:
     del content  # Tells files of one name apart.
-    label, id_ = options.label_column, options.id_column
-    wanted = [*options.inputs, *([label] if label and needs_label else [])]
+    id_ = options.id_column
+    columns = options.label_columns if needs_label else []
+    wanted = [*options.inputs, *columns]
     wanted += [id_] if id_ and not needs_label else []
     parse_labels: Callable[..., tuple[Any, ...]] = _label
     if options.multi_label:
@@ -405,8 +430,10 @@ def parse(
         if id_ and id_ in wanted:
             guid = entry.id_of(id_)
         labels: tuple[Any, ...] = ()
-        if label in wanted:
-            labels = parse_labels(values[label], label, where)
+        if len(columns) > 1:
+            labels = tuple(x for x in columns if _has(values[x], x, where))
+        elif columns:
+            labels = parse_labels(values[columns[0]], columns[0], where)
         group = values.get(options.split_by) if options.split_by else None
         return [Row(where, guid, texts, labels, group)]
 
@@ -425,6 +452,18 @@ def _texts(entry: rows.Row, names: Sequence[str]) -> tuple[str, ...]:
     values = {k: "" if v is None else v for k, v in entry.values.items()}
     remedy = "Put it into quotation marks, or name another column."
     return dataclasses.replace(entry, values=values).texts(names, remedy)
+
+
+def _has(written: Any, name: str, where: str) -> bool:
+    """Tell whether a text has the label that is the column of a cell."""
+    lowered = str(written).lower()
+    number = rows.to_number({"true": 1, "false": 0}.get(lowered, written))
+    if number not in (0, 1):
+        raise errors.UserError(
+            f"{where}: the column {name!r} holds {written!r}. Where several "
+            "columns are labels, each holds 1 or 0. Correct the row."
+        )
+    return number == 1
 
 
 def _several(

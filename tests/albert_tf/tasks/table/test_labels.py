@@ -65,6 +65,54 @@ def test_cells_hold_labels_or_lists(tmp_path, name, cells, changes):
     assert labels_of(task_of(**changes), path) == [(0, 2), (), (1,)]
 
 
+COLUMNS = {"label_column": "rain, joy,fear", "labels": None}
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "other"),
+    [
+        ("t.csv", "1", "0"),
+        ("t.csv", "True", "False"),
+        ("t.csv", " 1.0", "0.0"),
+        ("t.tsv", "1", "0"),
+        ("t.jsonl", True, False),
+        ("t.jsonl", 1, 0.0),
+        ("t.parquet", True, False),
+    ],
+)
+def test_each_column_may_be_a_label(tmp_path, name, one, other):
+    """As scikit-learn and pandas.get_dummies lay them out."""
+    cells = [(one, one, other), (other, other, other), (other, one, one)]
+    rows = [
+        {
+            "text": f"t{n}",
+            **dict(zip(("joy", "rain", "fear"), row, strict=True)),
+        }
+        for n, row in enumerate(cells)
+    ]
+    path = row_files.write(tmp_path / name, rows)
+    assert data.find_labels(path, options(**COLUMNS)) == ("rain", "joy", "fear")
+    task = task_of(**{**COLUMNS, "labels": LABELS})
+    assert labels_of(task, path) == [(0, 2), (), (1, 2)]
+
+
+@pytest.mark.parametrize("cell", ["", "2", "yes", None, "1,0", 0.5])
+def test_columns_that_are_labels_hold_one_or_zero(tmp_path, cell):
+    rows = [{"text": "t", "joy": 1, "rain": cell, "fear": 1}]
+    path = row_files.write(tmp_path / "t.jsonl", rows)
+    with pytest.raises(
+        errors.UserError, match="line 1: .*'rain' holds .* 1 or"
+    ):
+        data.find_labels(path, options(**COLUMNS))
+
+
+def test_a_column_without_a_text_is_refused(tmp_path):
+    rows = [{"text": "t", "joy": 1, "rain": 0, "fear": 1}]
+    path = row_files.write(tmp_path / "t.jsonl", rows)
+    with pytest.raises(errors.UserError, match="no text has .* 'rain'"):
+        data.find_labels(path, options(**COLUMNS))
+
+
 def test_bad_cells_are_named_with_their_line(tmp_path):
     for cell, message in (
         ("joy,,rain", "line 2: the column 'tags' holds '', which is no label"),
