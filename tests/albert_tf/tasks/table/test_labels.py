@@ -74,7 +74,6 @@ COLUMNS = {"label_column": "rain, joy,fear", "labels": None}
         ("t.csv", "1", "0"),
         ("t.csv", "True", "False"),
         ("t.csv", " 1.0", "0.0"),
-        ("t.tsv", "1", "0"),
         ("t.jsonl", True, False),
         ("t.jsonl", 1, 0.0),
         ("t.parquet", True, False),
