@@ -18,6 +18,7 @@ import dataclasses
 import itertools
 import os
 import pathlib
+import re
 import sys
 import tarfile
 from collections.abc import Iterable, Iterator
@@ -42,6 +43,11 @@ from data_prep.writer import corpus, prose, sentences, text_lines
 DOCUMENT_END = ""  # Among paragraphs and lines, which are never empty.
 PARAGRAPHS_AT_ONCE = 64  # Handed to a process together.
 ARCHIVES = (".tar.xz", ".tar.gz")
+# What begins an item of a list; the first kind begins nothing else.
+_ITEM = re.compile(r"\s*(?:([*•‣▪◦])|[-–—]|\d{1,3}[.)])\s")
+# A word that a line cuts, and its rest; there is none in `Ein- und Ausgang`.
+_CUT = re.compile(r"[^\W\d_][-\u2010\u00ad]$")
+_REST = re.compile(r"(?!(and|or|to|und|oder|bis|et|ou|y|o|e|en|of)$)[^\W\d_]")
 BROKEN_FILE = (tarfile.TarError, *corpus.UNPACKING_ERRORS)
 
 
@@ -124,19 +130,41 @@ def read_paragraphs(
             if any(line is prose.END for line in lines):
                 yield DOCUMENT_END
         else:
-            paragraph: list[str] = []
-            size = 0
-            for words in map(str.split, lines):
-                paragraph += words
-                size += sum(map(len, words))
-                if size > prose.MAX_LINE_BYTES:
-                    raise errors.UserError(
-                        f"--input_file: {name} has a paragraph of more than "
-                        f"{prose.MAX_LINE_BYTES:,} characters. An empty line "
-                        "ends a paragraph. Insert empty lines, for example by "
-                        "sed G."
-                    )
-            yield " ".join(paragraph)
+            yield from map(" ".join, _join_lines(lines, name))
+
+
+def _join_lines(lines: Iterable[str], name: str) -> Iterator[list[str]]:
+    """Yield the words of a paragraph; of each item, if it is a list.
+
+    A word that a hyphen cuts at the end of a line is one word again.
+    """
+    words: list[str] = []
+    size, indent = 0, -1  # Of the item that the words are.
+    for line in lines:
+        depth = len(line) - len(line.lstrip())
+        item = _ITEM.match(line)
+        # A dash or a number may also begin a line by chance.
+        begins = item and (item[1] or indent >= 0 or not words)
+        if begins or depth < indent:
+            if words:
+                yield words
+            words, size, indent = [], 0, depth if begins else -1
+        new = line.split()
+        if words and _CUT.search(words[-1]) and _REST.match(new[0]):
+            last, rest = words.pop(), new.pop(0)
+            # A hyphen is of the word in `Baden- Baden` and `state-of- the-art`.
+            stays = rest[0].isupper() or "-" in last[:-1] + rest
+            words.append(last + rest if stays else last[:-1] + rest)
+        words += new
+        size += sum(map(len, new))
+        if size > prose.MAX_LINE_BYTES:
+            raise errors.UserError(
+                f"--input_file: {name} has a paragraph of more than "
+                f"{prose.MAX_LINE_BYTES:,} characters. An empty line "
+                "ends a paragraph. Insert empty lines, for example by "
+                "sed G."
+            )
+    yield words
 
 
 def to_lines(

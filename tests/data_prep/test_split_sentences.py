@@ -52,6 +52,34 @@ def test_wrapped_lines_are_joined_and_cut_into_sentences(book):
     assert split(book) == [*SENTENCES, "", ""]
 
 
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [
+        ("every exam-\nple of it", ["every example of it"]),
+        ("every exam\u00ad\nple of it", ["every example of it"]),
+        ("a state-of-\nthe-art one", ["a state-of-the-art one"]),
+        ("Ein-\nund Ausgang", ["Ein- und Ausgang"]),
+        ("in Baden-\nBaden", ["in Baden-Baden"]),
+        ("a dash -\nand more", ["a dash - and more"]),
+        ("* one\n* two\n  more", ["* one", "* two more"]),
+        (
+            "Buy:\n\u2022 milk\n\u2022 tea",
+            ["Buy:", "\u2022 milk", "\u2022 tea"],
+        ),
+        ("  - a\n  - b\nEND", ["- a", "- b", "END"]),
+        ("1. a\n2) b\nc", ["1. a", "2) b c"]),
+        (
+            "He came\n- late -\nin May\n5. and",
+            ["He came - late - in May 5. and"],
+        ),
+        ("a\n\u200b\nb", ["a", "b"]),
+    ],
+)
+def test_cut_words_are_whole_and_items_apart(text, paragraphs):
+    found = split_sentences.read_paragraphs(io.BytesIO(text.encode()), "x")
+    assert list(found) == paragraphs
+
+
 def test_the_language_chooses_the_rules(book, caplog):
     caplog.set_level("INFO", "absl")
     book.write_text("Es war der 2. Versuch. Er gelang.")
