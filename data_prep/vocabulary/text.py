@@ -23,7 +23,7 @@ from albert_tf.text import (
 from data_prep.vocabulary import letters
 from data_prep.writer import corpus, prose
 
-# The beginning of a text, by which it is judged.
+# The beginning of a text, or the beginnings of its files, which judge it.
 SAMPLE_CHARACTERS = 10_000_000
 REPORT_LINES = 20_000
 MAX_SENTENCE_BYTES = 4192  # SentencePiece's default; it drops longer lines.
@@ -56,8 +56,9 @@ class TrainingOptions:
     keep_accents: bool | None = option(
         None,
         "Keep accents and other combining characters; WordPiece without "
-        "lower-casing always does. Default: the text decides, by how many of "
-        "its letters have some.",
+        "lower-casing always does. Default: the text decides, by how many "
+        "letters of its first 10 million characters have some; of several "
+        "files these are the beginnings.",
     )
     compare_with: str = option(
         "",
@@ -163,6 +164,9 @@ def prepare(
     lines = read_lines(paths)
     sample = read_sample(lines)
     counts = letters.count(sample)
+    if len(paths) > 1 and all(map(os.path.isfile, paths)):  # No pipes.
+        heads = (read_sample(read_lines([x]), len(paths)) for x in paths)
+        counts = letters.count(list(itertools.chain(*heads)))
     return Text(
         itertools.chain(sample, lines),
         choose_normalization(counts, kind, settings),
@@ -178,14 +182,14 @@ def read_lines(paths: Sequence[str]) -> Iterator[str]:
             yield from prose.read(stream, path)
 
 
-def read_sample(lines: Iterator[str]) -> list[str]:
-    """Take the first lines, with at least `SAMPLE_CHARACTERS` if possible."""
+def read_sample(lines: Iterator[str], parts: int = 1) -> list[str]:
+    """Take the first lines, with at least a part of `SAMPLE_CHARACTERS`."""
     sample: list[str] = []
     size = 0
     for line in lines:
         sample.append(line)
         size += len(line)
-        if size >= SAMPLE_CHARACTERS:
+        if size * parts >= SAMPLE_CHARACTERS:
             break
     return sample
 

@@ -62,6 +62,23 @@ def test_sample_is_the_first_lines(monkeypatch, size, count):
     assert [*found, *lines] == ["aü", "bc", "d"]
 
 
+@pytest.mark.parametrize(
+    ("english", "german"), [("a", "b"), ("a", "a"), ("b", "a")]
+)
+def test_all_files_decide_about_accents(tmp_path, monkeypatch, english, german):
+    """Also a second one, behind as many characters as are looked at."""
+    monkeypatch.setattr(text, "SAMPLE_CHARACTERS", 1000)
+    for name, line in (english, "the mill\n"), (german, "schöne Mühlen\n"):
+        with open(tmp_path / name, "a") as stream:
+            stream.write(line * 200)
+    paths = ",".join(str(tmp_path / n) for n in sorted({english, german}))
+    settings = text.TrainingOptions(paths, str(tmp_path / "v"))
+    found = text.prepare(settings, normalization.SENTENCEPIECE, (".model",))
+    # One file is judged by its beginning.
+    assert found.rule.keep_accents == (english != german)
+    assert len([*found.lines]) == 400  # Each is read once more.
+
+
 def counts_of(**changes):
     return {**dict.fromkeys(letters.NAMES, 0), "letters": 10_000, **changes}
 
