@@ -32,8 +32,8 @@ def decode_lines(
     controls = text_lines.count_controls(block.text)
     if options.input_format == "lines" and controls <= text_lines.MOST_CONTROLS:
         with contextlib.suppress(UnicodeDecodeError):  # Nearly every block.
-            lines = block.text.decode("utf-8").split("\n")[:-1]
-            return [x * (not text_lines.is_blank(x)) for x in lines], counts
+            whole = block.text.decode("utf-8").split("\n")[:-1]
+            return [x * (not text_lines.is_blank(x)) for x in whole], counts
     decoded = _Decoder(block, options, counts).read()
     if options.is_text:
         return [x * (not text_lines.is_blank(x)) for x in decoded], counts
