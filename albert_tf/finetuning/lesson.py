@@ -87,7 +87,7 @@ class Lesson:
             require_same_tokens(self._teacher.task, task)
         if not self._gives_words:
             return
-        self._words = word_embeddings.for_vocabulary(
+        self._words = word_embeddings.convert_rows(
             self._teacher.model.encoder.embeddings.word_embeddings.numpy(),
             self._teacher.task.tokenizer,
             task.tokenizer,
@@ -111,7 +111,7 @@ class Lesson:
     def start(self, model: keras.Model) -> None:
         if self._words is not None:
             size = model.encoder.config.embedding_size
-            table = word_embeddings.reduced(self._words, size)
+            table = word_embeddings.reduce_width(self._words, size)
             word_embeddings.assign(model, table)
 
 

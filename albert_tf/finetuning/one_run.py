@@ -223,7 +223,7 @@ class _TaskRun:
         values += [new_scores[key]] if new_scores else []
         patience = self._settings.early_stopping_evaluations
         # The logs of workers may differ: one of them may be new.
-        if not self._trainer.of_chief(is_stuck(values, patience)):
+        if not self._trainer.chief_value(is_stuck(values, patience)):
             return
         if new_scores:  # The trainer, which is left here, does not write them.
             log.write("eval", self._trainer.step, new_scores, measured=measured)

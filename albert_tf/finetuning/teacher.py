@@ -198,7 +198,7 @@ def _of_checkpoint(
     labels = list(task.labels)
     if labels and huggingface.is_folder(checkpoint.path):
         details = huggingface.read_details(checkpoint.path)
-        if details.are_several:
+        if details.is_multi_label:
             raise _several_labels(path)
         nameless = [f"LABEL_{n}" for n in range(len(details.labels))]
         if list(details.labels) not in ([], nameless, labels):

@@ -64,11 +64,11 @@ class BuiltModel(keras.Model):
 
 def require_built(model: keras.Model) -> None:
     """Refuse a model with a layer that creates its variables when called."""
-    exist = keras.layers.Layer.build, BuiltModel.build
+    empty_builds = keras.layers.Layer.build, BuiltModel.build
     for layer in model.submodules:
         if not isinstance(layer, keras.layers.Layer) or layer.built:
             continue
-        if type(layer).build not in exist:
+        if type(layer).build not in empty_builds:
             raise errors.UserError(
                 f"The layer {layer.name!r} of {type(model).__name__} creates "
                 "its variables when it is first called, too late to restore "

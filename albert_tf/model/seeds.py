@@ -45,14 +45,14 @@ class DropoutSeeds:
         return self.next(rate)(x)
 
     def next(self, rate: float) -> Dropout:
-        """Return the dropout of the next use; it draws the same each time."""
+        """Return the next use's dropout; called again, it drops the same."""
         if self._seed is None or rate == 0:
             return tf.identity
         self._uses += 1
         seed = fold_in(self._seed, self._uses)
 
         def drop(x: tf.Tensor) -> tf.Tensor:
-            # Draws of bfloat16 have 7 bits: 0.001 would become 0.0078.
+            # Uniform bfloat16 numbers are multiples of 2^-7, more than 0.001.
             wide = tf.cast(x, tf.float32)
             dropped = tf.nn.experimental.stateless_dropout(wide, rate, seed)
             return tf.cast(dropped, x.dtype)

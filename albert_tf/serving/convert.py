@@ -357,7 +357,7 @@ def _write_prefix(
         for suffix in (_DATA_SUFFIX, ".index"):
             os.replace(os.path.join(partial, "x" + suffix), prefix + suffix)
     except tf.errors.OpError as error:
-        raise checkpoint_files.not_written(f"`to={prefix}`", error) from None
+        raise checkpoint_files.write_error(f"`to={prefix}`", error) from None
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 

@@ -14,7 +14,7 @@ figures = imports.later("matplotlib.figure")
 
 _NAME = re.compile(r"confusion_(.+)\.(json|png)")
 # More labels do not fit into a table.
-_MOST_COLUMNS = 12
+_MAX_SHOWN_LABELS = 12
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,40 +30,40 @@ class Confusion:
     counts: np.ndarray
 
     @classmethod
-    def of(
+    def count(
         cls, predicted: np.ndarray, expected: np.ndarray, labels: Sequence[str]
     ) -> "Confusion":
-        """Count examples by the numbers of their labels, int [examples]."""
+        """Count examples by the indices of their labels, int [examples]."""
         count = len(labels)
         pairs = expected.astype(np.int64) * count + predicted
         counts = np.bincount(pairs, minlength=count**2)
         return cls(tuple(labels), counts.reshape(count, count))
 
     @classmethod
-    def of_several(
+    def count_several(
         cls, predicted: np.ndarray, expected: np.ndarray, labels: Sequence[str]
     ) -> "Confusion":
-        """Count examples with several labels, 0 or 1 [examples, labels]."""
+        """Count examples with any number of labels, 0/1 [examples, labels]."""
         pairs = expected.astype(np.int64) * 2 + predicted
-        counts = [(pairs == number).sum(0) for number in range(4)]
+        counts = [(pairs == cell).sum(0) for cell in range(4)]
         return cls(tuple(labels), np.stack(counts, -1).reshape(-1, 2, 2))
 
     @property
-    def are_several(self) -> bool:
+    def is_multi_label(self) -> bool:
         return self.counts.ndim > 2
 
     @property
-    def _of_labels(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Examples with each label, predictions of it, and right ones."""
+    def _label_counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """By label: how many examples have it, are predicted to, and both."""
         counts = self.counts
-        if self.are_several:
+        if self.is_multi_label:
             return counts[:, 1].sum(1), counts[:, :, 1].sum(1), counts[:, 1, 1]
         return counts.sum(1), counts.sum(0), counts.diagonal()
 
     @property
     def scores(self) -> dict[str, np.ndarray]:
         """Precision, recall and F1 of each label; 0 where there is nothing."""
-        return _scores(*self._of_labels)
+        return _f1_scores(*self._label_counts)
 
     @property
     def macro_f1(self) -> float:
@@ -72,35 +72,34 @@ class Confusion:
         Where an example has one label, only of those that are right or
         predicted somewhere; where it may have several, of all.
         """
-        of_label, predicted, _ = self._of_labels
-        is_there = (of_label + predicted > 0) | self.are_several
-        return (
-            float(self.scores["F1"][is_there].mean()) if is_there.any() else 0.0
-        )
+        num_examples, predicted, _ = self._label_counts
+        counted = (num_examples + predicted > 0) | self.is_multi_label
+        f1 = self.scores["F1"][counted]
+        return float(f1.mean()) if counted.any() else 0.0
 
     @property
     def micro(self) -> dict[str, float]:
         """Precision, recall and F1 over all labels together."""
-        scores = _scores(*(np.sum(counts) for counts in self._of_labels))
+        scores = _f1_scores(*(np.sum(counts) for counts in self._label_counts))
         return {f"micro_{k.lower()}": float(v) for k, v in scores.items()}
 
     def to_markdown(self) -> str:
         """Return a row for each label; with few labels, all counts too."""
-        is_square = not self.are_several
-        is_shown = is_square and len(self.labels) <= _MOST_COLUMNS
+        is_square = not self.is_multi_label
+        is_shown = is_square and len(self.labels) <= _MAX_SHOWN_LABELS
         shown = self.labels if is_shown else ()
         names = [name.replace("|", "/") for name in self.labels]
-        (of_label, *_), scores = self._of_labels, self.scores
+        (num_examples, *_), scores = self._label_counts, self.scores
         heads = ["label", "examples", *scores]
         heads += [f"as {name}" for name in names[: len(shown)]]
         lines = [
             f"| {' | '.join(heads)} |",
             f"| --- |{' ---: |' * (len(heads) - 1)}",
         ]
-        for number, name in enumerate(names):
-            cells = [name, f"{of_label[number]:,}"]
-            cells += [f"{v[number]:.3f}" for v in scores.values()]
-            cells += [f"{n:,}" for n in self.counts[number][: len(shown)]]
+        for index, name in enumerate(names):
+            cells = [name, f"{num_examples[index]:,}"]
+            cells += [f"{v[index]:.3f}" for v in scores.values()]
+            cells += [f"{n:,}" for n in self.counts[index][: len(shown)]]
             lines.append(f"| {' | '.join(cells)} |")
         return "\n".join(lines) + "\n"
 
@@ -116,7 +115,7 @@ class Confusion:
         names = [name[:20] for name in self.labels]
         axes.set_xticks(range(size), names, rotation=90)
         axes.set_yticks(range(size), names)
-        if size <= 2 * _MOST_COLUMNS:
+        if size <= 2 * _MAX_SHOWN_LABELS:
             for (row, column), share in np.ndenumerate(shares):
                 axes.text(
                     column,
@@ -131,35 +130,38 @@ class Confusion:
         return picture.getvalue()
 
 
-def _scores(
-    of_label: np.ndarray, predicted: np.ndarray, right: np.ndarray
+def _f1_scores(
+    num_examples: np.ndarray, predicted: np.ndarray, right: np.ndarray
 ) -> dict[str, np.ndarray]:
     return {
         "precision": right / np.maximum(predicted, 1),
-        "recall": right / np.maximum(of_label, 1),
-        "F1": 2 * right / np.maximum(predicted + of_label, 1),
+        "recall": right / np.maximum(num_examples, 1),
+        "F1": 2 * right / np.maximum(predicted + num_examples, 1),
     }
 
 
-def name_of(split: str, ending: str) -> str:
-    """Return the name of the counts of a split, json, or their picture, png."""
+def file_name(split: str, ending: str) -> str:
+    """Return the name of a split's file: counts (json) or picture (png)."""
     return f"confusion_{split}.{ending}"
 
 
 def write(folder: str, splits: Mapping[str, Confusion]) -> None:
-    """Keep the counts of all splits of an evaluation in a run's folder."""
+    """Write the counts of each split; remove those of other splits."""
     for name in files.list_folder(folder):
         match = _NAME.fullmatch(name)
         if match and match[1] not in splits:  # Of an earlier evaluation.
             files.remove(os.path.join(folder, name))
-    for split, one in splits.items():
-        values = {"labels": list(one.labels), "counts": one.counts.tolist()}
-        path = os.path.join(folder, name_of(split, "json"))
+    for split, table in splits.items():
+        values = {
+            "labels": list(table.labels),
+            "counts": table.counts.tolist(),
+        }
+        path = os.path.join(folder, file_name(split, "json"))
         files.write_text(path, strict_json.dumps(values) + "\n")
 
 
 def read(folder: str) -> dict[str, Confusion]:
-    """Return what a run's folder has, by the names of the splits."""
+    """Return the counts in a run's folder, by the names of the splits."""
     splits = {}
     for name in files.list_folder(folder):
         match = _NAME.fullmatch(name)

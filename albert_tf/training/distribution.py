@@ -11,7 +11,7 @@ from absl import logging
 from albert_tf.common import errors, preemption, strict_json
 from albert_tf.training import training_options
 
-_ROLES = ("chief", "worker")  # What a process trains as.
+_ROLES = ("chief", "worker")  # Types in TF_CONFIG of processes that train.
 
 
 def make_strategy(
@@ -106,21 +106,20 @@ def check_batch(
 
 
 def is_chief(strategy: tf.distribute.Strategy) -> bool:
-    """Tell whether this process writes what one process has to write."""
-    return _worker_number(strategy) == 0
+    """Tell whether this process, the first worker, writes the run's files."""
+    return _worker_index(strategy) == 0
 
 
 def worker_folder(strategy: tf.distribute.Strategy, folder: str) -> str:
-    """Return where this process writes what all have to write.
+    """Return the folder in which this worker writes; the chief's is `folder`.
 
-    All workers of a run take part in saving a checkpoint; only that of the
-    first is kept.
+    All workers take part in saving a checkpoint; only the chief's is kept.
     """
-    number = _worker_number(strategy)
-    return os.path.join(folder, f"worker_{number}") if number else folder
+    index = _worker_index(strategy)
+    return os.path.join(folder, f"worker_{index}") if index else folder
 
 
-def _worker_number(strategy: tf.distribute.Strategy) -> int:
+def _worker_index(strategy: tf.distribute.Strategy) -> int:
     resolver = strategy.cluster_resolver
     if resolver is None or resolver.task_type is None:
         return 0
@@ -131,9 +130,9 @@ def _worker_number(strategy: tf.distribute.Strategy) -> int:
 
 
 class Workers:
-    """The processes of a run; they exchange numbers.
+    """Exchanges numbers among the processes of a run, each time a barrier.
 
-    With one process they are its own. Every exchange is also a barrier.
+    A run of one process gets back its own.
     """
 
     def __init__(self, strategy: tf.distribute.Strategy):
@@ -167,22 +166,22 @@ class Workers:
             raise SystemExit(preemption.EXIT_CODE) from None
 
     def gather(self, *numbers: float) -> np.ndarray:
-        """Return those of all, float64 [replicas, numbers], chief first."""
+        """Return all replicas' numbers, float64 [replicas, n], chief first."""
         if self.is_alone:
             return np.array([numbers], np.float64)
         row = tf.constant([numbers], tf.float64)
         return np.asarray(self._gather(row))
 
-    def of_chief(self, value: bool) -> bool:
-        """Return what the chief has, so that all do the same."""
+    def chief_value(self, value: bool) -> bool:
+        """Return the chief's value in all processes: they must decide alike."""
         return bool(self.gather(float(value))[0, 0])
 
-    def of_all(self, value: bool) -> bool:
-        """Return whether all processes have a true value."""
+    def all_agree(self, value: bool) -> bool:
+        """Tell whether the value is true in all processes."""
         return bool(self.gather(float(value)).all())
 
     def _gather_numbers(self, numbers: tf.Tensor) -> tf.Tensor:
-        def everywhere(numbers: tf.Tensor) -> tf.Tensor:
+        def gather_in_replica(numbers: tf.Tensor) -> tf.Tensor:
             replica = tf.distribute.get_replica_context()
             row = tf.one_hot(
                 replica.replica_id_in_sync_group,
@@ -193,5 +192,5 @@ class Workers:
                 tf.distribute.ReduceOp.SUM, row[:, None] * numbers
             )
 
-        gathered = self.strategy.run(everywhere, [numbers])
+        gathered = self.strategy.run(gather_in_replica, [numbers])
         return self.strategy.experimental_local_results(gathered)[0]

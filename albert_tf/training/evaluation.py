@@ -9,7 +9,7 @@ import tf_keras as keras
 from albert_tf.common import errors
 from albert_tf.model.losses import objectives
 
-_NUMBER = "record_number"
+_RECORD_NUMBER = "record_number"
 
 
 class Evaluator:
@@ -37,30 +37,31 @@ class Evaluator:
         sums = np.zeros([len(self._objective.names), 2])
         for batch in self._strategy.experimental_distribute_dataset(dataset):
             sums += self._evaluate_batch(batch).numpy()
-        return quotients(self._objective, sums)
+        return mean_values(self._objective, sums)
 
     def predict(
-        self, dataset: tf.data.Dataset, widths: Mapping[str, int] | None = None
+        self, dataset: tf.data.Dataset, lengths: Mapping[str, int] | None = None
     ) -> dict[str, np.ndarray]:
-        """Return the model's outputs for all real examples, in order.
+        """Return the model's outputs for all examples, in the data's order.
 
         Args:
-            dataset: Batches; with `record_number` they may be in any order.
-            widths: Size of the second axis of some outputs, by name. Those of
-                shorter batches are filled with zeros.
+            dataset: Batches; with the feature `record_number` they may be in
+                any order.
+            lengths: Size of the second axis, by output, that batches of
+                shorter sequences are filled up to with zeros.
         """
         batches: list[dict[str, np.ndarray]] = []
         for batch in self._strategy.experimental_distribute_dataset(dataset):
-            outputs, (real, number) = self._predict_batch(batch)
-            outputs[_NUMBER] = number
-            kept = self._gather(real).astype(bool)
+            outputs, (is_real, record_numbers) = self._predict_batch(batch)
+            outputs[_RECORD_NUMBER] = record_numbers
+            is_kept = self._gather(is_real).astype(bool)
             batches.append(
-                {k: self._gather(v)[kept] for k, v in outputs.items()}
+                {k: self._gather(v)[is_kept] for k, v in outputs.items()}
             )
         if not batches:
             raise errors.UserError("There are no examples to predict.")
-        outputs = concatenate(batches, widths or {})
-        order = np.argsort(outputs.pop(_NUMBER), kind="stable")
+        outputs = concatenate(batches, lengths or {})
+        order = np.argsort(outputs.pop(_RECORD_NUMBER), kind="stable")
         return {name: values[order] for name, values in outputs.items()}
 
     def _gather(self, value: tf.Tensor) -> np.ndarray:
@@ -83,37 +84,37 @@ class Evaluator:
         self, batch: dict[str, tf.Tensor]
     ) -> tuple[dict[str, tf.Tensor], tuple[tf.Tensor, tf.Tensor]]:
         outputs = self._strategy.run(self._model, [batch])
-        real = batch["is_real_example"]
-        # Without numbers all are equal, and the order stays.
-        number = batch.get(_NUMBER, real)
-        return outputs, (real, number)
+        is_real = batch["is_real_example"]
+        # Without record numbers any equal ones do: the order stays.
+        record_numbers = batch.get(_RECORD_NUMBER, is_real)
+        return outputs, (is_real, record_numbers)
 
 
 def concatenate(
-    parts: Sequence[Mapping[str, np.ndarray]], widths: Mapping[str, int]
+    batches: Sequence[Mapping[str, np.ndarray]], lengths: Mapping[str, int]
 ) -> dict[str, np.ndarray]:
     """Join the outputs of batches, [rows, ...]; see `Evaluator.predict`."""
 
-    def widened(name: str, values: np.ndarray) -> np.ndarray:
-        if name not in widths:
+    def padded(name: str, values: np.ndarray) -> np.ndarray:
+        if name not in lengths:
             return values
-        missing = widths[name] - values.shape[1]
+        missing = lengths[name] - values.shape[1]
         other_axes = [(0, 0)] * (values.ndim - 2)
         return np.pad(values, [(0, 0), (0, missing), *other_axes])
 
     return {
-        name: np.concatenate([widened(name, part[name]) for part in parts])
-        for name in parts[0]
+        name: np.concatenate([padded(name, batch[name]) for batch in batches])
+        for name in batches[0]
     }
 
 
-def quotients(
+def mean_values(
     objective: objectives.Objective, sums: np.ndarray
 ) -> dict[str, float]:
-    """Return losses and metrics, and `loss`, the sum that is minimized.
+    """Return losses and metrics, and `loss`, the weighted sum of the losses.
 
-    The sums are float [names, (numerator, denominator)]. What nothing was
-    counted for is left out, such as the accuracy of a task without a label.
+    `sums` are float [names, (numerator, denominator)]. Names with the
+    denominator 0 are left out, such as the accuracy of a task without labels.
     """
     pairs = zip(objective.names, sums, strict=True)
     numbers = {name: float(a / b) for name, (a, b) in pairs if b}

@@ -71,16 +71,16 @@ def _versions() -> dict[str, str]:
 def write(output_dir: str) -> str:
     """Write card and curves into a run's folder; return the card's path."""
     run = run_folder.read(output_dir, "output_dir")
-    lines = _lines(output_dir)
+    lines = _read_log(output_dir)
     picture = io.BytesIO()
-    _draw(lines).savefig(picture, format="png", dpi=80)
+    _draw_curves(lines).savefig(picture, format="png", dpi=80)
     drawn = {os.path.join(output_dir, CURVES_NAME): picture.getvalue()}
     pictures = [f"![curves]({CURVES_NAME})\n"]
     confusions = confusion.read(output_dir)
     for split, counts in confusions.items():
-        if counts.are_several:  # Each is right or wrong by itself.
+        if counts.is_multi_label:  # Each is right or wrong by itself.
             continue
-        name = confusion.name_of(split, "png")
+        name = confusion.file_name(split, "png")
         drawn[os.path.join(output_dir, name)] = counts.draw()
         pictures.append(f"![{split}]({name})\n")
     files.write_together(drawn)
@@ -100,13 +100,13 @@ def refuse_foreign(output_dir: str) -> None:
         )
 
 
-def text(output_dir: str) -> str:
+def read_text(output_dir: str) -> str:
     """Return the card of a run without its picture."""
     run = run_folder.read(output_dir, "output_dir")
-    return _card(_lines(output_dir), run, confusion.read(output_dir))
+    return _card(_read_log(output_dir), run, confusion.read(output_dir))
 
 
-def _lines(output_dir: str) -> list[dict[str, Any]]:
+def _read_log(output_dir: str) -> list[dict[str, Any]]:
     """Return the log, with that of a process that follows the checkpoints."""
     lines = run_log.read(output_dir)
     return lines + run_log.read(
@@ -132,38 +132,38 @@ def _card(
     confusions: Mapping[str, confusion.Confusion],
     *pictures: str,
 ) -> str:
-    facts = _of_split(lines, "facts")
+    facts = _select(lines, "facts")
     sections = [f"{_HEAD}{run.program}\n", *pictures]
     for split, title in (
         ("eval", "Last evaluation"),
         ("train", "Last training line"),
     ):
-        chosen = _of_split(lines, split)
+        chosen = _select(lines, split)
         if chosen:
-            sections += [f"## {title}\n", _table(chosen[-1])]
+            sections += [f"## {title}\n", _to_table(chosen[-1])]
     for split, counts in confusions.items():
         sections += [f"## Labels of {split}\n", counts.to_markdown()]
-    speed = _speed(lines)
+    speed = _summarize_speed(lines)
     if speed:
-        sections += ["## Speed and memory\n", _table(speed)]
+        sections += ["## Speed and memory\n", _to_table(speed)]
     if facts:
         sections += [
             "## Data, model, software and machine\n",
-            _table(facts[-1]),
+            _to_table(facts[-1]),
         ]
     # With what the run has found where an option was left out.
-    sections += ["## Options\n", _table({**run.options, **run.facts})]
-    sections += ["## Architecture\n", _table(dataclasses.asdict(run.config))]
+    sections += ["## Options\n", _to_table({**run.options, **run.facts})]
+    sections += ["## Architecture\n", _to_table(dataclasses.asdict(run.config))]
     return "\n".join(sections)
 
 
-def _of_split(lines: list[dict[str, Any]], split: str) -> list[dict[str, Any]]:
+def _select(lines: list[dict[str, Any]], split: str) -> list[dict[str, Any]]:
     return [line for line in lines if line["split"] == split]
 
 
-def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return medians over the run, and what it has seen."""
-    train, facts = _of_split(lines, "train"), _of_split(lines, "facts")
+def _summarize_speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return median speeds, peak memory, and how much data was trained on."""
+    train, facts = _select(lines, "train"), _select(lines, "facts")
     if not train or not facts:
         return {}
     speed: dict[str, Any] = {}
@@ -181,7 +181,7 @@ def _speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return speed
 
 
-def _table(values: dict[str, Any]) -> str:
+def _to_table(values: dict[str, Any]) -> str:
     rows = ["| name | value |", "| --- | --- |"]
     for name, value in values.items():
         if name in ("split", "time"):
@@ -191,16 +191,15 @@ def _table(values: dict[str, Any]) -> str:
     return "\n".join(rows) + "\n"
 
 
-def _draw(lines: list[dict[str, Any]]) -> Any:
+def _draw_curves(lines: list[dict[str, Any]]) -> Any:
     """Draw one panel for every loss and metric, training and evaluation.
 
-    A dashed line shows what a model reaches that knows only how frequent
-    pieces are, where the last start of the run knew it.
+    A dashed line shows the unigram baseline, if the last facts line has it.
     """
-    facts = _of_split(lines, "facts")
+    facts = _select(lines, "facts")
     names = {
         name
-        for line in _of_split(lines, "train") + _of_split(lines, "eval")
+        for line in _select(lines, "train") + _select(lines, "eval")
         for name in line.keys() - run_log.NOT_METRICS
         if not name.startswith("threshold_of_")  # There may be hundreds.
     }
@@ -220,7 +219,7 @@ def _draw(lines: list[dict[str, Any]]) -> Any:
     for index, name in enumerate(ordered):
         axes = figure.add_subplot(rows, columns, index + 1, title=name)
         for split in ("train", "eval"):
-            chosen = _of_split(lines, split)
+            chosen = _select(lines, split)
             points = [(x["step"], x[name]) for x in chosen if name in x]
             if points:
                 axes.plot(*zip(*points, strict=True), marker=".", label=split)

@@ -59,9 +59,9 @@ class RunCheckpoints:
         checkpoint_files.remove_unfinished(
             self._folder, numbered=numbered, best=best
         )
-        self._remove_copies()
+        self._remove_worker_copies()
 
-    def check_room(self, *, best: bool) -> None:
+    def check_disk_space(self, *, best: bool) -> None:
         """Make sure that a checkpoint fits on the disk, before any update.
 
         An earlier checkpoint is only deleted when the new one is complete.
@@ -73,13 +73,13 @@ class RunCheckpoints:
         is_first = best and not files.exists(
             os.path.join(self.output_dir, index)
         )
-        needed = sum(
+        needed_bytes = sum(
             value.dtype.size * value.shape.num_elements()
             for value in tf.train.TrackableView(self.state).descendants()
             if isinstance(value, tf.Variable)
         )
-        needed *= 1 + is_first
-        files.require_disk_space(self.output_dir, needed, "output_dir")
+        needed_bytes *= 1 + is_first
+        files.require_disk_space(self.output_dir, needed_bytes, "output_dir")
 
     def save(self) -> None:
         self._write(
@@ -114,16 +114,13 @@ class RunCheckpoints:
             self.remove_unfinished(numbered=not is_best, best=is_best)
             raise
         except tf.errors.OpError as error:
-            raise checkpoint_files.not_written(
+            raise checkpoint_files.write_error(
                 f"a checkpoint to `output_dir={self.output_dir}`", error
             ) from None
-        self._remove_copies()
+        self._remove_worker_copies()
 
-    def _remove_copies(self) -> None:
-        """Remove what a worker saved that is not the chief.
-
-        All workers take part in saving; the chief's checkpoints are the run's.
-        """
+    def _remove_worker_copies(self) -> None:
+        """Remove what a worker other than the chief had to save, too."""
         if self._folder != self.output_dir:
             for path in tf.io.gfile.glob(f"{self._folder}/model.ckpt-*"):
                 tf.io.gfile.remove(path)

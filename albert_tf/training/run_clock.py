@@ -16,9 +16,9 @@ class RunClock:
         self._limit = max_minutes * 60  # 0: none.
         self._earlier = earlier  # Seconds of earlier starts.
         self._begun = self._now()
-        # Elapsed seconds, the same number in all workers.
-        self.agreed = self._earlier
-        # Step and time after the first updates.
+        # Elapsed seconds that all workers agree on: the largest.
+        self.agreed_seconds = self._earlier
+        # Step and seconds after the first updates, which compile.
         self._compiled: tuple[int, float] | None = None
 
     @property
@@ -31,7 +31,7 @@ class RunClock:
         """Seconds to the limit; infinite without one."""
         if not self._limit:
             return math.inf
-        return max(0.0, self._limit - self.agreed)
+        return max(0.0, self._limit - self.agreed_seconds)
 
     @property
     def is_up(self) -> bool:
@@ -40,19 +40,19 @@ class RunClock:
     def adapt_schedule(
         self, step: int, num_train_steps: int, optimizer: optimization.AdamW
     ) -> None:
-        """Let the schedule end when the time is up, if there is a limit.
+        """Scale the optimizer's steps so that the schedule ends at the limit.
 
-        The steps that are left follow from the speed since the first updates,
-        which were slow because they were compiled. Without a limit it ends at
-        `num_train_steps`.
+        The last step follows from the speed since the first updates, which
+        were slow because they were compiled. Without a limit nothing is done.
         """
         if not self._limit:
             return
         if self._compiled is None:
-            self._compiled = step, self.agreed
+            self._compiled = step, self.agreed_seconds
             return
-        done, since = step - self._compiled[0], self.agreed - self._compiled[1]
-        last = step + done / since * self.seconds_left
+        steps = step - self._compiled[0]
+        seconds = self.agreed_seconds - self._compiled[1]
+        last = step + steps / seconds * self.seconds_left
         assert optimizer.step_scale is not None
         optimizer.step_scale.assign(
             max(1.0, num_train_steps / max(last, step + 1))

@@ -469,7 +469,7 @@ def check_start(
         _check_normalization(vocabulary, folder_of(checkpoint))
     manifests.check_vocabularies(hashes)
     if init_checkpoint and not has_checkpoint(folder):
-        restoring.require_numbers(init_checkpoint)
+        restoring.require_finite_weights(init_checkpoint)
 
 
 def _check_normalization(

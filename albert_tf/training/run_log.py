@@ -60,7 +60,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
     path = files.safe_join(output_dir, FILE_NAME)
     if not files.exists(path):
         return []
-    lines = [*map(_parse, files.read_bytes(path).splitlines())]
+    lines = [*map(_parse_line, files.read_bytes(path).splitlines())]
     damaged = [n for n, line in enumerate(lines, 1) if line is None]
     if damaged:
         logging.warning(
@@ -73,7 +73,7 @@ def read(output_dir: str) -> list[dict[str, Any]]:
     return [line for line in lines if line is not None]
 
 
-def _parse(text: bytes) -> dict[str, Any] | None:
+def _parse_line(text: bytes) -> dict[str, Any] | None:
     """Return a line of the log; None if it is damaged."""
     try:
         line = strict_json.loads(text)
@@ -97,8 +97,8 @@ def _parse(text: bytes) -> dict[str, Any] | None:
     )
 
 
-def end_of(output_dir: str) -> int | None:
-    """Return the step at which training ended, if it has."""
+def final_step(output_dir: str) -> int | None:
+    """Return the step at which training ended; None if it has not."""
     lines = read(output_dir)
     return lines[-1]["step"] if lines and lines[-1]["split"] == "end" else None
 
@@ -131,10 +131,10 @@ class ExampleCost(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """What does not change while a process trains.
+    """What a start of a run is made with: machine, versions, data.
 
     Attributes:
-        training_data: What tells training data apart, see `check_same_data`.
+        training_data: Digest of the training data, see `check_same_data`.
         entropy_of_labels: Of the pieces to predict, in nats: the masked-LM
             loss of a model that knows only how frequent they are. None, and
             not in the log, if it is not known.
@@ -176,18 +176,18 @@ class RunLog:
         num_train_steps: int,
         provenance: Provenance | None = None,
     ) -> None:
-        """Begin or continue at `step`; later lines of an earlier start go."""
+        """Write a line of facts; drop an earlier start's lines after `step`."""
         self._num_train_steps = num_train_steps
         self._lines = [
             line
             for line in self._lines
             if line["step"] <= step and line["split"] != "end"
         ]
-        costs = {"examples_per_step": round(self._batch_size, 3)}
+        per_step = {"examples_per_step": round(self._batch_size, 3)}
         if self._cost:
             tokens = round(self._batch_size * self._cost.tokens)
-            costs["tokens_per_step"] = tokens
-        line = {"split": "facts", "step": step, **costs}
+            per_step["tokens_per_step"] = tokens
+        line = {"split": "facts", "step": step, **per_step}
         values = dataclasses.asdict(provenance) if provenance else {}
         line |= {k: v for k, v in values.items() if v is not None}
         self._lines.append(line)
@@ -237,7 +237,7 @@ class RunLog:
     def column(
         self, split: str, name: str, measured: str | None = None
     ) -> list[tuple[int, float]]:
-        """Return a column of the log, see the function of this name."""
+        """Return step and value of each line that has them, see `column`."""
         return column(self._lines, split, name, measured)
 
     def end(self, step: int) -> None:

@@ -116,9 +116,9 @@ class TrainStep:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The numbers that an update returns: those of the objective, and more.
+        """Names of the rows that an update returns, in order.
 
-        `gradient_norm` is that before clipping; `skipped` counts updates.
+        `gradient_norm` is that before clipping; `skipped` is 1 or 0.
         """
         return (*self.objective.names, "gradient_norm", "skipped")
 
@@ -130,13 +130,13 @@ class TrainStep:
             Of a skipped update only `skipped` has a denominator.
         """
         replica = tf.distribute.get_replica_context()
-        everywhere = tf.distribute.ReduceOp.SUM
+        sum_op = tf.distribute.ReduceOp.SUM
         normalizers = replica.all_reduce(
-            everywhere, self.objective.normalizers(batch)
+            sum_op, self.objective.normalizers(batch)
         )
         sums = _Sums(
             *replica.all_reduce(
-                everywhere,
+                sum_op,
                 list(self._sum_over_microbatches(batch, normalizers)),
             )
         )
@@ -162,17 +162,18 @@ class TrainStep:
         return tf.concat([rows, [[skipped, 1.0]]], 0)
 
     def summarize(self, rows: np.ndarray) -> dict[str, float]:
-        """Return the numbers of a line of the log; none if all were skipped.
+        """Return means over updates for the log; {} if all were skipped.
 
-        They are losses, metrics and gradient norm over the last updates, which
-        returned the rows, float32 [steps, names, 2]; the learning rate of the
-        last one, and how many were skipped.
+        They are losses, metrics, gradient norm, and the last learning rate.
+
+        Args:
+            rows: What the updates returned, float32 [steps, names, 2].
         """
         sums = rows.astype(np.float64).sum(0)
         skipped = float(sums[-1, 0])
         if skipped == len(rows):
             return {}
-        numbers = evaluation.quotients(self.objective, sums[:-2])
+        numbers = evaluation.mean_values(self.objective, sums[:-2])
         numbers["gradient_norm"] = float(sums[-2, 0] / sums[-2, 1])
         last = tf.cast(self.optimizer.iterations, tf.int32) - 1
         numbers["learning_rate"] = float(self.optimizer.learning_rate_at(last))
@@ -187,22 +188,22 @@ class TrainStep:
             return self._gradients(batch, normalizers, self._dropout_seed(0))
         split = {name: self._split(value) for name, value in batch.items()}
 
-        def compute(number: tf.Tensor) -> _Sums:
-            chosen = {name: value[number] for name, value in split.items()}
+        def compute(index: tf.Tensor) -> _Sums:
+            microbatch = {name: value[index] for name, value in split.items()}
             return self._gradients(
-                chosen, normalizers, self._dropout_seed(number)
+                microbatch, normalizers, self._dropout_seed(index)
             )
 
-        def add(number: tf.Tensor, sums: _Sums) -> tuple[tf.Tensor, _Sums]:
-            more = compute(number)
-            return number + 1, tf.nest.map_structure(tf.add, sums, more)
+        def add(index: tf.Tensor, sums: _Sums) -> tuple[tf.Tensor, _Sums]:
+            later = compute(index)
+            return index + 1, tf.nest.map_structure(tf.add, sums, later)
 
         sums = compute(tf.constant(0))
-        # Or the second would begin beside the first, in as much memory.
+        # Otherwise two would be computed at a time, in twice the memory.
         with tf.control_dependencies(tf.nest.flatten(sums)):
             first = tf.constant(1), sums
         _, sums = tf.while_loop(
-            lambda number, _: number < self.microbatches,
+            lambda index, _: index < self.microbatches,
             add,
             first,
             parallel_iterations=1,
@@ -210,7 +211,7 @@ class TrainStep:
         return sums
 
     def _split(self, value: tf.Tensor) -> tf.Tensor:
-        """Return [microbatches, batch, ...] for [batch, ...]."""
+        """Return [microbatches, examples, ...] for [batch, ...]."""
         sizes = tf.shape(value)  # Finetuning batches differ in their lengths.
         shape = [
             sizes[axis] if size is None else size
@@ -224,12 +225,11 @@ class TrainStep:
         normalizers: objectives.Tensors,
         dropout_seed: tf.Tensor,
     ) -> _Sums:
-        """Return the sums of one microbatch.
+        """Return gradients, squares and sums of one microbatch; see `_Sums`.
 
-        Its losses are divided by the normalizers of the whole batch.
-
-        The rows that a table's look-ups give are summed into a gradient of the
-        table's shape; the square of each row by itself is kept for the norm.
+        Losses are divided by the normalizers of the whole batch. Gradients of
+        looked-up rows are summed to the table's shape; `lookup_squares` keep
+        the square of each look-up for `global_norm`.
         """
         variables = self.model.trainable_variables
         batch = {**batch, model_inputs.SEED: self._seed()}
@@ -252,12 +252,12 @@ class TrainStep:
         gradients = {i: tf.convert_to_tensor(g) for i, g in by_index.items()}
         return _Sums(gradients, squares, self.objective.stack(weighted))
 
-    def _dropout_seed(self, number: tf.Tensor | int) -> tf.Tensor:
+    def _dropout_seed(self, microbatch: tf.Tensor | int) -> tf.Tensor:
         """Return a seed, int32 [2], for run, step, replica and microbatch."""
         replica = tf.distribute.get_replica_context()
         return tf.random.experimental.stateless_fold_in(
             self._seed(),
-            replica.replica_id_in_sync_group * self.microbatches + number,
+            replica.replica_id_in_sync_group * self.microbatches + microbatch,
         )
 
     def _seed(self) -> tf.Tensor:
@@ -281,19 +281,19 @@ def compile_loop(
     @tf.function(autograph=False)
     def loop(batches: Iterator[Batch], steps: tf.Tensor) -> tf.Tensor:
         shape = [len(update.names), 2]
-        nothing = tf.TensorArray(tf.float32, steps, element_shape=shape)
+        empty = tf.TensorArray(tf.float32, steps, element_shape=shape)
 
         def one_step(
-            number: tf.Tensor, rows: tf.TensorArray
+            index: tf.Tensor, rows: tf.TensorArray
         ) -> tuple[tf.Tensor, tf.TensorArray]:
             per_replica = strategy.run(update, [next(batches)])
             local = strategy.experimental_local_results(per_replica)
-            return number + 1, rows.write(number, local[0])
+            return index + 1, rows.write(index, local[0])
 
         _, rows = tf.while_loop(
-            lambda number, _: number < steps,
+            lambda index, _: index < steps,
             one_step,
-            (tf.constant(0), nothing),
+            (tf.constant(0), empty),
             parallel_iterations=1,
         )
         return rows.stack()

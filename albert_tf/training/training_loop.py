@@ -114,9 +114,9 @@ class Trainer:
     def step(self) -> int:
         return self._saved.step
 
-    def of_chief(self, value: bool) -> bool:
+    def chief_value(self, value: bool) -> bool:
         """Return what the first worker has; every worker must ask."""
-        return self._workers.of_chief(value)
+        return self._workers.chief_value(value)
 
     def restore_or_initialize(
         self,
@@ -157,14 +157,14 @@ class Trainer:
         dataset: tf.data.Dataset,
         num_train_steps: int,
         log: run_log.RunLog,
-        evaluated: validation.Validation | None = None,
+        validator: validation.Validation | None = None,
         watch: Callable[[], None] | None = None,
     ) -> None:
         """Train from `step` to `num_train_steps`.
 
         Args:
             dataset: Endless batches, beginning with the one for `step`.
-            evaluated: Evaluates every checkpoint and keeps the best one.
+            validator: Evaluates every checkpoint and keeps the best one.
             watch: Called after every line of training in the log.
 
         Raises:
@@ -172,13 +172,13 @@ class Trainer:
             SystemExit: SIGTERM has come, and a checkpoint is written. The code
                 is `preemption.EXIT_CODE`.
         """
-        self._saved.remove_unfinished(best=evaluated is not None)
+        self._saved.remove_unfinished(best=validator is not None)
         if self.step < num_train_steps:
-            self._saved.check_room(best=evaluated is not None)
+            self._saved.check_disk_space(best=validator is not None)
         batches = iter(self._strategy.experimental_distribute_dataset(dataset))
-        if evaluated and self.resumed_from:
+        if validator and self.resumed_from:
             # The earlier start may have ended before it could.
-            evaluated.validate()
+            validator.validate()
         clock = run_clock.RunClock(
             self._options.max_minutes, float(self._elapsed.numpy()), self._now
         )
@@ -192,12 +192,12 @@ class Trainer:
             try:
                 while self.step < num_train_steps and not clock.is_up:
                     is_saved = self._train_to_next_stop(training)
-                    if not (evaluated and is_saved):
+                    if not (validator and is_saved):
                         continue
                     # Several workers must leave together.
                     alone = self._workers.is_alone
                     with handler.exiting_at_once() if alone else nullcontext():
-                        evaluated.validate()
+                        validator.validate()
             finally:
                 profile.stop()
         log.end(self.step)
@@ -214,7 +214,7 @@ class Trainer:
         )
 
     def _train_to_next_stop(self, training: _Training) -> bool:
-        """Train up to the next line of the log; tell whether it is saved."""
+        """Train up to the next line of the log; tell if that step is saved."""
         clock, begun = training.clock, self._now()
         rows, is_preempted = self._train_in_chunks(training)
         skipped = int(rows[:, -1, 0].sum())
@@ -263,22 +263,24 @@ class Trainer:
             begun = self._now()
             steps = tf.constant(min(chunk, steps_left))
             rows.append(self._train_loop(training.batches, steps).numpy())
-            asked, seconds, clock.agreed = self._workers.gather(
+            preempted, seconds, clock.agreed_seconds = self._workers.gather(
                 float(training.handler.is_requested),
                 self._now() - begun,
                 clock.elapsed,
             ).max(0)
-            is_preempted = bool(asked)
+            is_preempted = bool(preempted)
             steps_per_second = len(rows[-1]) / seconds
             clock.adapt_schedule(self.step, num_train_steps, self.optimizer)
-            # Half of the time that is left: the speed may change.
-            aim = min(CHUNK_SECONDS, clock.seconds_left / 2)
-            chunk = max(1, min(2 * chunk, int(steps_per_second * aim)))
+            # At most half of the time that is left: the speed may change.
+            target_seconds = min(CHUNK_SECONDS, clock.seconds_left / 2)
+            chunk = max(
+                1, min(2 * chunk, int(steps_per_second * target_seconds))
+            )
             if self._guard.has_failed(MAX_SKIPPED_UPDATES):
-                raise self._not_finite()
+                raise self._not_finite_error()
         return np.concatenate(rows), is_preempted
 
-    def _not_finite(self) -> errors.UserError:
+    def _not_finite_error(self) -> errors.UserError:
         skipped = int(self._guard.skipped_in_row.numpy())
         return errors.UserError(
             f"The loss or its gradient was not finite for the last {skipped} "

@@ -25,7 +25,7 @@ class Validation:
     do not count.
 
     Attributes:
-        data: What tells the data that `evaluate` reads from others.
+        data: Identifies the data that `evaluate` reads, in the log.
     """
 
     evaluate: Callable[[], dict[str, float]]
@@ -42,8 +42,8 @@ class Validation:
         written its line.
         """
         step = self.saved.step
-        is_known = step in dict(self._scores())
-        if not self.workers.of_all(is_known):
+        is_logged = step in dict(self._logged_scores())
+        if not self.workers.all_agree(is_logged):
             numbers = self.evaluate()
             if self.key_metric not in numbers:
                 logging.warning(
@@ -53,28 +53,28 @@ class Validation:
                     step,
                 )
                 numbers[self.key_metric] = math.nan
-            if not is_known:
+            if not is_logged:
                 self.log.write("eval", step, numbers, measured=self.measured)
-        if self.workers.of_chief(step == self._best()):
+        if self.workers.chief_value(step == self._best_step()):
             self.saved.save_best()
 
     @property
     def measured(self) -> str:
-        """What evaluations must have in common to be compared."""
+        """Metric and data: evaluations with others are not compared."""
         return f"{self.key_metric} {self.data}".rstrip()
 
-    def _scores(self) -> list[tuple[int, float]]:
+    def _logged_scores(self) -> list[tuple[int, float]]:
         return self.log.column("eval", self.key_metric, self.measured)
 
-    def _best(self) -> int | None:
+    def _best_step(self) -> int | None:
         """Return the step with the best number; of equal ones the first.
 
         Training and a process that followed it before have logs of their own.
         """
         sign = -1 if self.key_metric.endswith("loss") else 1
-        evaluations, folder = self._scores(), self.saved.output_dir
-        for place in (folder, os.path.join(folder, run_log.EVALUATION_FOLDER)):
-            lines = run_log.read(place)
+        evaluations, folder = self._logged_scores(), self.saved.output_dir
+        for path in (folder, os.path.join(folder, run_log.EVALUATION_FOLDER)):
+            lines = run_log.read(path)
             evaluations += run_log.column(
                 lines, "eval", self.key_metric, self.measured
             )
@@ -95,19 +95,19 @@ class Validation:
         """
         self.saved.remove_unfinished(numbered=False)
         folder = self.saved.output_dir
-        done = {step for step, _ in self._scores()}
+        done = {step for step, _ in self._logged_scores()}
         # An earlier start may have ended before its copy was complete.
-        again = self._best()
+        best_step = self._best_step()
         while True:
             for path in reversed(checkpoint_files.numbered(folder)):
                 step = int(path.rsplit("-", 1)[1])
-                if step in done and step != again:
+                if step in done and step != best_step:
                     continue
                 check()
                 done.add(step)
                 self._validate_checkpoint(path)
-            again = None
-            if num_train_steps in done or run_log.end_of(folder) in done:
+            best_step = None
+            if num_train_steps in done or run_log.final_step(folder) in done:
                 return
             time.sleep(FOLLOW_SECONDS)
 

@@ -13,7 +13,7 @@ from albert_tf.text import tokenization
 _OPTION = "word_embeddings_file"
 # Half of the distance between two float32 numbers above it is 0.001: smaller
 # updates are rounded away.
-_LARGEST = 2.0**14
+_MAX_NUMBER = 2.0**14
 # What reading a damaged file raises.
 _DAMAGES = ValueError, SyntaxError, tokenize.TokenError, EOFError
 _ADVICE = "Write it with data_prep.make_word_embeddings"
@@ -49,21 +49,21 @@ def read(path: str, config: AlbertConfig) -> np.ndarray:
             f"`{_OPTION}={path}` holds numbers that are not finite. {_ADVICE}."
         )
     largest = float(np.abs(table).max(initial=0))
-    if largest > _LARGEST:
+    if largest > _MAX_NUMBER:
         raise errors.UserError(
             f"`{_OPTION}={path}` holds the number {largest:.4g}. Above "
-            f"{_LARGEST:,.0f}, float32 rounds updates of less than 0.001 away, "
-            f"so it could not be trained. {_ADVICE}, or divide all by a power "
-            "of ten."
+            f"{_MAX_NUMBER:,.0f}, float32 rounds updates of less than 0.001 "
+            f"away, so it could not be trained. {_ADVICE}, or divide all by a "
+            "power of ten."
         )
     return table
 
 
-def reduced(table: np.ndarray, size: int) -> np.ndarray:
-    """Return the table, float32 [V, size], that is closest to [V, E].
+def reduce_width(table: np.ndarray, size: int) -> np.ndarray:
+    """Return the table's projection on `size` columns, float32 [V, size].
 
-    The products of its rows are nearly those of the rows of `table`: it holds
-    the first singular vectors, with their singular values.
+    It is the best one for the products of rows: their first singular vectors,
+    times the singular values.
     """
     if size > table.shape[1]:
         raise errors.UserError(
@@ -73,43 +73,45 @@ def reduced(table: np.ndarray, size: int) -> np.ndarray:
         )
     if size == table.shape[1]:
         return table
-    _, axes = np.linalg.eigh(table.T.astype(np.float64) @ table)
-    return (table @ axes[:, : -size - 1 : -1]).astype(np.float32)
+    _, eigenvectors = np.linalg.eigh(table.T.astype(np.float64) @ table)
+    return (table @ eigenvectors[:, : -size - 1 : -1]).astype(np.float32)
 
 
-def for_vocabulary(
+def convert_rows(
     table: np.ndarray,
-    other: tokenization.AnyTokenizer,
+    source: tokenization.AnyTokenizer,
     tokenizer: tokenization.AnyTokenizer,
 ) -> np.ndarray:
-    """Return rows for the pieces of a vocabulary from those of another.
+    """Return a table for a vocabulary, from that of another one.
 
-    A piece gets its own row where vocabularies of one kind have it. Else it
-    gets the mean of the pieces that the other vocabulary makes of its text.
-    Special pieces get those of their role.
+    A piece that both have keeps its row, if both are of one kind. Another one
+    gets the mean row of the pieces that its text is encoded to. A special piece
+    gets the row of its role, such as [MASK].
     """
-    if other.fingerprint == tokenizer.fingerprint:
+    if source.fingerprint == tokenizer.fingerprint:
         return table
     roles = "pad_id", "unk_id", "cls_id", "sep_id", "mask_id"
-    counterparts = {getattr(tokenizer, n): getattr(other, n) for n in roles}
+    counterparts = {getattr(tokenizer, n): getattr(source, n) for n in roles}
     ids = range(tokenizer.vocab_size)
-    if type(other) is type(tokenizer):
-        theirs = other.pieces_to_ids(tokenizer.ids_to_pieces(ids))
-        pairs = zip(ids, theirs, strict=True)
+    if type(source) is type(tokenizer):
+        table_ids = source.pieces_to_ids(tokenizer.ids_to_pieces(ids))
+        pairs = zip(ids, table_ids, strict=True)
         counterparts = {
-            i: j for i, j in pairs if j != other.unk_id
+            i: j for i, j in pairs if j != source.unk_id
         } | counterparts
     composed = [id_ for id_ in ids if id_ not in counterparts]
-    texts = other.encode_batch([tokenizer.decode([id_]) for id_ in composed])
-    rows = table[[counterparts.get(id_, other.unk_id) for id_ in ids]]
-    for id_, pieces in zip(composed, texts, strict=True):
+    piece_ids = source.encode_batch(
+        [tokenizer.decode([id_]) for id_ in composed]
+    )
+    rows = table[[counterparts.get(id_, source.unk_id) for id_ in ids]]
+    for id_, pieces in zip(composed, piece_ids, strict=True):
         if pieces:
             rows[id_] = table[pieces].mean(0)
     return rows
 
 
 def assign(model: keras.Model, table: np.ndarray) -> None:
-    """Give a model, and its generator, their word embeddings [V, E]."""
+    """Assign word embeddings [V, E] to a model's encoder and generator."""
     encoders = [model.encoder]
     if isinstance(model, replaced_tokens.ReplacedTokenDetector):
         encoders.append(model.generator.encoder)

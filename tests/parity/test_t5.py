@@ -23,5 +23,5 @@ def test_buckets_are_theirs(is_causal):
         num_buckets=attention_bias.NUM_BUCKETS,
         max_distance=attention_bias.MAX_DISTANCE,
     )
-    found = attention_bias.buckets(distances, is_causal)
+    found = attention_bias.bucket_ids(distances, is_causal)
     np.testing.assert_array_equal(found, theirs.numpy())

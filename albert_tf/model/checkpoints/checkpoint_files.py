@@ -52,13 +52,13 @@ def find(path: str, option: str = "init_checkpoint") -> str:
         prefix = _SUFFIX.sub("", prefix)
     if tf.io.gfile.isdir(prefix):
         prefix = sentence_modules.encoder_folder(prefix)
-        checkpoint = _in_folder(prefix)
+        checkpoint = _find_in_folder(prefix)
         if checkpoint:
             return checkpoint
         best = scores.best_folder(prefix)
         if best != prefix:
             return find(best, option)
-        raise _ambiguous(prefix, f"`{option}={path}`")
+        raise _ambiguous_folder_error(prefix, f"`{option}={path}`")
     if not is_prefix(prefix):
         if files.exists(path):
             raise errors.UserError(
@@ -76,16 +76,16 @@ def find(path: str, option: str = "init_checkpoint") -> str:
 
 def fingerprint(path: str) -> str:
     """Return a hash of the weights of a checkpoint."""
-    place = find(path)
-    if is_prefix(place):
+    target = find(path)
+    if is_prefix(target):
         # It holds a checksum of each tensor.
-        return files.sha256(f"{place}.index")
-    hashes = [files.sha256(path) for path in tensor_files.find(place)]
+        return files.sha256(f"{target}.index")
+    hashes = [files.sha256(path) for path in tensor_files.find(target)]
     return hashes[0] if len(hashes) == 1 else "+".join(hashes)
 
 
-def _in_folder(folder: str) -> str | None:
-    """Return the checkpoint that a folder means, None if it does not say."""
+def _find_in_folder(folder: str) -> str | None:
+    """Return a folder's best, else latest checkpoint; None if none is clear."""
     names = [BEST_NAME, "variables/variables", BERT_NAME]
     files.safe_join(folder, STATE_NAME)
     state = _read_state(folder)
@@ -101,7 +101,7 @@ def _in_folder(folder: str) -> str | None:
     return folder if is_known else None
 
 
-def _ambiguous(folder: str, source: str) -> errors.UserError:
+def _ambiguous_folder_error(folder: str, source: str) -> errors.UserError:
     names = sorted(tf.io.gfile.listdir(folder))
     prefixes = [n.removesuffix(".index") for n in names if n.endswith(".index")]
     hint = "such as FOLDER/model.ckpt-125000"
@@ -193,18 +193,18 @@ def remove_unfinished(
             os.remove(f"{new}.index")
         else:  # Killed within `replace`.
             replace(new, os.path.join(folder, BEST_NAME))
-    ours = "|".join(
+    prefixes = "|".join(
         [r"model\.ckpt-\d+"] * numbered
         + [re.escape(BEST_NAME), re.escape(NEW_BEST_NAME)] * best
     )
-    for name in os.listdir(folder) if ours else ():
+    for name in os.listdir(folder) if prefixes else ():
         path = os.path.join(folder, name)
         if numbered and re.fullmatch(rf"{STATE_NAME}\.tmp[0-9a-f]{{32}}", name):
             os.remove(path)
-        data = re.fullmatch(rf"({ours})\.data-\d{{5}}-of-\d{{5}}", name)
+        data = re.fullmatch(rf"({prefixes})\.data-\d{{5}}-of-\d{{5}}", name)
         if data and not is_prefix(os.path.join(folder, data[1])):
             os.remove(path)
-        is_folder = re.fullmatch(rf"({ours})_temp", name)
+        is_folder = re.fullmatch(rf"({prefixes})_temp", name)
         if is_folder and not os.path.islink(path):
             shutil.rmtree(path, ignore_errors=True)
 
@@ -250,13 +250,13 @@ def _read_state(folder: str) -> Any:
         return None
 
 
-def explain(error: tf.errors.OpError) -> str:
-    """Return an error of TensorFlow without the names of its operations."""
+def short_message(error: tf.errors.OpError) -> str:
+    """Return a TensorFlow error's message without names of operations."""
     return re.sub(r"\{\{.*?\}\} ?| \[Op:.*\]", "", error.message).strip()
 
 
-def not_written(target: str, error: tf.errors.OpError) -> OSError:
+def write_error(target: str, error: tf.errors.OpError) -> OSError:
     return OSError(
-        f"Cannot write {target}: {explain(error)}. Make room there, or see "
-        "that you may write there"
+        f"Cannot write {target}: {short_message(error)}. Make room there, or "
+        "see that you may write there"
     )

@@ -88,26 +88,26 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
 
     A run may replace its best one meanwhile; it is read again then.
     """
-    place = checkpoint_files.find(path, option)
-    if not checkpoint_files.is_prefix(place):
+    target = checkpoint_files.find(path, option)
+    if not checkpoint_files.is_prefix(target):
         weights = (
-            tensor_files.read(place)
-            if checkpoint_files.is_bfloat16(place)
-            else huggingface.read_weights(place)
+            tensor_files.read(target)
+            if checkpoint_files.is_bfloat16(target)
+            else huggingface.read_weights(target)
         )
         return Checkpoint(
-            path=place,
+            path=target,
             shapes={n: list(value.shape) for n, value in weights.items()},
-            config=config_beside(place),
+            config=config_beside(target),
             load=lambda names: {name: weights[name] for name in names},
         )
-    before = files.identity(f"{place}.index")
+    before = files.identity(f"{target}.index")
 
     def is_replaced() -> bool:
-        return files.identity(f"{place}.index") != before
+        return files.identity(f"{target}.index") != before
 
     try:
-        reader = tf.train.load_checkpoint(place)
+        reader = tf.train.load_checkpoint(target)
         shapes = reader.get_variable_to_shape_map()
         if _OBJECT_GRAPH_KEY in shapes:
             keys = _names_of_object_graph(reader.get_tensor(_OBJECT_GRAPH_KEY))
@@ -129,9 +129,9 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
 
     state = {n for n in keys if n == "global_step" or _MOMENT.search(n)}
     return Checkpoint(
-        path=place,
+        path=target,
         shapes={n: shapes[key] for n, key in keys.items() if n not in state},
-        config=config_beside(place),
+        config=config_beside(target),
         load=load,
         state=state,
     )
@@ -162,7 +162,7 @@ def _names_of_object_graph(serialized: bytes) -> dict[str, str]:
 
 def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
     """Give variables, moments and step the original's names; drop the rest."""
-    named = {}
+    original = {}
     for name, key in keys.items():
         # Variables taken out of a TF-Hub module carry one more scope.
         name = layouts.from_bert(name.removeprefix("module/"))
@@ -173,8 +173,8 @@ def _original_names(keys: Mapping[str, str]) -> dict[str, str]:
         elif name == "iteration":
             name = "global_step"
         if name not in _COUNTERS and not _OTHER_STATE.search(name):
-            named[name] = key
-    return named
+            original[name] = key
+    return original
 
 
 def config_beside(path: str) -> AlbertConfig | None:

@@ -22,8 +22,8 @@ from albert_tf.model.checkpoints import tensor_files
 HUB_NAME = "config.json"
 BERT_NAME = "bert_config.json"
 
-# Keys that mean the same here and in transformers.
-SAME_KEYS = (
+# Keys with the same meaning in our configs and in those of transformers.
+SHARED_KEYS = (
     "vocab_size",
     "embedding_size",
     "hidden_size",
@@ -39,14 +39,14 @@ SAME_KEYS = (
     "initializer_range",
     "layer_norm_eps",
 )
-_ONLY_ALBERT = ("embedding_size", "num_hidden_groups", "inner_group_num")
+_ALBERT_KEYS = ("embedding_size", "num_hidden_groups", "inner_group_num")
 # Keys of a BERT that say nothing about the network, with those that begin with
 # pooler_.
-_IGNORED_KEYS = ("directionality", "ln_type")
-# Those that only files of this project and of the original ALBERT have.
-_NOT_OF_BERT = ("embedding_size", "num_hidden_groups", "share", "model_type")
+_IGNORED_BERT_KEYS = ("directionality", "ln_type")
+# Keys that show that a file is not of Google's BERT.
+_NON_BERT_KEYS = ("embedding_size", "num_hidden_groups", "share", "model_type")
 # Source: BertConfig; small files leave them out.
-_DEFAULTS_OF_BERT = {
+_BERT_DEFAULTS = {
     "hidden_size": 768,
     "num_hidden_layers": 12,
     "num_attention_heads": 12,
@@ -54,8 +54,8 @@ _DEFAULTS_OF_BERT = {
     "hidden_dropout_prob": 0.1,
     "attention_probs_dropout_prob": 0.1,
 }
-# What other values would mean, this project does not compute.
-_FIXED_VALUES = {
+# The only values of these keys that this project computes.
+_REQUIRED_VALUES = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
@@ -78,7 +78,7 @@ _DROPOUT_KEYS = {
 _ROBERTA = (
     "{}, and its positions begin with 2, which this project does not compute"
 )
-_REFUSED = {
+_REFUSED_TYPES = {
     **dict.fromkeys(
         ("roberta", "longformer", "bart", "mpnet"),
         _ROBERTA.format("It is RoBERTa's kind: texts are byte-level BPE"),
@@ -117,19 +117,20 @@ def build(
 def _translate_google(
     values: Mapping[str, Any], path: str, source: str
 ) -> Mapping[str, Any]:
-    """Return the values of a file of BERT or brightmart under our keys.
+    """Return the keys of `AlbertConfig` for a file of BERT or brightmart.
 
-    A file of brightmart is BERT's with two more keys, the second of them since
-    October 2019. A file of BERT has a name of its own.
+    A file of brightmart is BERT's with embedding_size and, since October 2019,
+    ln_type. Google's BERT has `BERT_NAME` or directionality. Other files are
+    ours, and stay.
 
     The activation gelu had the exact form when BERT was published, and has the
     tanh form in the last version of modeling.py. The exact one is taken, as in
     transformers: the same weights give the same numbers.
     """
-    ours = {
+    albert_values = {
         key: value
         for key, value in values.items()
-        if key not in _IGNORED_KEYS and not key.startswith("pooler_")
+        if key not in _IGNORED_BERT_KEYS and not key.startswith("pooler_")
     }
     is_bert = "directionality" in values
     if "ln_type" in values or (is_bert and "embedding_size" in values):
@@ -141,18 +142,18 @@ def _translate_google(
                 "with postln (tiny, base, large), or one of Google's Chinese "
                 "models, such as albert_xlarge_zh."
             )
-        return {**ours, "project_words_first": True}
+        return {**albert_values, "project_words_first": True}
     is_bert = is_bert or os.path.basename(path) == BERT_NAME
-    if not is_bert or any(key in values for key in _NOT_OF_BERT):
+    if not is_bert or any(key in values for key in _NON_BERT_KEYS):
         return values
-    if ours.get("hidden_act", "gelu") == "gelu":
-        ours["hidden_act"] = "gelu_erf"
-    return _complete_bert(ours)
+    if albert_values.get("hidden_act", "gelu") == "gelu":
+        albert_values["hidden_act"] = "gelu_erf"
+    return _add_bert_defaults(albert_values)
 
 
-def _complete_bert(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Add to BERT's keys its defaults, and what only our configs say."""
-    values = {**_DEFAULTS_OF_BERT, **values}
+def _add_bert_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Add defaults of missing keys, and how BERT is expressed as an ALBERT."""
+    values = {**_BERT_DEFAULTS, **values}
     width = values["hidden_size"]
     return {**values, "share": "none", "embedding_size": width}
 
@@ -186,8 +187,8 @@ def build_hub(
     if model_type_of(values) == "bert":
         return config
     if config.embedding_size == config.hidden_size:
-        is_mapped = tensor_files.has_mapping(os.path.dirname(path))
-        config = dataclasses.replace(config, map_equal_sizes=is_mapped)
+        maps = tensor_files.has_nontrivial_projection(os.path.dirname(path))
+        config = dataclasses.replace(config, map_equal_sizes=maps)
     if not same_groups(config, config.num_hidden_groups):
         raise errors.UserError(
             f"{source} has {config.num_hidden_groups} num_hidden_groups for "
@@ -205,34 +206,35 @@ def same_groups(config: Any, groups: int) -> bool:
     differently from both of `AlbertConfig.group_of_layer`.
     """
     layers = config.num_hidden_layers
-    theirs = [int(layer / (layers / groups)) for layer in range(layers)]
-    return bool(config.layer_groups == [(group, group) for group in theirs])
+    hub_groups = [int(layer / (layers / groups)) for layer in range(layers)]
+    return bool(config.layer_groups == [(group, group) for group in hub_groups])
 
 
 def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
-    """Return the values of a `config.json` under our keys.
+    """Return the keys of `AlbertConfig` for a `config.json` of Hugging Face.
 
-    Keys that say nothing about the network are left out.
+    Keys that change what the encoder computes are translated or refused; others
+    are ignored. Without hidden_act an ALBERT has the default of `AlbertConfig`.
     """
     model_type = model_type_of(values)
     if model_type not in list(_DROPOUT_KEYS):
-        why = _REFUSED.get(str(model_type))
+        reason = _REFUSED_TYPES.get(str(model_type))
         raise errors.UserError(
             f"{source} has model_type={model_type!r}; only 'albert' and 'bert' "
-            f"can be read.{f' {why}.' if why else ''} Choose a folder with an "
-            "ALBERT or BERT."
+            f"can be read.{f' {reason}.' if reason else ''} Choose a folder "
+            "with an ALBERT or BERT."
         )
-    for key, expected in _FIXED_VALUES.items():
+    for key, expected in _REQUIRED_VALUES.items():
         if values.get(key, expected) != expected:
             raise errors.UserError(
                 f"{source} has {key}={values[key]!r}; this project computes "
                 f"{expected!r} only. Choose a model that was trained with it."
             )
-    ours = {key: values[key] for key in SAME_KEYS if key in values}
+    albert_values = {key: values[key] for key in SHARED_KEYS if key in values}
     if model_type == "bert":
-        for key in _ONLY_ALBERT:
-            ours.pop(key, None)
-        ours = _complete_bert(ours)
+        for key in _ALBERT_KEYS:
+            albert_values.pop(key, None)
+        albert_values = _add_bert_defaults(albert_values)
     if "hidden_act" in values or model_type == "bert":
         activation = values.get("hidden_act", "gelu")
         if activation not in list(_ACTIVATIONS):
@@ -241,16 +243,16 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
                 f"{', '.join(_ACTIVATIONS)}. Choose a model that was trained "
                 "with one of them."
             )
-        ours["hidden_act"] = _ACTIVATIONS[activation]
-    return ours
+        albert_values["hidden_act"] = _ACTIVATIONS[activation]
+    return albert_values
 
 
 def for_hub(config: Any, groups: int, model_type: str) -> dict[str, Any]:
     """Return the network's part of a `config.json`, for an `AlbertConfig`."""
-    values = {key: getattr(config, key) for key in SAME_KEYS}
+    values = {key: getattr(config, key) for key in SHARED_KEYS}
     values["num_hidden_groups"] = groups
     if model_type == "bert":
-        for key in _ONLY_ALBERT:
+        for key in _ALBERT_KEYS:
             del values[key]
     activations = {
         ours: theirs for theirs, ours in reversed(_ACTIVATIONS.items())
@@ -282,7 +284,7 @@ class Details:
 
     labels: Sequence[str] = ()
     is_regression: bool = False
-    are_several: bool = False  # Whether a text may have several labels.
+    is_multi_label: bool = False  # Whether a text may have several labels.
     is_choice: bool = False
 
 
@@ -307,7 +309,7 @@ def for_labels(
     }
     if details.is_regression:
         values["problem_type"] = "regression"
-    elif details.are_several:
+    elif details.is_multi_label:
         values["problem_type"] = _SEVERAL_LABELS
     elif details.labels:
         values["problem_type"] = _ONE_LABEL
@@ -326,7 +328,7 @@ def read_details(values: Mapping[str, Any], path: str) -> Details:
     return Details(
         labels=_labels(values.get("id2label"), path),
         is_regression=kind == "regression",
-        are_several=kind == _SEVERAL_LABELS,
+        is_multi_label=kind == _SEVERAL_LABELS,
         is_choice=any(
             f"{model_type.capitalize()}ForMultipleChoice" in classes(values)
             for model_type in _DROPOUT_KEYS
@@ -335,7 +337,7 @@ def read_details(values: Mapping[str, Any], path: str) -> Details:
 
 
 def _labels(table: Any, path: str) -> list[str]:
-    """Return the names in `id2label`, none if they only count."""
+    """Return the names in `id2label`; none if they are LABEL_0, LABEL_1, ..."""
     if table is None:
         return []
     keys = list(map(str, range(len(table)))) if isinstance(table, dict) else []

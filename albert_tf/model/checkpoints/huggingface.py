@@ -74,7 +74,7 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     unknown = tensors.keys() - our_names.keys()
     if unknown:
         raise errors.UserError(
-            f"{tensor_files.shown(folder)} holds {_listed(unknown)}, which "
+            f"{tensor_files.shown(folder)} holds {_join_names(unknown)}, which "
             f"{CONFIG_NAME} leaves no place for. Allowed are an encoder with "
             f"the heads of {', '.join(family.architectures)}. Save only the "
             f"part you need, such as model.{family.scope}.save_pretrained"
@@ -119,7 +119,7 @@ def files_of(
             same folder.
     """
     refuse_own_parts(config, "transformers", project_words_first=False)
-    groups = _groups_to_write(config)
+    groups = _check_groups(config)
     is_bert = (
         config.share == "none"
         and config.inner_group_num == 1
@@ -148,20 +148,20 @@ def files_of(
         values |= config_files.for_labels(
             len(weights[name]), details or config_files.Details(), model_type
         )
-    return values, tensor_files.content(tensors)
+    return values, tensor_files.to_bytes(tensors)
 
 
 def refuse_own_parts(
     config: AlbertConfig, reader: str, **other_values: object
 ) -> None:
-    """Refuse an encoder that computes what only this project does."""
+    """Refuse a config with other than these values, all that `reader` has."""
     values = {"pooling": "cls", "position_bias": "none", **other_values}
-    for key, usual in values.items():
-        if getattr(config, key) != usual:
+    for key, default in values.items():
+        if getattr(config, key) != default:
             raise errors.UserError(
                 f"{key}={getattr(config, key)!r} has no counterpart in "
-                f"{reader}, which has what is called {usual!r} here. Keep this "
-                "model in a checkpoint of this project, or export it as a "
+                f"{reader}, which has what is called {default!r} here. Keep "
+                "this model in a checkpoint of this project, or export it as a "
                 "SavedModel."
             )
 
@@ -173,8 +173,8 @@ def groups_of(config: AlbertConfig) -> int:
     return config.num_hidden_groups
 
 
-def _groups_to_write(config: AlbertConfig) -> int:
-    """Return `num_hidden_groups` for transformers."""
+def _check_groups(config: AlbertConfig) -> int:
+    """Return `num_hidden_groups`; refuse what transformers would not share."""
     groups = groups_of(config)
     if config_files.same_groups(config, groups):
         return groups
@@ -205,7 +205,7 @@ def _architecture(
         }:
             return architecture
     raise errors.UserError(
-        f"No model of transformers has a head with just {_listed(heads)}. "
+        f"No model of transformers has a head with just {_join_names(heads)}. "
         f"Allowed are the heads of {', '.join(family.architectures)}; the head "
         "for SQuAD 2.0 has no counterpart. Give the encoder alone, or keep "
         "this model in a checkpoint of this project."
@@ -223,13 +223,14 @@ def _check_complete(
         wrong = {name for name in wrong if not name.startswith(pooler)}
     if wrong:
         raise errors.UserError(
-            f"The weights do not fit the config: {_listed(wrong)} on one side "
-            "only. Give the albert_config.json that belongs to the checkpoint."
+            f"The weights do not fit the config: {_join_names(wrong)} on one "
+            "side only. Give the albert_config.json that belongs to the "
+            "checkpoint."
         )
 
 
-def _listed(names: Iterable[str]) -> str:
-    """Name the first three, and say how many more there are."""
+def _join_names(names: Iterable[str]) -> str:
+    """Return the first three names, and how many more there are."""
     names = sorted(names)
     more = f" and {len(names) - 3} more" if len(names) > 3 else ""
     return ", ".join(names[:3]) + more

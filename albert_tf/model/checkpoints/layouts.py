@@ -66,7 +66,7 @@ POOLER = "bert/pooler"
 
 
 def from_bert(name: str) -> str:
-    """Return our name of a variable; names of other layouts stay.
+    """Return our name of a variable of Google's BERT; other names stay.
 
     Example:
         from_bert("bert/encoder/layer_3/output/LayerNorm/beta")
@@ -76,15 +76,15 @@ def from_bert(name: str) -> str:
     if not layer:
         return name
     group = 0 if layer[1] == "shared" else int(layer[1])
-    place = OUR_LAYER.format(group=group, inner=0)
-    return place + _OF_BERT[layer[2]] + name[layer.end() :]
+    scope = OUR_LAYER.format(group=group, inner=0)
+    return scope + _OF_BERT[layer[2]] + name[layer.end() :]
 
 
 def transposed(name: str, value: np.ndarray) -> np.ndarray:
-    """Transpose a dense kernel, ours or theirs; others stay as they are.
+    """Transpose a dense kernel between both layouts; others stay.
 
     Args:
-        name: Ours.
+        name: Our name of the variable.
     """
     if name.endswith("/kernel"):
         return np.ascontiguousarray(value.T)
@@ -162,7 +162,7 @@ class Family:
         return f"{self.scope}.{name}" if is_bare else name
 
 
-def _family(
+def _make_family(
     scope: str, layers: Rows, pooler: str, masked_words: Rows, sentences: str
 ) -> Family:
     """Return the family whose classes begin with the scope's name.
@@ -193,18 +193,18 @@ def _family(
     )
 
 
-def _layer(place: str, parts: Iterable[str]) -> Rows:
+def _layer_rows(scope: str, parts: Iterable[str]) -> Rows:
     return tuple(
         (
             OUR_LAYER + ours,
             "norm" if "LayerNorm" in ours else "dense",
-            place + theirs,
+            scope + theirs,
         )
         for ours, theirs in zip(_OF_BERT.values(), parts, strict=True)
     )
 
 
-def _masked_words(transform: str, bias: str) -> Rows:
+def _masked_word_rows(transform: str, bias: str) -> Rows:
     ours = "cls/predictions/"
     return (
         (f"{ours}transform/dense", "dense", f"{transform}.dense"),
@@ -213,27 +213,27 @@ def _masked_words(transform: str, bias: str) -> Rows:
     )
 
 
-ALBERT = _family(
+ALBERT = _make_family(
     "albert",
     (
         (MAPPING, "dense", HUB_MAPPING),
-        *_layer(
+        *_layer_rows(
             "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
             [albert for _, _, albert in _PARTS_OF_LAYER],
         ),
     ),
     "albert.pooler",
-    _masked_words("predictions", "predictions"),
+    _masked_word_rows("predictions", "predictions"),
     "sop_classifier.classifier",
 )
-BERT = _family(
+BERT = _make_family(
     "bert",
-    _layer(
+    _layer_rows(
         "bert.encoder.layer.{group}.",
         [bert.replace("/", ".") for _, bert, _ in _PARTS_OF_LAYER],
     ),
     "bert.pooler.dense",
-    _masked_words("cls.predictions.transform", "cls.predictions"),
+    _masked_word_rows("cls.predictions.transform", "cls.predictions"),
     "cls.seq_relationship",
 )
 _FAMILIES = {"albert": ALBERT, "bert": BERT}

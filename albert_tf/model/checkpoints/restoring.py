@@ -92,44 +92,47 @@ def restore(
     is_new = _new_variables(
         variables, encoder.name, checkpoint, new_scopes, new_heads
     )
-    kept = [name for name in variables if not is_new(name)]
-    if checkpoint.config and f"{pooler}kernel" in kept:
+    names = [name for name in variables if not is_new(name)]
+    if checkpoint.config and f"{pooler}kernel" in names:
         _check_pooling(encoder.config, checkpoint.config.pooling, origin)
-    partners = _find_partners(encoder, checkpoint, kept, layers, origin)
-    stored = {
+    checkpoint_names = _map_names(encoder, checkpoint, names, layers, origin)
+    shapes = {
         name: shape
         for name, shape in checkpoint.shapes.items()
         if has_pooler or not name.startswith(pooler)
     }
-    _check_partners(variables, partners, stored, is_new, origin)
+    _check_shapes(variables, checkpoint_names, shapes, is_new, origin)
     _check_config(encoder.config, checkpoint.config, layers, origin)
-    return _assign(variables, partners, checkpoint, origin)
+    return _assign(variables, checkpoint_names, checkpoint, origin)
 
 
 def _assign(
     variables: Mapping[str, tf.Variable],
-    partners: Mapping[str, str],
+    checkpoint_names: Mapping[str, str],
     checkpoint: checkpoint_reader.Checkpoint,
     origin: str,
 ) -> Restored:
-    values = checkpoint.load(set(partners.values()))
-    _check_numbers(values, origin)
-    for name, partner in partners.items():
-        variables[name].assign(values[partner])
-    new = tuple(name for name in variables if name not in partners)
-    copied = tuple(n for n, partner in partners.items() if n != partner)
+    values = checkpoint.load(set(checkpoint_names.values()))
+    _check_finite(values, origin)
+    for name, source in checkpoint_names.items():
+        variables[name].assign(values[source])
+    new = tuple(name for name in variables if name not in checkpoint_names)
+    copied = tuple(n for n, source in checkpoint_names.items() if n != source)
     return Restored(checkpoint.path, new, copied)
 
 
-def _check_pooling(config: AlbertConfig, stored: str, origin: str) -> None:
-    """Refuse the weights of a pooler that reads something else."""
-    if stored != config.pooling:
+def _check_pooling(
+    config: AlbertConfig, checkpoint_pooling: str, origin: str
+) -> None:
+    """Refuse pooler weights trained with the other pooling, cls or pair."""
+    if checkpoint_pooling != config.pooling:
         raise errors.UserError(
-            f"{origin} was trained with pooling={stored}, says the config file "
-            f"beside it, and the model has pooling={config.pooling}. Use that "
-            f"file as `albert_config_file`; for finetuning, `pooling={stored}` "
-            "is enough. Where a run starts from it, `new_weights=bert/pooler` "
-            "gives it a new pooler."
+            f"{origin} was trained with pooling={checkpoint_pooling}, says the "
+            "config file beside it, and the model has "
+            f"pooling={config.pooling}. Use that file as `albert_config_file`; "
+            f"for finetuning, `pooling={checkpoint_pooling}` is enough. Where "
+            "a run starts from it, `new_weights=bert/pooler` gives it a new "
+            "pooler."
         )
 
 
@@ -140,8 +143,8 @@ def _has_new_pooler(
     pooling = getattr(model, "encoder", model).config.pooling
     if checkpoint.config and checkpoint.config.pooling == "cls" != pooling:
         return True
-    is_stored = any(name.startswith(pooler) for name in checkpoint.shapes)
-    return not (is_stored or getattr(model, "reads_pooler", True))
+    has_weights = any(name.startswith(pooler) for name in checkpoint.shapes)
+    return not (has_weights or getattr(model, "reads_pooler", True))
 
 
 def _new_variables(
@@ -151,7 +154,7 @@ def _new_variables(
     new_scopes: Collection[str],
     new_heads: bool,
 ) -> Callable[[str], bool]:
-    """Return a function that tells whether a variable keeps its value."""
+    """Return a function that tells whether a variable is not restored."""
     parts = set()
     if new_heads:
         parts = set(map(checkpoint_reader.part_of, names)) - {encoder_name}
@@ -173,20 +176,20 @@ def _new_variables(
     )
 
 
-def _find_partners(
+def _map_names(
     encoder: keras.Model,
     checkpoint: checkpoint_reader.Checkpoint,
     names: Collection[str],
     layers: str,
     origin: str,
 ) -> dict[str, str]:
-    """Return the name in the checkpoint that each variable takes."""
+    """Return, for each variable, its name in the checkpoint."""
     if layers == "shallower":
         return _shallower_names(encoder.config, checkpoint, names, origin)
     if layers == "same":
         return {name: name for name in names}
-    stored = checkpoint.shapes
-    groups = set(re.findall(r"/group_\d+/", " ".join(stored)))
+    shapes = checkpoint.shapes
+    groups = set(re.findall(r"/group_\d+/", " ".join(shapes)))
     if len(groups) > 1:
         raise errors.UserError(
             f"{origin} has {len(groups)} groups of layers, but "
@@ -195,7 +198,7 @@ def _find_partners(
         )
     return {
         name: name
-        if name in stored
+        if name in shapes
         else re.sub(r"/group_\d+/", "/group_0/", name)
         for name in names
     }
@@ -207,10 +210,10 @@ def _shallower_names(
     variables: Iterable[str],
     origin: str,
 ) -> dict[str, str]:
-    """Return which name in a shallower checkpoint each variable takes.
+    """Return, for each variable, its name in a checkpoint with fewer layers.
 
-    Layer i of L takes what layer floor(i * K / L) of the checkpoint's K layers
-    uses; where layers share, the first that uses a variable decides.
+    Layer i of L takes the weights of layer floor(i * K / L) of the checkpoint's
+    K layers; of layers that share weights, the first decides.
     """
     other = checkpoint.config
     if other is None:
@@ -218,16 +221,16 @@ def _shallower_names(
             f"{origin} has no {checkpoint_reader.CONFIG_NAME} beside it, so "
             "`init_shallower` cannot know its layers. Put the file there."
         )
-    layers, others = config.num_hidden_layers, other.num_hidden_layers
-    if others > layers:
+    layers, depth = config.num_hidden_layers, other.num_hidden_layers
+    if depth > layers:
         raise errors.UserError(
-            f"{origin} has {others} layers, more than the {layers} of the "
+            f"{origin} has {depth} layers, more than the {layers} of the "
             "model. `init_shallower` is for checkpoints with fewer."
         )
     attentions: dict[str, int] = {}
     ffns: dict[str, int] = {}
     for layer, (attention, ffn) in enumerate(config.layer_groups):
-        source = other.layer_groups[layer * others // layers]
+        source = other.layer_groups[layer * depth // layers]
         attentions.setdefault(str(attention), source[0])
         ffns.setdefault(str(ffn), source[1])
 
@@ -243,20 +246,19 @@ def _shallower_names(
     return {name: renamed(name) for name in variables}
 
 
-def require_numbers(path: str) -> None:
-    """Refuse an `init_checkpoint` whose encoder is damaged, before any work.
+def require_finite_weights(path: str) -> None:
+    """Refuse an `init_checkpoint` with NaN or infinity in its encoder, early.
 
-    One variable after the other is read. Heads that are used are looked at when
-    they are restored.
+    Heads are checked when they are restored.
     """
     checkpoint = checkpoint_reader.read(path)
     for name in checkpoint.shapes:
         if checkpoint_reader.part_of(name) == _ENCODER:
             values = checkpoint.load([name])
-            _check_numbers(values, f"`init_checkpoint={checkpoint.path}`")
+            _check_finite(values, f"`init_checkpoint={checkpoint.path}`")
 
 
-def _check_numbers(values: Mapping[str, np.ndarray], origin: str) -> None:
+def _check_finite(values: Mapping[str, np.ndarray], origin: str) -> None:
     """Refuse weights that are not finite float32 numbers."""
     for name, value in values.items():
         if value.dtype != np.float32:
@@ -271,10 +273,10 @@ def _check_numbers(values: Mapping[str, np.ndarray], origin: str) -> None:
             )
 
 
-def _check_partners(
+def _check_shapes(
     variables: Mapping[str, tf.Variable],
-    partners: Mapping[str, str],
-    stored: Mapping[str, list[int]],
+    checkpoint_names: Mapping[str, str],
+    shapes: Mapping[str, list[int]],
     is_new: Callable[[str], bool],
     origin: str,
 ) -> None:
@@ -282,25 +284,27 @@ def _check_partners(
     parts = {checkpoint_reader.part_of(name) for name in variables}
     lines = [
         f"  {name}: model {list(variables[name].shape)}, checkpoint "
-        f"{stored.get(partner, 'nothing')}"
-        for name, partner in partners.items()
-        if stored.get(partner) != list(variables[name].shape)
+        f"{shapes.get(source, 'nothing')}"
+        for name, source in checkpoint_names.items()
+        if shapes.get(source) != list(variables[name].shape)
     ]
     lines += [
         f"  {name}: model nothing, checkpoint {shape}"
-        for name, shape in stored.items()
+        for name, shape in shapes.items()
         if checkpoint_reader.part_of(name) in parts
-        and name not in set(partners.values())
+        and name not in set(checkpoint_names.values())
         and not is_new(name)
     ]
     if not lines:
         return
-    lacking = [n for n, partner in partners.items() if partner not in stored]
+    lacking = [
+        n for n, source in checkpoint_names.items() if source not in shapes
+    ]
     if len(lacking) < len(lines):  # Something else does not fit, too.
         lacking = []
     raise errors.UserError(
         "\n".join([f"{origin} does not fit the model:", *sorted(lines)])
-        + f"\n{_explain_misfit(variables, stored, lacking)}"
+        + f"\n{_explain_misfit(variables, shapes, lacking)}"
     )
 
 
@@ -321,7 +325,7 @@ def _explain_misfit(
     stored: Collection[str],
     lacking: Collection[str],
 ) -> str:
-    """Say what to do; `lacking`: of `stored`, if nothing else is wrong."""
+    """Return advice; `lacking` is empty if something else does not fit, too."""
     if layouts.BRIGHTMART_PROJECTION in set(stored) - set(variables):
         return (
             "This is the layout of brightmart's albert_zh. Use the config file "
@@ -365,7 +369,7 @@ def _explain_misfit(
 def _check_config(
     config: AlbertConfig, other: AlbertConfig | None, layers: str, origin: str
 ) -> None:
-    """Refuse weights that were trained for another function."""
+    """Refuse a config that the checkpoint's weights were not trained with."""
     if other is None:
         return
     lines = [
@@ -397,7 +401,7 @@ def initialize(
     *,
     new_heads: bool = False,
 ) -> Restored | None:
-    """Give a new model the weights of `init_checkpoint`, and say which."""
+    """Restore `init_checkpoint` in a new model, and log what is restored."""
     if not options.init_checkpoint:
         return None
     restored = restore(

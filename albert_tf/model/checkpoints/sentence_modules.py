@@ -84,7 +84,7 @@ def encoder_folder(folder: str) -> str:
     first = ""
     if files.exists(path):
         with contextlib.suppress(errors.UserError):  # `read` tells it.
-            first = next(iter(_steps(path).values()), "")
+            first = next(iter(_read_steps(path).values()), "")
     place = files.safe_join(folder, first)
     return place if first and files.exists(place) else folder
 
@@ -105,7 +105,7 @@ def read(folder: str) -> Modules | None:
             return None
         path = files.safe_join(folder, MODULES_NAME)
         remarks.append(f"{path} says how vectors are made of {encoder}.")
-    steps = _steps(path)
+    steps = _read_steps(path)
     expected = [kind for kind in _STEPS if kind in steps]
     if list(steps) != expected or expected[:2] != list(_STEPS[:2]):
         raise errors.UserError(
@@ -118,14 +118,14 @@ def read(folder: str) -> Modules | None:
             f"{path} has no step Normalize. Vectors get length 1 here all the "
             "same; their cosines do not change."
         )
-    prompt = _prompt(files.safe_join(folder, PROMPTS_NAME))
+    prompt = _read_prompt(files.safe_join(folder, PROMPTS_NAME))
     if prompt:
         remarks.append(
             f"{folder}: sentence-transformers puts {prompt!r} before every "
             "text. Write it there yourself: this project does not."
         )
     path = files.safe_join(encoder, LENGTH_NAME)
-    if files.exists(path) and _object(path).get("do_lower_case"):
+    if files.exists(path) and _read_object(path).get("do_lower_case"):
         remarks.append(
             f"{path} has do_lower_case: sentence-transformers lower-cases "
             "every text. If the vocabulary is cased, do so yourself: this "
@@ -137,37 +137,37 @@ def read(folder: str) -> Modules | None:
         _check_dense(dense)
     pooling = os.path.join(steps["Pooling"], CONFIG_NAME)
     return Modules(
-        _pooling(files.safe_join(folder, pooling)),
-        _length(encoder),
+        _read_pooling(files.safe_join(folder, pooling)),
+        _read_max_length(encoder),
         dense,
         tuple(remarks),
     )
 
 
-def _steps(path: str) -> dict[str, str]:
+def _read_steps(path: str) -> dict[str, str]:
     """Return the kinds of the steps in order, each with its folder."""
     modules = strict_json.read(path, _ADVICE)
     try:
         names = [(str(m["type"]), str(m["path"])) for m in modules]
     except (TypeError, KeyError):
         names = [("", "?")]
-    if not all(_FOLDER.fullmatch(place) for _, place in names):
+    if not all(_FOLDER.fullmatch(folder) for _, folder in names):
         raise errors.UserError(
             f"{path} is no list of steps, each with type and path, a folder "
             f"beside it. {_ADVICE}"
         )
     kinds = [kind.rsplit(".", 1)[-1] for kind, _ in names]
     steps = {
-        _OLD_STEPS.get(kind, kind): place
-        for kind, (_, place) in zip(kinds, names, strict=True)
+        _OLD_STEPS.get(kind, kind): folder
+        for kind, (_, folder) in zip(kinds, names, strict=True)
     }
     if len(steps) < len(names):
         raise errors.UserError(f"{path} has a step twice. {_INSTEAD}")
     return steps
 
 
-def _pooling(path: str) -> str:
-    values = _object(path)
+def _read_pooling(path: str) -> str:
+    values = _read_object(path)
     modes = values.get("pooling_mode")
     if modes is None:
         old = {key: name for name, key in MODES.items()}
@@ -190,13 +190,13 @@ def _pooling(path: str) -> str:
     return str(modes[0])
 
 
-def _length(folder: str) -> int | None:
+def _read_max_length(folder: str) -> int | None:
     for name, key in (
         (LENGTH_NAME, "max_seq_length"),
         (_TOKENIZER_NAME, "model_max_length"),
     ):
         path = files.safe_join(folder, name)
-        value = _object(path).get(key) if files.exists(path) else None
+        value = _read_object(path).get(key) if files.exists(path) else None
         # A tokenizer without a limit has 10^30.
         if type(value) is int and 0 < value < 10**6:
             return value
@@ -206,7 +206,7 @@ def _length(folder: str) -> int | None:
 def _check_dense(folder: str) -> None:
     """Refuse a layer that is not linear, or has no width."""
     path = files.safe_join(folder, CONFIG_NAME)
-    values = _object(path)
+    values = _read_object(path)
     allowed: Mapping[str, Any] = {
         "activation_function": IDENTITY,
         "use_residual": False,
@@ -227,14 +227,14 @@ def _check_dense(folder: str) -> None:
         )
 
 
-def _prompt(path: str) -> Any:
-    """Return what stands before every text."""
-    values = _object(path) if files.exists(path) else {}
+def _read_prompt(path: str) -> Any:
+    """Return the default prompt, which is put before every text, if any."""
+    values = _read_object(path) if files.exists(path) else {}
     name, prompts = values.get("default_prompt_name"), values.get("prompts")
     return isinstance(prompts, dict) and prompts.get(name)
 
 
-def _object(path: str) -> dict[str, Any]:
+def _read_object(path: str) -> dict[str, Any]:
     if not files.exists(path):
         raise errors.UserError(f"{path} does not exist. {_ADVICE}")
     return strict_json.read_object(path, _ADVICE)
@@ -293,7 +293,7 @@ def contents(
             "bias": True,
             "activation_function": IDENTITY,
         }
-        tensors[_DENSE_WEIGHTS] = tensor_files.content(
+        tensors[_DENSE_WEIGHTS] = tensor_files.to_bytes(
             {
                 "linear.weight": np.ascontiguousarray(kernel.T),
                 "linear.bias": bias,
@@ -301,12 +301,12 @@ def contents(
         )
     values[MODULES_NAME] = [
         {
-            "idx": number,
-            "name": str(number),
-            "path": f"{number}_{step}" if number else "",
+            "idx": index,
+            "name": str(index),
+            "path": f"{index}_{step}" if index else "",
             "type": f"sentence_transformers.models.{step}",
         }
-        for number, step in enumerate(steps)
+        for index, step in enumerate(steps)
     ]
     return tensors | {
         name: (strict_json.dumps(value, indent=2) + "\n").encode()

@@ -71,7 +71,7 @@ def _shards(folder: str, index: str) -> list[str]:
 
 
 def shown(folder: str) -> str:
-    """Return what messages call the weights of a folder."""
+    """Return the path that messages show: the only file, or the folder."""
     paths = find(folder)
     return paths[0] if len(paths) == 1 else folder
 
@@ -112,13 +112,13 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
     return tensors
 
 
-def content(tensors: Mapping[str, np.ndarray]) -> bytes:
-    """Return the file that torch's programs read."""
+def to_bytes(tensors: Mapping[str, np.ndarray]) -> bytes:
+    """Return the content of a safetensors file, as torch's programs write."""
     return bytes(safetensors.numpy.save(dict(tensors), {"format": "pt"}))
 
 
 def read_untied(folder: str, family: layouts.Family) -> dict[str, np.ndarray]:
-    """Return a folder's tensors by their full names, and tied ones once."""
+    """Return a folder's tensors by full name, without copies of tied ones."""
     tensors = {family.full_name(n): value for n, value in read(folder).items()}
     for copy, name in family.tied.items():
         if copy not in tensors:
@@ -133,12 +133,12 @@ def read_untied(folder: str, family: layouts.Family) -> dict[str, np.ndarray]:
     return tensors
 
 
-def has_mapping(folder: str) -> bool:
-    """Tell whether the mapping of an ALBERT with E == H does something.
+def has_nontrivial_projection(folder: str) -> bool:
+    """Tell whether the projection from E to H of an ALBERT changes its input.
 
-    transformers always has one. An identity is what `huggingface.files_of`
-    writes for a model without one. Without weights it is not known;
-    transformers' own models have one.
+    For E == H. Files of transformers always hold this projection; for a model
+    without one `huggingface.files_of` writes an identity. True also where no
+    weights say so, since transformers' models have one.
     """
     names = WEIGHTS_NAME, INDEX_NAME
     if not any(files.exists(files.safe_join(folder, name)) for name in names):
@@ -149,5 +149,5 @@ def has_mapping(folder: str) -> bool:
         for leaf in ("weight", "bias")
     )
     if kernel is None or bias is None or kernel.ndim != 2:
-        return True  # Restoring names what is missing.
+        return True  # `restore` will refuse these weights.
     return not np.array_equal(kernel, np.eye(len(kernel))) or bool(bias.any())

@@ -52,13 +52,13 @@ class Rule(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What is known before an exit; A sequences are not done, R rows theirs.
+    """What is known before an exit: A of B sequences are not answered yet.
 
     Attributes:
-        exit: int32 [], number of the exit.
-        x: float [R, H].
-        rows: int32 [A, S], by name.
-        number: int32 [A], place of each sequence in the batch.
+        exit: int32 [], index of the exit.
+        x: float [R, H], of the R tokens of these sequences.
+        rows: Masks and segments, int32 [A, S], by name.
+        number: int32 [A], index of each sequence in the batch.
         label: int32 [A], what the exit before said; -1 before the first.
         agreed: int32 [A], exits in a row that said what the one before said.
         logits: float32 [B, labels], where done.
@@ -113,18 +113,18 @@ class AdaptiveEncoder(serving.ServedEncoder):
         weights = None
         if not self._has_constants:
             weights = self._read_all(self._layers, x.dtype)
-        number = tf.range(tf.shape(inputs["kept"])[0])
-        nothing = tf.zeros_like(number)
+        indices = tf.range(tf.shape(inputs["kept"])[0])
+        zeros = tf.zeros_like(indices)
         labels = self._classifier.num_labels
         state = _State(
             tf.constant(0),
             x,
             {name: inputs[name] for name in _ROWS},
-            number,
-            nothing - 1,
-            nothing,
-            tf.zeros([tf.size(number), labels]),
-            nothing,
+            indices,
+            zeros - 1,
+            zeros,
+            tf.zeros([tf.size(indices), labels]),
+            zeros,
         )
         shapes = tf.nest.map_structure(
             lambda value: tf.TensorShape([None, *value.shape[1:]]), state
@@ -139,10 +139,10 @@ class AdaptiveEncoder(serving.ServedEncoder):
         return {"logits": logits, "layers": layers}
 
     def _next(self, state: _State, weights: serving.Weights | None) -> _State:
-        """Go on to the next exit, and let those leave that are done."""
+        """Apply the layers up to the next exit; drop those that are sure."""
         model, config = self._model, self._model.config
         unpadding = Unpadding(state.rows["kept"], config.num_attention_heads)
-        biases = attention_bias.biases(config, state.rows, model.bucket_table)
+        biases = attention_bias.make(config, state.rows, model.bucket_biases)
         shared = serving.Shared(biases, unpadding, weights)
         # The layers between the exit before and this one.
         ends = [n * config.inner_group_num for n in self._exits]
@@ -152,11 +152,11 @@ class AdaptiveEncoder(serving.ServedEncoder):
             times = tf.gather([len(part) for part in parts], state.exit)
             x = self._loop(state.x, shared, times)
         else:
-            each = [
+            branches = [
                 functools.partial(self._apply, part, state.x, shared)
                 for part in parts
             ]
-            x = tf.switch_case(state.exit, each)
+            x = tf.switch_case(state.exit, branches)
         pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
@@ -169,12 +169,12 @@ class AdaptiveEncoder(serving.ServedEncoder):
         agreed = tf.where(label == state.label, state.agreed + 1, 0)
         is_last = state.exit == len(self._exits) - 1
         continues = ~(self._rule.is_sure(logits, agreed) | is_last)
-        numbers = tf.where(continues)[:, 0]
+        continuing = tf.where(continues)[:, 0]
         # What is written for those that continue is replaced by later exits.
-        places = state.number[:, None]
+        indices = state.number[:, None]
         depth = tf.fill(tf.shape(label), tf.gather(self._exits, state.exit))
         rows, number, label, agreed = tf.nest.map_structure(
-            lambda values: tf.gather(values, numbers),
+            lambda values: tf.gather(values, continuing),
             (state.rows, state.number, label, agreed),
         )
         return _State(
@@ -184,6 +184,6 @@ class AdaptiveEncoder(serving.ServedEncoder):
             number,
             label,
             agreed,
-            tf.tensor_scatter_nd_update(state.logits, places, logits),
-            tf.tensor_scatter_nd_update(state.layers, places, depth),
+            tf.tensor_scatter_nd_update(state.logits, indices, logits),
+            tf.tensor_scatter_nd_update(state.layers, indices, depth),
         )

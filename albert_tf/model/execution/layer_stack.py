@@ -73,14 +73,14 @@ def apply_in_loop(
     tensors = [biases, shared.take(layer), []]
 
     def body(
-        number: tf.Tensor, x: tf.Tensor, seed: tf.Tensor
+        index: tf.Tensor, x: tf.Tensor, seed: tf.Tensor
     ) -> tuple[tf.Tensor, ...]:
         seed = seeds.fold_in(seed, 1)
         x = _apply_one(layer, x, tensors, seed, recompute=recompute)
-        return number + 1, x, seed
+        return index + 1, x, seed
 
     _, x, _ = tf.while_loop(
-        lambda number, *_: number < times,
+        lambda index, *_: index < times,
         body,
         (tf.constant(0), x, seed),
         parallel_iterations=1,
@@ -133,10 +133,10 @@ def _apply_one(
     """
     variables = weights.variables(layer)
 
-    def function(x: tf.Tensor, *flat: tf.Tensor) -> tf.Tensor:
+    def compute(x: tf.Tensor, *flat: tf.Tensor) -> tf.Tensor:
         biases, stand_ins, memory = tf.nest.pack_sequence_as(tensors, flat)
         with weights.substituted(variables, stand_ins):
             return layer(x, biases, seed, *memory)
 
-    run = tf.recompute_grad(function) if recompute else function
+    run = tf.recompute_grad(compute) if recompute else compute
     return run(x, *tf.nest.flatten(tensors))

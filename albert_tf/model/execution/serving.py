@@ -15,9 +15,9 @@ from albert_tf.model.network import attention_bias, encoder, pooling
 from albert_tf.model.network.attention import Attention
 from albert_tf.model.network.feed_forward import FeedForward
 
-# More than this is not made constant: TensorFlow keeps several copies of a
+# Larger weights are not made constants: TensorFlow keeps several copies of a
 # constant in memory. The kernels of albert-base have 14 MB, of large 25.
-MOST_CONSTANT_BYTES = 64 * 2**20
+MAX_CONSTANT_BYTES = 64 * 2**20
 
 _INPUTS = ("input_ids", "input_mask", "segment_ids")
 
@@ -98,7 +98,7 @@ class ServedEncoder:
             for part_values in values.values()
             for value in part_values
         )
-        self._has_constants = size <= MOST_CONSTANT_BYTES
+        self._has_constants = size <= MAX_CONSTANT_BYTES
         self._frozen = {
             part: [self._frozen_value(value) for value in part_values]
             for part, part_values in values.items()
@@ -146,7 +146,7 @@ class ServedEncoder:
         model, config = self._model, self._model.config
         unpadding = Unpadding(inputs["kept"], config.num_attention_heads)
         x = self._embed(inputs, unpadding)
-        biases = attention_bias.biases(config, inputs, model.bucket_table)
+        biases = attention_bias.make(config, inputs, model.bucket_biases)
         shared = Shared(biases, unpadding)
         if self._has_constants and len(set(self._layers)) == 1:
             x = self._loop(x, shared, len(self._layers))
@@ -173,13 +173,13 @@ class ServedEncoder:
     def _loop(
         self, x: tf.Tensor, shared: Shared, times: int | tf.Tensor
     ) -> tf.Tensor:
-        """Apply the only layer; its constants are in the body of a loop."""
+        """Apply the layer that all share, its constants in a loop's body."""
 
-        def body(number: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
-            return number + 1, self._apply(self._layers[:1], x, shared)
+        def body(index: tf.Tensor, x: tf.Tensor) -> tuple[tf.Tensor, ...]:
+            return index + 1, self._apply(self._layers[:1], x, shared)
 
         return tf.while_loop(
-            lambda number, _: number < times,
+            lambda index, _: index < times,
             body,
             (tf.constant(0), x),
             parallel_iterations=1,

@@ -31,16 +31,16 @@ class Unpadding:
         self._heads = heads
         self._shape = tf.shape(kept)
         is_first = tf.range(self._shape[1]) == 0
-        real = tf.cast(kept, tf.bool) | is_first
+        has_row = tf.cast(kept, tf.bool) | is_first
         # [R], the position of each row in the batch.
-        self._positions = tf.where(tf.reshape(real, [-1]))[:, 0]
-        numbers = tf.cumsum(tf.reshape(tf.cast(real, tf.int32), [-1])) - 1
-        numbers = tf.reshape(numbers, self._shape)
+        self._positions = tf.where(tf.reshape(has_row, [-1]))[:, 0]
+        row_ids = tf.cumsum(tf.reshape(tf.cast(has_row, tf.int32), [-1])) - 1
+        row_ids = tf.reshape(row_ids, self._shape)
         # [B, S], the row that each position reads.
-        rows = tf.where(real, numbers, numbers[:, :1])
-        part_numbers = tf.reshape(tf.range(3 * heads), [3, 1, heads, 1])
+        rows = tf.where(has_row, row_ids, row_ids[:, :1])
+        part_offsets = tf.reshape(tf.range(3 * heads), [3, 1, heads, 1])
         # [3, B, N, S], the part that each position of a head reads.
-        self._split = rows[:, None, :] * (3 * heads) + part_numbers
+        self._split = rows[:, None, :] * (3 * heads) + part_offsets
         length = tf.cast(self._shape[1], tf.int64)
         before = self._positions // length * (heads - 1) * length
         head_starts = tf.range(heads, dtype=tf.int64) * length
@@ -59,7 +59,7 @@ class Unpadding:
         return tf.reshape(flat, tf.concat([self._shape, [width]], 0))
 
     def choose(self, rows: tf.Tensor, chosen: tf.Tensor) -> tf.Tensor:
-        """Return the rows, of [R, W], of some sequences, bool [B]."""
+        """Return the rows, of [R, W], of the sequences `chosen`, bool [B]."""
         length = tf.cast(self._shape[1], tf.int64)
         is_chosen = tf.gather(chosen, self._positions // length)
         return tf.boolean_mask(rows, is_chosen)

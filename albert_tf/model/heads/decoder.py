@@ -29,7 +29,7 @@ _DECODER_STREAM = 2**29
 class DecoderLayer(weights.Layer):
     """Attention to what comes before, then to a memory, then feed-forward."""
 
-    own_attention: attention.Attention
+    self_attention: attention.Attention
     cross_attention: attention.Attention
     feed_forward: feed_forward.FeedForward
 
@@ -43,7 +43,7 @@ class DecoderLayer(weights.Layer):
         """See `TransformerLayer`; the last of the biases is for the memory."""
         *biases, memory_bias = biases
         dropout, training = seeds.DropoutSeeds(seed), seed is not None
-        x = self.own_attention(x, biases, None, dropout, training=training)
+        x = self.self_attention(x, biases, None, dropout, training=training)
         x = self.cross_attention(
             x, [memory_bias], memory, dropout, training=training
         )
@@ -76,7 +76,7 @@ class SpanPretrainer(model_with_head.ModelWithHead):
             ]
             for group, attentions in enumerate(encoder.attentions)
         ]
-        self.bucket_table = attention_bias.add_table(
+        self.bucket_biases = attention_bias.add_bucket_table(
             self, encoder.config, SCOPE
         )
         self.words = pretraining.AlbertPretrainer(
@@ -114,11 +114,11 @@ class SpanPretrainer(model_with_head.ModelWithHead):
         seed = None
         if training:
             seed = seeds.fold_in(dropout_seed, _DECODER_STREAM)
-        before = encoder.fill_defaults(
+        prefix = encoder.fill_defaults(
             {"input_ids": tf.pad(targets[:, :-1], [[0, 0], [1, 0]])}
         )
-        *_, x = encoder.embed(before, seed)
-        biases = self._biases(inputs, before)
+        *_, x = encoder.embed(prefix, seed)
+        biases = self._biases(inputs, prefix)
         outputs = layer_stack.apply_with_inputs(
             self.decoder_layers,
             x,
@@ -129,17 +129,17 @@ class SpanPretrainer(model_with_head.ModelWithHead):
         return {"target_logits": self.words.word_logits(outputs[-1], training)}
 
     def _biases(
-        self, inputs: Mapping[str, tf.Tensor], before: Mapping[str, tf.Tensor]
+        self, inputs: Mapping[str, tf.Tensor], prefix: Mapping[str, tf.Tensor]
     ) -> list[tf.Tensor]:
-        length = tf.shape(before["input_ids"])[1]
+        length = tf.shape(prefix["input_ids"])[1]
         causal = tf.linalg.band_part(tf.ones([length, length], tf.int32), -1, 0)
-        biases = attention_bias.biases(
+        biases = attention_bias.make(
             self.encoder.config,
-            {**before, "input_mask": causal[None]},
-            self.bucket_table,
+            {**prefix, "input_mask": causal[None]},
+            self.bucket_biases,
             is_causal=True,
         )
-        memory_biases = attention_bias.biases(
+        memory_biases = attention_bias.make(
             self._cross_config, self.encoder.fill_defaults(inputs)
         )
         return [*biases, *memory_biases]

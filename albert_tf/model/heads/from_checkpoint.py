@@ -34,7 +34,7 @@ def make_model(
     classifier of one label is returned.
     """
     encoder = AlbertModel(config)
-    heads = _heads(checkpoint)
+    scopes = _head_scopes(checkpoint)
 
     def maker(one: head.Head) -> Callable[[AlbertModel], keras.Model]:
         width = checkpoint.shapes.get(one.width_of, [0])[0]
@@ -50,13 +50,13 @@ def make_model(
         ),
         **{frozenset({one.scope}): maker(one) for one in head.of_slices()},
     }
-    if heads not in makers:
+    if scopes not in makers:
         allowed = "; ".join(", ".join(sorted(h)) for h in makers if h)
         raise errors.UserError(
             f"{checkpoint.path} holds weights that belong to no model of this "
-            f"project: {', '.join(sorted(heads))}. Known heads are: {allowed}."
+            f"project: {', '.join(sorted(scopes))}. Known heads are: {allowed}."
         )
-    return makers[heads](encoder)
+    return makers[scopes](encoder)
 
 
 def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
@@ -64,7 +64,8 @@ def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
     pooler = layouts.POOLER
     has_pooler = any(n.startswith(f"{pooler}/") for n in checkpoint.shapes)
     free = [{one.scope} for one in head.of_slices() if not one.reads_pooler]
-    if has_pooler or _heads(checkpoint) not in [*_WITHOUT_POOLER, *free]:
+    scopes = _head_scopes(checkpoint)
+    if has_pooler or scopes not in [*_WITHOUT_POOLER, *free]:
         return ()
     return (pooler,)
 
@@ -72,16 +73,15 @@ def missing_scopes(checkpoint: checkpoint_reader.Checkpoint) -> tuple[str, ...]:
 def only_for_training(
     checkpoint: checkpoint_reader.Checkpoint,
 ) -> frozenset[str]:
-    """Return the names of weights that are not needed after training.
+    """Return the names of weights that only training needs.
 
-    Permutations leave a head that nothing uses, replaced-token detection also a
-    generator, span corruption a decoder. Where the encoder was its own
-    generator, its other heads are of use. Tasks about sentences leave their
-    heads, finetuning those of layers before the last.
+    They are the heads of permutations and of replaced tokens, a generator, a
+    decoder, heads of tasks about sentences, and exits before the last layer.
+    The masked LM head of an encoder that was its own generator is kept.
     """
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
-    left = replaced_tokens.HEAD, permutation.HEAD, decoder.SCOPE
-    if not {*left, pretraining_tasks.TASKS} & set(parts.values()):
+    unused = replaced_tokens.HEAD, permutation.HEAD, decoder.SCOPE
+    if not {*unused, pretraining_tasks.TASKS} & set(parts.values()):
         exits = model_with_head.EXIT
         return frozenset(n for n in parts if parts[n].startswith(exits))
     kept = {_ENCODER}
@@ -90,7 +90,7 @@ def only_for_training(
     return frozenset(name for name, part in parts.items() if part not in kept)
 
 
-def _heads(checkpoint: checkpoint_reader.Checkpoint) -> frozenset[str]:
+def _head_scopes(checkpoint: checkpoint_reader.Checkpoint) -> frozenset[str]:
     """Return the scopes of the heads whose weights a checkpoint holds."""
     names = checkpoint.shapes.keys() - only_for_training(checkpoint)
     return frozenset(map(checkpoint_reader.part_of, names)) - {_ENCODER}

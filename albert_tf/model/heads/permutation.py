@@ -103,10 +103,10 @@ class PermutationPretrainer(model_with_head.ModelWithHead):
         itself = tf.eye(tf.shape(visible)[1], dtype=tf.bool)
         rows = [visible | itself, last_layer.gather(visible, positions)]
         mask = tf.cast(tf.concat(rows, 1), tf.int32)
-        mask_bias, *position_biases = attention_bias.biases(
+        mask_bias, *position_biases = attention_bias.make(
             self.encoder.config,
             {**inputs, "input_mask": mask},
-            self.encoder.bucket_table,
+            self.encoder.bucket_biases,
         )
         content = tf.range(tf.shape(visible)[1])
         content += tf.zeros_like(positions[:, :1])  # [B, S]

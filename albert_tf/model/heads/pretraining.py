@@ -88,12 +88,12 @@ class AlbertPretrainer(pretraining_tasks.ModelWithTasks):
         x = outputs["sequence_output"]
         if self.token_tasks:
             x = tf.gather(x, positions, batch_dims=1)
-        count, cls_vectors = 1, None
+        num_first, cls_vectors = 1, None
         if "cls_positions" in inputs:
-            count = tf.shape(first)[1]
-            cls_vectors = x[:, :count]
+            num_first = tf.shape(first)[1]
+            cls_vectors = x[:, :num_first]
         return {
-            "masked_lm_logits": self.word_logits(x[:, count:], training),
+            "masked_lm_logits": self.word_logits(x[:, num_first:], training),
             **self._token_outputs(outputs["sequence_output"]),
             **self._sentence_outputs(
                 outputs["pooled_output"], cls_vectors, training

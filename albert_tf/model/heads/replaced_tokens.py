@@ -111,12 +111,12 @@ class ReplacedTokenDetector(pretraining_tasks.ModelWithTasks):
         )
         if self.generator_sharing == "embeddings":
             width = encoder.config.embedding_width
-            other = self.generator_config.embedding_width
-            if width != other:
+            small_width = self.generator_config.embedding_width
+            if width != small_width:
                 raise errors.UserError(
                     "`generator_sharing=embeddings` does not fit an "
                     "architecture with project_words_first, whose embeddings "
-                    f"are {width} wide, and a generator of {other}. Use "
+                    f"are {width} wide, and a generator of {small_width}. Use "
                     "`generator_sharing=none` or all, or `generator_size=1`."
                 )
             small.embeddings = encoder.embeddings

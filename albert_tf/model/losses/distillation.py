@@ -51,7 +51,7 @@ def soft_labels(
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
         values = hard.sample_values(outputs, batch)
         losses = [
-            _difference(name, outputs[name], batch, temperature, scale)
+            _divergence(name, outputs[name], batch, temperature, scale)
             for name in names
         ]
         return {**values, _LOSS: tf.add_n(losses) / len(losses)}
@@ -83,7 +83,7 @@ def without_teacher(batch: Batch) -> dict[str, tf.Tensor]:
     return {k: v for k, v in batch.items() if not k.startswith(layouts.TEACHER)}
 
 
-def _difference(
+def _divergence(
     name: str,
     student: tf.Tensor,
     batch: Batch,
@@ -130,7 +130,7 @@ def vectors(
     Args:
         similarity_weight: Factor of the second one.
         state_weights: Factors of further losses, of `token_states.LOSSES`.
-        teacher_model: Who is asked for the states; see `token_states`.
+        teacher_model: Computes the teacher's states; see `token_states`.
     """
     states = state_weights or {}
 

@@ -6,7 +6,7 @@ from albert_tf.model.losses import cross_entropy, objectives
 from albert_tf.model.losses.objectives import Batch, Tensors
 
 # The logit of a text that is no negative, or only fills up the batch.
-_HIDDEN_LOGIT = -1e9
+_MASKED_LOGIT = -1e9
 
 
 def _squared_error(outputs: Tensors, batch: Batch) -> Tensors:
@@ -39,16 +39,16 @@ def ranking(temperature: float) -> objectives.Objective:
         is_padding = objectives.real_examples(batch) == 0.0
         is_right = _equal(first, first) | _equal(second, second) | is_padding
         is_itself = _equal(first, second)
-        hidden = [is_right | is_itself]
+        masked = [is_right | is_itself]
         for texts in third:
             is_known = _equal(first, texts) | _equal(second, texts)
-            hidden.append(is_known | is_padding)
+            masked.append(is_known | is_padding)
         cosines = tf.matmul(
             vectors[0], tf.concat(vectors[1:], 0), transpose_b=True
         )
-        logits = _hide(cosines / temperature, tf.concat(hidden, 1))
+        logits = _mask(cosines / temperature, tf.concat(masked, 1))
         cosines = tf.matmul(vectors[1], vectors[0], transpose_b=True)
-        back = _hide(cosines / temperature, is_right | tf.transpose(is_itself))
+        back = _mask(cosines / temperature, is_right | tf.transpose(is_itself))
         labels = tf.range(tf.shape(first)[0])
         losses = [cross_entropy.compute(x, labels) for x in (logits, back)]
         return {
@@ -61,14 +61,14 @@ def ranking(temperature: float) -> objectives.Objective:
     )
 
 
-def _hide(logits: tf.Tensor, hidden: tf.Tensor) -> tf.Tensor:
-    """Take hidden texts out of the softmax; the label of a row stays.
+def _mask(logits: tf.Tensor, is_masked: tf.Tensor) -> tf.Tensor:
+    """Take masked texts out of the softmax, but for the label i of row i.
 
-    Both are [n, texts]; the label of row i is i.
+    Both arguments are [n, texts].
     """
     rows, columns = tf.unstack(tf.shape(logits))
     is_label = tf.eye(rows, columns, dtype=tf.bool)
-    return tf.where(hidden & ~is_label, _HIDDEN_LOGIT, logits)
+    return tf.where(is_masked & ~is_label, _MASKED_LOGIT, logits)
 
 
 def _equal(rows: tf.Tensor, columns: tf.Tensor) -> tf.Tensor:

@@ -25,7 +25,7 @@ def over_depths(
     are those of the last layer. The depths are `exit_layers` of the model and
     the last layer, in order.
     """
-    shares = [depth / sum(depths) for depth in depths]
+    ratios = [depth / sum(depths) for depth in depths]
 
     def forward(
         model: Any, batch: Batch, dropout_seed: tf.Tensor | None
@@ -46,7 +46,7 @@ def over_depths(
             return values[0]
         means = {
             name: tf.add_n(
-                [s * v[name] for s, v in zip(shares, values, strict=True)]
+                [r * v[name] for r, v in zip(ratios, values, strict=True)]
             )
             for name in objective.losses
         }

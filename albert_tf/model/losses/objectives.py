@@ -104,7 +104,7 @@ class Objective:
     def total(
         self, sums: Mapping[str, WeightedSum], normalizers: Tensors
     ) -> tf.Tensor:
-        """Return the share in the loss of a batch with these normalizers."""
+        """Return the loss: the sum of factor · numerator / normalizer."""
         return tf.add_n(
             [
                 tf.math.divide_no_nan(  # No entry may count for a loss.

@@ -20,7 +20,7 @@ def make(
     sentence_factor: float = 1.0,
     token_objective: str = "none",
     token_factor: float = 1.0,
-    more: Sequence[objectives.LossTerm] = (),
+    extra_terms: Sequence[objectives.LossTerm] = (),
 ) -> objectives.Objective:
     """Return the objective of `AlbertPretrainer` and `PermutationPretrainer`.
 
@@ -28,7 +28,7 @@ def make(
         sentence_objective: Tasks of `arrangements`, with commas, or none
             (masked LM only).
         token_objective: The same for tasks about tokens.
-        more: Further losses.
+        extra_terms: Further losses.
     """
     masked_words = objectives.LossTerm(
         "masked_lm",
@@ -48,11 +48,11 @@ def make(
     terms = [
         masked_words,
         *(
-            _sentence_term(task, sentence_factor, number)
-            for number, task in enumerate(tasks)
+            _sentence_term(task, sentence_factor, index)
+            for index, task in enumerate(tasks)
         ),
         *(_token_term(task, token_factor) for task in token_tasks),
-        *more,
+        *extra_terms,
     ]
     return objectives.combine(terms, _forward)
 
@@ -60,7 +60,7 @@ def make(
 def _token_term(name: str, factor: float) -> objectives.LossTerm:
     """Return the loss of a label for each piece that starts a word.
 
-    Hidden pieces do not count.
+    Masked pieces do not count.
     """
 
     def has_mark(batch: Batch, mark: int) -> tf.Tensor:
@@ -79,11 +79,10 @@ def _token_term(name: str, factor: float) -> objectives.LossTerm:
     return objectives.LossTerm(name, factor, weights, values)
 
 
-def _sentence_term(key: str, factor: float, number: int) -> objectives.LossTerm:
+def _sentence_term(key: str, factor: float, index: int) -> objectives.LossTerm:
     """Return the loss of the label of each example's segments.
 
-    Where there are several tasks, `sentence_task` of an example must be the
-    number of this one.
+    Of several tasks an example has one, whose index is `sentence_task`.
     """
     task = arrangements.ARRANGEMENTS[key]
     head = "sentence_order" if key in arrangements.INSTANCE_TASKS else task.name
@@ -92,7 +91,7 @@ def _sentence_term(key: str, factor: float, number: int) -> objectives.LossTerm:
         # [B, 1], or [B, K] for rows of several instances.
         has_label = batch["next_sentence_labels"] != layouts.NO_LABEL
         if "sentence_task" in batch:
-            has_label &= batch["sentence_task"] == number
+            has_label &= batch["sentence_task"] == index
         real = objectives.real_examples(batch)[:, None]
         return real * tf.cast(has_label, tf.float32)
 

@@ -22,41 +22,41 @@ _GENERATOR_STREAM = 2**29
 
 
 def make(
-    replaced_token_factor: float = 50.0, **others: Any
+    replaced_token_factor: float = 50.0, **options: Any
 ) -> objectives.Objective:
     """Return the objective that `ReplacedTokenDetector` is trained for.
 
     `masked_lm_loss` and `masked_lm_accuracy` are the generator's;
-    `replaced_token_loss` and `replaced_token_accuracy` the encoder's, over all
-    real tokens. `replaced_token_share` is the share of tokens that were
-    replaced: an encoder that calls every token original has an accuracy of 1
-    minus the share.
+    `replaced_token_loss` and `replaced_token_accuracy` those of the encoder
+    (ELECTRA's discriminator) over all tokens but padding.
+    `replaced_token_share` is the rate of replaced tokens: an encoder that calls
+    every token original has an accuracy of 1 minus this rate.
 
     Args:
         replaced_token_factor: λ of ELECTRA, appendix A.
-        others: See `pretraining_objective.make`.
+        options: See `pretraining_objective.make`.
     """
     replaced = objectives.LossTerm(
         "replaced_token",
         replaced_token_factor,
-        _real_tokens,
-        _values,
-        ("accuracy", "share"),
+        _non_padding_weights,
+        _sample_values,
+        metrics=("accuracy", "share"),
     )
-    objective = pretraining_objective.make(**others, more=[replaced])
+    objective = pretraining_objective.make(**options, extra_terms=[replaced])
     return dataclasses.replace(objective, forward=_forward)
 
 
-def _real_tokens(batch: Batch) -> tf.Tensor:
-    """Return 1 for real tokens, float32 [B, S]."""
-    # Rows of several instances have their numbers, 0 for padding.
+def _non_padding_weights(batch: Batch) -> tf.Tensor:
+    """Return 1 for tokens and 0 for padding, float32 [B, S]."""
+    # In packed rows padding has instance id 0.
     tokens = batch.get("instance_ids", batch.get("input_mask")) > 0
     return (
         tf.cast(tokens, tf.float32) * objectives.real_examples(batch)[:, None]
     )
 
 
-def _values(outputs: Tensors, batch: Batch) -> Tensors:
+def _sample_values(outputs: Tensors, batch: Batch) -> Tensors:
     replaced = batch["replaced"]
     labels = tf.cast(replaced, tf.float32)
     logits = outputs["replaced_token_logits"]  # [B, S]

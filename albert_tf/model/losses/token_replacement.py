@@ -9,51 +9,52 @@ from albert_tf.model.losses.objectives import Batch
 
 
 def replace(batch: Batch, logits: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-    """Put the generator's pieces, from logits [B, P, V], into a masked text.
+    """Replace masked tokens by pieces drawn from the generator's logits.
 
-    No gradient flows through this choice (ELECTRA §2). In evaluation it follows
-    from the text alone, in training from the seed, too. Returned are ids int32
-    [B, S], and where they are not the original ones, bool [B, S].
+    Logits are float [B, P, V]. No gradient flows through the draw (ELECTRA §2).
+    In evaluation it follows from the text alone, in training from the seed,
+    too. Returned are ids int32 [B, S], and where they are not the original
+    ones, bool [B, S].
     """
-    numbers = _uniform(
+    uniforms = _uniform(
         batch.get(model_inputs.SEED, tf.constant([0, 0])),
         batch["input_ids"],
         batch["masked_lm_positions"],
     )
-    chosen = _sample(tf.stop_gradient(logits), numbers)
-    put = functools.partial(
-        _put,
+    pieces = _sample(tf.stop_gradient(logits), uniforms)
+    scatter = functools.partial(
+        _scatter,
         batch["input_ids"],
         batch["masked_lm_positions"],
         batch["masked_lm_weights"] > 0,
     )
-    ids, originals = put(chosen), put(batch["masked_lm_ids"])
+    ids, originals = scatter(pieces), scatter(batch["masked_lm_ids"])
     return ids, ids != originals
 
 
-def _put(
+def _scatter(
     ids: tf.Tensor, positions: tf.Tensor, is_real: tf.Tensor, values: tf.Tensor
 ) -> tf.Tensor:
-    """Return ids [B, S] with the values [B, P] at their positions."""
+    """Return ids [B, S] with `values` [B, P] at `positions` [B, P]."""
     length = tf.shape(ids)[1]
     # Padding of the positions goes to a column of its own, which is cut off.
     columns = tf.where(is_real, positions, length)
     rows = tf.range(tf.shape(ids)[0])[:, None] + tf.zeros_like(columns)
-    wider = tf.pad(ids, [[0, 0], [0, 1]])
-    places = tf.stack([rows, columns], -1)
-    return tf.tensor_scatter_nd_update(wider, places, values)[:, :length]
+    padded = tf.pad(ids, [[0, 0], [0, 1]])
+    indices = tf.stack([rows, columns], -1)
+    return tf.tensor_scatter_nd_update(padded, indices, values)[:, :length]
 
 
-def _sample(logits: tf.Tensor, numbers: tf.Tensor) -> tf.Tensor:
+def _sample(logits: tf.Tensor, uniforms: tf.Tensor) -> tf.Tensor:
     """Draw from softmax(logits): [B, P, V] and uniform [B, P] to int32 [B, P].
 
     The first class up to which the probabilities add up to more than the
     number.
     """
     total = tf.cumsum(tf.nn.softmax(logits), -1)
-    thresholds = numbers[..., None] * total[..., -1:]
-    passed = tf.reduce_sum(tf.cast(total <= thresholds, tf.int32), -1)
-    return tf.minimum(passed, tf.shape(logits)[-1] - 1)
+    thresholds = uniforms[..., None] * total[..., -1:]
+    num_passed = tf.reduce_sum(tf.cast(total <= thresholds, tf.int32), -1)
+    return tf.minimum(num_passed, tf.shape(logits)[-1] - 1)
 
 
 def _uniform(
@@ -65,10 +66,10 @@ def _uniform(
     how examples are divided into batches. Bits are mixed as in MurmurHash3.
     The seed is int32 [2], ids are int32 [B, S], positions int32 [B, P].
     """
-    places = tf.range(tf.shape(ids)[1])
-    words = _mix(tf.cast(ids, tf.uint32) + _mix(tf.cast(places, tf.uint32)))
-    text = tf.reduce_sum(tf.cast(words, tf.int64), 1, keepdims=True)
-    low = tf.bitwise.bitwise_and(text, 0xFFFFFFFF)
+    indices = tf.range(tf.shape(ids)[1])
+    hashes = _mix(tf.cast(ids, tf.uint32) + _mix(tf.cast(indices, tf.uint32)))
+    text_hash = tf.reduce_sum(tf.cast(hashes, tf.int64), 1, keepdims=True)
+    low = tf.bitwise.bitwise_and(text_hash, 0xFFFFFFFF)
     key = _mix(tf.cast(low, tf.uint32) + tf.cast(seed[0], tf.uint32))
     key = _mix(key + tf.cast(seed[1], tf.uint32))  # [B, 1]
     bits = _mix(key + _mix(tf.cast(positions, tf.uint32)))

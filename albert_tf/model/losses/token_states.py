@@ -15,7 +15,7 @@ import tensorflow as tf
 from albert_tf.model.execution import plain
 from albert_tf.model.losses import objectives
 
-_HEADS = 12
+_MAX_HEADS = 12
 _NO_TOKEN = -1e9  # Added to the products with padding.
 
 
@@ -27,7 +27,7 @@ class EncodedBatch:
     outputs: Mapping[str, Any]
 
 
-def _hidden(
+def _hidden_loss(
     student: EncodedBatch, teacher: EncodedBatch, mask: tf.Tensor
 ) -> tf.Tensor:
     """Return 1 minus the cosine of the last layer's states.
@@ -46,13 +46,13 @@ def _hidden(
     return objectives.token_mean(distances, mask)
 
 
-def _relations(
+def _relation_loss(
     student: EncodedBatch, teacher: EncodedBatch, mask: tf.Tensor
 ) -> tf.Tensor:
     """Return the divergence from the teacher's relations in the last layer.
 
     Those of queries, keys and values each are softmax(XXᵀ/√D), in as many heads
-    as divide both widths, at most `_HEADS`.
+    as divide both widths, at most `_MAX_HEADS`.
 
     Source: Wang et al., arXiv 2012.15828, section 3.1.
     """
@@ -60,7 +60,7 @@ def _relations(
     widths = math.gcd(
         *(encoded.model.encoder.config.hidden_size for encoded in both)
     )
-    heads = max(n for n in range(1, _HEADS + 1) if widths % n == 0)
+    heads = max(n for n in range(1, _MAX_HEADS + 1) if widths % n == 0)
     bias = (1.0 - mask)[:, None, None] * _NO_TOKEN
     pairs = zip(*(_log_relations(x, heads, bias) for x in both), strict=True)
     divergences = [
@@ -78,8 +78,8 @@ def _relations(
 LOSSES: Mapping[
     str, Callable[[EncodedBatch, EncodedBatch, tf.Tensor], tf.Tensor]
 ] = {
-    "hidden_loss": _hidden,
-    "relation_loss": _relations,
+    "hidden_loss": _hidden_loss,
+    "relation_loss": _relation_loss,
 }
 
 

@@ -18,16 +18,16 @@ from albert_tf.model.network import layers
 # still gives numbers. Original release, modeling.attention.
 MASK_BIAS = -10000.0
 # What the steepest heads subtract for a token next to this one.
-_STEEPEST = 0.5
+_MAX_SLOPE = 0.5
 # How much steeper a pair of heads is than the next pair.
-_RATIO = 4.0
+_SLOPE_RATIO = 4.0
 # Of T5: buckets of distances, and the distance from which on they are the last.
 NUM_BUCKETS, MAX_DISTANCE = 32, 128
-# How much steeper a head is in the direction that it does not look in.
-_BACK = 4.0
+# How much steeper a head's slope is in the direction it does not look in.
+_BACKWARD_FACTOR = 4.0
 
 
-def biases(
+def make(
     config: AlbertConfig,
     inputs: Mapping[str, tf.Tensor],
     table: tf.Variable | None = None,
@@ -52,26 +52,30 @@ def biases(
     mask = tf.expand_dims(inputs["input_mask"], 1)
     if mask.shape.rank != 4:
         mask = tf.expand_dims(mask, 1)
-    result = [(1.0 - tf.cast(mask, tf.float32)) * MASK_BIAS]
+    biases = [(1.0 - tf.cast(mask, tf.float32)) * MASK_BIAS]
     if config.position_bias == "alibi":
         heads, length = config.num_attention_heads, tf.shape(mask)[-1]
-        result.append(alibi(heads, length, inputs.get("position_ids")))
-    places = inputs.get("position_ids", tf.range(tf.shape(mask)[-1]))
+        biases.append(alibi_bias(heads, length, inputs.get("position_ids")))
+    positions = inputs.get("position_ids", tf.range(tf.shape(mask)[-1]))
     if config.position_bias == "buckets":
-        result.append(bucketed(tf.convert_to_tensor(table), places, is_causal))
+        biases.append(
+            bucket_bias(tf.convert_to_tensor(table), positions, is_causal)
+        )
     if config.position_bias == "relative":
-        places = tf.cast(tf.expand_dims(places, -2), tf.float32)
+        positions = tf.cast(tf.expand_dims(positions, -2), tf.float32)
         # [1, S, S] or [B, 1, S, S].
-        result.append(tf.expand_dims(places, -1) - tf.expand_dims(places, -2))
+        biases.append(
+            tf.expand_dims(positions, -1) - tf.expand_dims(positions, -2)
+        )
         segments = inputs["segment_ids"][:, None]
         same = tf.equal(
             tf.expand_dims(segments, 3), tf.expand_dims(segments, 2)
         )
-        result.append(tf.cast(same, tf.float32))
-    return result
+        biases.append(tf.cast(same, tf.float32))
+    return biases
 
 
-def add_table(
+def add_bucket_table(
     model: keras.Model, config: AlbertConfig, scope: str
 ) -> tf.Variable | None:
     """Create the table of `bucketed` in a model, if its config has buckets."""
@@ -84,26 +88,26 @@ def add_table(
     )
 
 
-def bucketed(
+def bucket_bias(
     table: tf.Tensor, positions: tf.Tensor, is_causal: bool
 ) -> tf.Tensor:
-    """Return what a table has for the distances, float32 [..., N, S, S].
+    """Return the table's bias for each distance, float32 [..., N, S, S].
 
     Args:
         table: float32 [`NUM_BUCKETS`, N].
         positions: int32 [S] or [B, S].
     """
     distances = tf.expand_dims(positions, -2) - tf.expand_dims(positions, -1)
-    clipped = np.arange(-MAX_DISTANCE, MAX_DISTANCE + 1)
-    numbers = tf.constant(buckets(clipped, is_causal), tf.int32)
-    places = tf.clip_by_value(distances, -MAX_DISTANCE, MAX_DISTANCE)
-    bias = tf.gather(table, tf.gather(numbers, places + MAX_DISTANCE))
+    all_distances = np.arange(-MAX_DISTANCE, MAX_DISTANCE + 1)
+    bucket_of = tf.constant(bucket_ids(all_distances, is_causal), tf.int32)
+    clipped = tf.clip_by_value(distances, -MAX_DISTANCE, MAX_DISTANCE)
+    bias = tf.gather(table, tf.gather(bucket_of, clipped + MAX_DISTANCE))
     rank = bias.shape.rank
     return tf.transpose(bias, [*range(rank - 3), rank - 1, rank - 3, rank - 2])
 
 
-def buckets(distances: np.ndarray, is_causal: bool) -> np.ndarray:
-    """Return numbers below `NUM_BUCKETS` for attended minus attending position.
+def bucket_ids(distances: np.ndarray, is_causal: bool) -> np.ndarray:
+    """Return bucket indices for attended minus attending position.
 
     Small distances have buckets of their own, larger ones share them by their
     logarithm, from `MAX_DISTANCE` on the last.
@@ -116,12 +120,12 @@ def buckets(distances: np.ndarray, is_causal: bool) -> np.ndarray:
     size = np.maximum(-distances, 0) if is_causal else np.abs(distances)
     exact = count // 2
     ratio = np.maximum(size, 1).astype(np.float32) / np.float32(exact)
-    share = np.log(ratio) / np.float32(np.log(MAX_DISTANCE / exact))
-    large = exact + (share * np.float32(count - exact)).astype(np.int64)
+    log_share = np.log(ratio) / np.float32(np.log(MAX_DISTANCE / exact))
+    large = exact + (log_share * np.float32(count - exact)).astype(np.int64)
     return first + np.where(size < exact, size, np.minimum(large, count - 1))
 
 
-def alibi(
+def alibi_bias(
     heads: int, length: int | tf.Tensor, position_ids: tf.Tensor | None = None
 ) -> tf.Tensor:
     """Return what is added to attention scores, float32 [N, S, S].
@@ -142,21 +146,21 @@ def alibi(
         position_ids: int32 [B, S], for rows of several texts: each token with
             position 0 is the first of a text. The result is [B, N, S, S] then.
     """
-    places = tf.range(length)
+    positions = tf.range(length)
     # [S, S]: how far the attended token is to the right of the attending one.
-    offset = tf.cast(places - tf.expand_dims(places, 1), tf.float32)
-    left_costs = tf.maximum(-offset, _BACK * offset)
-    right_costs = tf.maximum(offset, -_BACK * offset)
+    offset = tf.cast(positions - tf.expand_dims(positions, 1), tf.float32)
+    left_costs = tf.maximum(-offset, _BACKWARD_FACTOR * offset)
+    right_costs = tf.maximum(offset, -_BACKWARD_FACTOR * offset)
     bias = -tf.stack(
         [
-            _STEEPEST
-            / _RATIO ** (head // 2)
+            _MAX_SLOPE
+            / _SLOPE_RATIO ** (head // 2)
             * (right_costs if head % 2 else left_costs)
             for head in range(heads)
         ]
     )
     if position_ids is None:
-        return bias * _is_not_first(places)
+        return bias * _is_not_first(positions)
     return bias * tf.expand_dims(_is_not_first(position_ids), 1)
 
 

@@ -23,15 +23,15 @@ class Embeddings(keras.layers.Layer):
     def __init__(self, config: AlbertConfig, scope: str):
         super().__init__(name="embeddings", dtype="float32")
         self._config = config
-        narrow, width = config.embedding_size, config.embedding_width
+        size, width = config.embedding_size, config.embedding_width
         self.word_embeddings = self._table(
-            f"{scope}/word_embeddings", config.vocab_size, narrow
+            f"{scope}/word_embeddings", config.vocab_size, size
         )
         self.word_projection = None
         if config.project_words_first:
             # Brightmart's name of the projection.
             self.word_projection = self._table(
-                f"{scope}/word_embeddings_2", narrow, width
+                f"{scope}/word_embeddings_2", size, width
             )
         self.token_type_embeddings = self._table(
             f"{scope}/token_type_embeddings", config.type_vocab_size, width

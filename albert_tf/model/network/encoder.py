@@ -152,12 +152,11 @@ class AlbertModel(base.BuiltModel):
 
     def _add_layers(self) -> None:
         config = self.config
-        # By the numbers in `config.layer_groups`, then by inner group; empty
-        # for a number that no layer uses.
+        # [group][inner group]; empty for a group that no layer uses.
         self.attentions: list[list[attention.Attention]] = []
         self.feed_forwards: list[list[feed_forward.FeedForward]] = []
-        # Numbers of the groups that each layer takes its parts from, such as
-        # [(0, 0), (0, 1)] for two layers that share their attention.
+        # Attention and feed-forward have groups of their own: of two layers
+        # that share attention only, {0} and {0, 1}.
         attention_groups, ffn_groups = map(
             set, zip(*config.layer_groups, strict=True)
         )
@@ -181,7 +180,7 @@ class AlbertModel(base.BuiltModel):
                     if group in ffn_groups
                 ]
             )
-        self.bucket_table = attention_bias.add_table(
+        self.bucket_biases = attention_bias.add_bucket_table(
             self, config, f"{self.scope}/encoder"
         )
         if self.loop_layers and len(set(self.transformer_layers)) > 1:
@@ -284,7 +283,7 @@ class AlbertModel(base.BuiltModel):
     ) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Return the output of each layer, and what the pooler reads."""
         stack = self.transformer_layers
-        biases = attention_bias.biases(self.config, inputs, self.bucket_table)
+        biases = attention_bias.make(self.config, inputs, self.bucket_biases)
         loops = self.loop_layers and seed is not None
         # The other poolings need all outputs; a loop treats all layers alike.
         gathers_first = (

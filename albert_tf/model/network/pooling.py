@@ -43,17 +43,17 @@ def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:
         return x[:, 0]
     # Operations that LiteRT has: no einsum, no new axis in brackets.
     mask = inputs["input_mask"]
-    if mask.shape.rank == 3:  # Who attends to whom: attended by anybody.
+    if mask.shape.rank == 3:  # [B, S, T]: any position attends to a token.
         mask = tf.reduce_max(mask, 1)
-    real = tf.cast(mask > 0, tf.float32)
-    numbers = tf.cast(x, tf.float32)
+    is_token = tf.cast(mask > 0, tf.float32)
+    vectors = tf.cast(x, tf.float32)
     if kind == "mean":
-        return tf.cast(_mean(numbers, real), x.dtype)
+        return tf.cast(_mean(vectors, is_token), x.dtype)
     if kind == "max":
-        padding = (1.0 - tf.expand_dims(real, -1)) * _LOWEST
-        return tf.cast(tf.reduce_max(numbers + padding, 1), x.dtype)
-    second = real * tf.cast(inputs["segment_ids"] > 0, tf.float32)
-    u, v = _mean(numbers, real - second), _mean(numbers, second)
+        padding = (1.0 - tf.expand_dims(is_token, -1)) * _LOWEST
+        return tf.cast(tf.reduce_max(vectors + padding, 1), x.dtype)
+    second = is_token * tf.cast(inputs["segment_ids"] > 0, tf.float32)
+    u, v = _mean(vectors, is_token - second), _mean(vectors, second)
     return tf.cast(tf.concat([u, v, tf.abs(u - v), u * v], -1), x.dtype)
 
 

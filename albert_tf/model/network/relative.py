@@ -54,9 +54,9 @@ def bias(
     keys = split(tf.concat([distance_keys, segment_keys], 0))
     products = tf.matmul(query, keys, transpose_b=True)
     products += tf.concat(constant_products, -1)
-    places = tf.cast(offsets, tf.int32) + length - 1
-    places = tf.broadcast_to(places, [*tf.unstack(shape[:3]), length])
-    total = tf.gather(products, places, batch_dims=3)
+    columns = tf.cast(offsets, tf.int32) + length - 1
+    columns = tf.broadcast_to(columns, [*tf.unstack(shape[:3]), length])
+    total = tf.gather(products, columns, batch_dims=3)
     total += products[..., -1:] * tf.cast(same_segment, query.dtype)
     return tf.cast(total, tf.float32) * plain.scale_of(query)
 

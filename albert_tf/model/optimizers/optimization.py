@@ -64,16 +64,16 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         """Return the learning rate of the update after `step` others."""
         options = self._options
         step = tf.cast(step, tf.float32) * self.step_scale
-        done = tf.minimum(step / self._num_train_steps, 1.0)
-        decay = options.learning_rate * (1.0 - done) ** options.poly_power
+        progress = tf.minimum(step / self._num_train_steps, 1.0)
+        decay = options.learning_rate * (1.0 - progress) ** options.poly_power
         if not self._num_warmup_steps:
             return decay
-        since = step - options.start_warmup_step
-        warmup = options.learning_rate * since / self._num_warmup_steps
-        warming = since < self._num_warmup_steps
+        warmup_step = step - options.start_warmup_step
+        warmup = options.learning_rate * warmup_step / self._num_warmup_steps
+        is_warmup = warmup_step < self._num_warmup_steps
         if not options.original_start_warmup:
-            warming &= since >= 0
-        return tf.where(warming, warmup, decay)
+            is_warmup &= warmup_step >= 0
+        return tf.where(is_warmup, warmup, decay)
 
     def get_config(self) -> dict[str, Any]:
         return {
@@ -182,11 +182,11 @@ class AdamW(keras.optimizers.Optimizer):
                 factor,
                 finite,
                 self.learning_rate_at(self.iterations),
-                *self._corrections(),
+                *self._bias_corrections(),
             )
             for gradient, variable in zip(gradients, variables, strict=True):
                 m, v = self._moments(variable)
-                variable_arguments = self._with_own_rate(arguments, variable)
+                variable_arguments = self._with_group_rate(arguments, variable)
                 strategy.extended.update(
                     variable, self._update, (gradient, m, v, variable_arguments)
                 )
@@ -201,13 +201,13 @@ class AdamW(keras.optimizers.Optimizer):
             tf.constant(1.0),
             tf.constant(True),
             tf.cast(self.learning_rate, variable.dtype),
-            *self._corrections(),
+            *self._bias_corrections(),
         )
-        arguments = self._with_own_rate(arguments, variable)
+        arguments = self._with_group_rate(arguments, variable)
         gradient = tf.convert_to_tensor(gradient)
         self._update(variable, gradient, *self._moments(variable), arguments)
 
-    def _with_own_rate(
+    def _with_group_rate(
         self, arguments: UpdateArguments, variable: tf.Variable
     ) -> UpdateArguments:
         if self._encoder_factor == 1.0 or not ENCODER.match(variable.name):
@@ -215,17 +215,17 @@ class AdamW(keras.optimizers.Optimizer):
         rate = arguments.learning_rate * self._encoder_factor
         return arguments._replace(learning_rate=rate)
 
-    def _corrections(self) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the factors on both moments in the next update."""
+    def _bias_corrections(self) -> tuple[tf.Tensor, tf.Tensor]:
+        """Return 1 / (1 - β^t) for both moments; 1 without bias correction."""
         if not self._bias_correction:
             return tf.constant(1.0), tf.constant(1.0)
         update = tf.cast(self.iterations + 1, tf.float32)
         # 1 - beta ** update, without cancellation.
-        m_share, v_share = (
+        m_sum, v_sum = (
             -tf.math.expm1(update * math.log(beta))
             for beta in (BETA_1, self._beta_2)
         )
-        return 1.0 / m_share, 1.0 / v_share
+        return 1.0 / m_sum, 1.0 / v_sum
 
     def _moments(
         self, variable: tf.Variable
@@ -243,7 +243,7 @@ class AdamW(keras.optimizers.Optimizer):
     ) -> None:
         included = not EXCLUDED.search(variable.name)
         adapts = included and self._layer_adaptation
-        rule = _rule(included, adapts, self._beta_2)
+        rule = _compile_rule(included, adapts, self._beta_2)
         vectors = [tf.reshape(x, [-1]) for x in (variable, gradient, m, v)]
         updated = rule(*vectors, arguments)
         for old, new in zip((variable, m, v), updated, strict=True):
@@ -310,7 +310,7 @@ class Muon(AdamW):
 
 
 @functools.cache
-def _rule(
+def _compile_rule(
     weight_decay: bool, layer_adaptation: bool, beta_2: float
 ) -> Callable[..., tuple[tf.Tensor, ...]]:
     """Return a function that computes the new variable and moments.

@@ -187,7 +187,7 @@ def details_of(task: base.Task) -> config_files.Details:
     return config_files.Details(
         labels=tuple(task.labels),
         is_regression=task.problem == "number",
-        are_several=task.problem == "labels",
+        is_multi_label=task.problem == "labels",
         is_choice=task.problem == "choice",
     )
 

@@ -77,7 +77,7 @@ def text(
         _text_rules(tokenizer, config),
     ]
     if run_dir:
-        card = _FOLDERS.sub("", run_card.text(run_dir))
+        card = _FOLDERS.sub("", run_card.read_text(run_dir))
         sections.append(re.sub("^#", "##", card, flags=re.MULTILINE))
     return "\n".join(sections)
 

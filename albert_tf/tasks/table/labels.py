@@ -228,7 +228,7 @@ class MultiLabelTask(LabelTask):
         shares, right = self.shares(logits), self.label_ids(examples)
         thresholds = self.thresholds_for(shares, examples)
         is_given = shares > thresholds
-        counts = confusion.Confusion.of_several(is_given, right, self.labels)
+        counts = confusion.Confusion.count_several(is_given, right, self.labels)
         names, values = [_THRESHOLD], thresholds[:1]
         if self.options.label_thresholds == data.EACH:
             names = [f"{_THRESHOLD_OF}{name}" for name in self.labels]
@@ -249,7 +249,7 @@ class MultiLabelTask(LabelTask):
         shares = self.shares(outputs["logits"])
         is_given = shares > self.thresholds_for(shares, examples)
         right = self.label_ids(examples)
-        return confusion.Confusion.of_several(is_given, right, self.labels)
+        return confusion.Confusion.count_several(is_given, right, self.labels)
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         shares = [self.shares(outputs["logits"]) for outputs in runs]

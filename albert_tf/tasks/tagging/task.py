@@ -266,7 +266,7 @@ class TaggingTask(base.Task):
             tags = [tag for tags in (*found, *expected) for tag in tags]
             labels, numbers = np.unique(tags, return_inverse=True)
             given, right = np.split(numbers, 2)
-            return confusion.Confusion.of(given, right, labels.tolist())
+            return confusion.Confusion.count(given, right, labels.tolist())
         there, predicted = (
             {
                 (number, *entity)

@@ -246,7 +246,7 @@ def of_checkpoint(
             details = huggingface.read_details(path)
         names = list(details.labels) if details else []
         labels = about["labels"] = _labels(values, names)
-        if details and details.are_several:
+        if details and details.is_multi_label:
             about["thresholds"] = [portable.EVEN] * len(labels)
     model = classification.AlbertClassifier(encoder, len(about["labels"]) or 1)
     return of_texts(model, tokenizer, values["max_seq_length"], **about)

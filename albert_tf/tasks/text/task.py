@@ -180,7 +180,7 @@ class TextTask(packing.PackedTask):
     ) -> confusion.Confusion | None:
         if self.is_regression:
             return None
-        return confusion.Confusion.of(
+        return confusion.Confusion.count(
             outputs["logits"].argmax(-1),
             np.array([example.label for example in examples]),
             self.labels,

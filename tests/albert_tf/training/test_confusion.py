@@ -12,7 +12,7 @@ FOUND = np.array([0, 0, 1, 1, 2])
 
 
 def test_scores_are_those_of_scikit_learn():
-    one = confusion.Confusion.of(FOUND, RIGHT, LABELS)
+    one = confusion.Confusion.count(FOUND, RIGHT, LABELS)
     assert one.counts.tolist() == [[2, 1, 0], [0, 1, 1], [0, 0, 0]]
     expected = metrics.precision_recall_fscore_support(
         RIGHT, FOUND, labels=range(3), zero_division=0
@@ -26,7 +26,7 @@ def test_scores_are_those_of_scikit_learn():
 def test_scores_of_several_labels_are_those_of_scikit_learn():
     right = np.array([[1, 0, 0], [1, 1, 0], [0, 1, 0], [1, 0, 0]])
     found = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 0], [1, 1, 0]])
-    one = confusion.Confusion.of_several(found, right, LABELS)
+    one = confusion.Confusion.count_several(found, right, LABELS)
     assert one.counts.tolist()[:2] == [[[1, 0], [1, 2]], [[0, 2], [1, 1]]]
     score = metrics.precision_recall_fscore_support
     expected = score(right, found, zero_division=0)
@@ -45,7 +45,7 @@ def test_scores_of_several_labels_are_those_of_scikit_learn():
 
 
 def test_table():
-    lines = confusion.Confusion.of(FOUND, RIGHT, LABELS).to_markdown()
+    lines = confusion.Confusion.count(FOUND, RIGHT, LABELS).to_markdown()
     first, _, *rows, last = lines.split("\n")
     assert first == (
         "| label | examples | precision | recall | F1 | as a | as b/c | "
@@ -56,12 +56,12 @@ def test_table():
     assert not last
     for size in (12, 13):
         labels = [f"l{n}" for n in range(size)]
-        many = confusion.Confusion.of(FOUND, RIGHT, labels)
+        many = confusion.Confusion.count(FOUND, RIGHT, labels)
         assert ("as l1" in many.to_markdown()) == (size == 12)
 
 
 def test_a_folder_keeps_it(tmp_path):
-    one = confusion.Confusion.of(FOUND, RIGHT, LABELS)
+    one = confusion.Confusion.count(FOUND, RIGHT, LABELS)
     confusion.write(str(tmp_path), {"old": one})
     for name in ("confusion_old.png", "confusion_dev.png", "notes.json"):
         (tmp_path / name).touch()

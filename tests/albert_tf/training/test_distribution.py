@@ -129,11 +129,11 @@ def test_one_process_is_the_chief_and_agrees_with_itself(monkeypatch):
         assert distribution.worker_folder(strategy, "x") == "x"
         workers = distribution.Workers(strategy)
         assert workers.gather(1.0, 2.5).tolist() == [[1.0, 2.5]]
-        assert workers.of_chief(True) and not workers.of_chief(False)
+        assert workers.chief_value(True) and not workers.chief_value(False)
     # Another process says the opposite.
     monkeypatch.setattr(workers, "gather", lambda x: np.array([[x], [1 - x]]))
-    assert workers.of_chief(True) and not workers.of_chief(False)
-    assert not workers.of_all(True) and not workers.of_all(False)
+    assert workers.chief_value(True) and not workers.chief_value(False)
+    assert not workers.all_agree(True) and not workers.all_agree(False)
 
 
 def test_several_workers_exchange_numbers_and_end_together(monkeypatch):

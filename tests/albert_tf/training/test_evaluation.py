@@ -55,7 +55,7 @@ def test_the_loss_is_the_sum_of_losses_times_their_factors():
         losses={"a_loss": 0.5, "b_loss": 3.0, "no_loss": 2.0},
     )
     sums = np.array([[6, 2], [4, 4], [0, 0], [0, 0]])
-    found = evaluation.quotients(objective, sums)
+    found = evaluation.mean_values(objective, sums)
     assert found == {"loss": 4.5, "a_loss": 3, "b_loss": 1}
 
 

@@ -97,7 +97,7 @@ def test_card_has_medians_the_highest_peak_and_what_was_seen(
     follower = pathlib.Path(folder) / "evaluation"
     follower.mkdir()
     (follower / "metrics.jsonl").write_text('{"split": "eval", "step": 4}\n')
-    text = run_card.text(folder)
+    text = run_card.read_text(folder)
     assert "| split |" not in text and "| time |" not in text
     assert headings(text) == [
         "Last evaluation",
@@ -122,9 +122,9 @@ def test_steps_of_another_run_are_not_seen():
     facts = {"split": "facts", "examples_per_step": 8.0}
     first, second = ({**facts, "step": step} for step in (1000, 1010))
     train = [{"split": "train", "step": step} for step in (1010, 1020)]
-    found = run_card._speed([first, train[0], second, train[1]])
+    found = run_card._summarize_speed([first, train[0], second, train[1]])
     assert found["examples_seen"] == "160"
-    assert run_card._speed(train) == {}  # The facts are damaged.
+    assert run_card._summarize_speed(train) == {}  # The facts are damaged.
 
 
 def test_environment_counts_parameters_and_names_versions(
@@ -161,7 +161,7 @@ def drawn(lines):
             )
             for line in panel.get_lines()
         }
-        for panel in run_card._draw(lines).get_axes()
+        for panel in run_card._draw_curves(lines).get_axes()
     }
 
 

@@ -104,7 +104,7 @@ def test_a_disk_without_room_is_refused_before_the_first_update(
     tiny_training.train(make_trainer(), 3)
     free.free = data.stat().st_size  # The first best one was the last new one.
     (tmp_path / "run" / "model.ckpt-best.index").touch()
-    make_trainer()._saved.check_room(best=True)
+    make_trainer()._saved.check_disk_space(best=True)
 
 
 def test_workers_that_restore_different_steps_stop(make_trainer, monkeypatch):

@@ -18,7 +18,7 @@ def test_the_schedule_is_shortened_but_never_stretched():
     ):
         clock = run_clock.RunClock(minutes, 0.0, lambda: 0.0)
         optimizer = types.SimpleNamespace(step_scale=tf.Variable(1.0))
-        for step, clock.agreed in ((1, 2.0), (11, 3.0)):
+        for step, clock.agreed_seconds in ((1, 2.0), (11, 3.0)):
             clock.adapt_schedule(step, 100, optimizer)
         assert float(optimizer.step_scale) == pytest.approx(scale)
 
@@ -29,7 +29,7 @@ def test_earlier_starts_count():
     clock = run_clock.RunClock(0.5, 30.0, lambda: next(times))
     assert clock.elapsed == 37
     assert clock.is_up and clock.seconds_left == 0
-    clock.agreed = 29.0
+    clock.agreed_seconds = 29.0
     assert not clock.is_up and clock.seconds_left == 1
-    clock.agreed = 37.0
+    clock.agreed_seconds = 37.0
     assert clock.is_up and clock.seconds_left == 0

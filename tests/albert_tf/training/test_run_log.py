@@ -45,9 +45,9 @@ def test_lines_are_kept_in_a_file(log, tmp_path):
     assert "entropy_of_labels" not in facts and "loss" not in facts
     assert train["loss"] == 2.5 and train["examples_per_second"] == 24
     assert "examples_per_second" not in evaluated
-    assert run_log.end_of(str(tmp_path)) is None
+    assert run_log.final_step(str(tmp_path)) is None
     log.end(4)
-    assert run_log.end_of(str(tmp_path)) == 4
+    assert run_log.final_step(str(tmp_path)) == 4
     for split, loss in (("train", 2.5), ("eval", 2.0)):
         (path,) = (tmp_path / split).glob("events*")
         _, event = tf.compat.v1.train.summary_iterator(str(path))

@@ -103,7 +103,7 @@ def test_training_lowers_the_loss_logs_its_rates_and_saves(
     np.testing.assert_allclose(rates, np.array(shares) * 0.03, rtol=1e-6)
     found = {path.name for path in (tmp_path / "run").glob("*.index")}
     assert found == {"model.ckpt-4.index", "model.ckpt-6.index"}
-    assert run_log.end_of(trainer.output_dir) == tiny_training.STEPS
+    assert run_log.final_step(trainer.output_dir) == tiny_training.STEPS
     trainer.restore_best()  # None was evaluated: as it is.
     full = types.SimpleNamespace(free=0)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
@@ -142,7 +142,7 @@ def test_sigterm_ends_a_run_with_a_checkpoint(make_trainer, caplog, place):
     log.start(0, 100)
     given = {place: stop}
     if place == "evaluate":
-        given = {"evaluated": trainer.validation(log, stop, "loss")}
+        given = {"validator": trainer.validation(log, stop, "loss")}
     with pytest.raises(SystemExit) as ended:
         trainer.train(tiny_training.batches(), 100, log, **given)
     assert ended.value.code == preemption.EXIT_CODE
@@ -152,7 +152,7 @@ def test_sigterm_ends_a_run_with_a_checkpoint(make_trainer, caplog, place):
         said = f"step {step} is saved in {trainer.output_dir}"
     assert f"SIGTERM: {said}. " in caplog.text
     assert trainer.step == make_trainer().step == step
-    assert run_log.end_of(trainer.output_dir) is None
+    assert run_log.final_step(trainer.output_dir) is None
 
 
 def spoiled(*steps):

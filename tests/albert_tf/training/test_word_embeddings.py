@@ -101,12 +101,12 @@ def test_fewer_columns_keep_the_products_of_rows():
     generator = np.random.default_rng(1)
     table = generator.normal(size=[50, 3]) @ generator.normal(size=[3, 8])
     table = table.astype(np.float32)
-    found = word_embeddings.reduced(table, 3)
+    found = word_embeddings.reduce_width(table, 3)
     assert found.shape == (50, 3)
     np.testing.assert_allclose(found @ found.T, table @ table.T, atol=1e-4)
-    assert word_embeddings.reduced(table, 8) is table
+    assert word_embeddings.reduce_width(table, 8) is table
     with pytest.raises(errors.UserError, match=r"8 numbers.* 9"):
-        word_embeddings.reduced(table, 9)
+        word_embeddings.reduce_width(table, 9)
 
 
 def test_pieces_of_another_vocabulary_get_the_mean_of_the_same_text(tmp_path):
@@ -123,11 +123,11 @@ def test_pieces_of_another_vocabulary_get_the_mean_of_the_same_text(tmp_path):
         for name, pieces in (("theirs", theirs), ("ours", [*ours, "snow"]))
     )
     table = np.random.default_rng(2).normal(size=[9, 4]).astype(np.float32)
-    found = word_embeddings.for_vocabulary(table, of, tokenizer)
+    found = word_embeddings.convert_rows(table, of, tokenizer)
     mean = table[[5, 6]].mean(0)
     expected = np.stack([*table[[1, 4, 8]], mean, *table[[3, 2, 0, 1]]])
     np.testing.assert_array_equal(found, expected)
-    assert word_embeddings.for_vocabulary(table, of, of) is table
+    assert word_embeddings.convert_rows(table, of, of) is table
 
 
 def write_vocabulary(path, pieces):

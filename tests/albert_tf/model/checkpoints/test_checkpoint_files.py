@@ -250,8 +250,8 @@ def test_explanations_have_no_names_of_operations():
     error = tf.errors.ResourceExhaustedError(
         None, None, "{{function_node __wrapped__X}} No space left [Op:SaveV2]"
     )
-    assert checkpoint_files.explain(error) == "No space left"
-    message = str(checkpoint_files.not_written("x", error))
+    assert checkpoint_files.short_message(error) == "No space left"
+    message = str(checkpoint_files.write_error("x", error))
     assert message.startswith("Cannot write x: No space left. Make room")
 
 

@@ -96,7 +96,7 @@ def test_configs_of_brightmart_are_recognized(ln_type):
 
 
 def test_keys_that_mean_the_same_keep_their_values_and_others_go():
-    values = {key: 2 for key in config_files.SAME_KEYS} | {
+    values = {key: 2 for key in config_files.SHARED_KEYS} | {
         "embedding_size": 3,
         "hidden_dropout_prob": 0.2,
         "attention_probs_dropout_prob": 0.3,
@@ -172,7 +172,7 @@ def test_regression_and_choice_are_read():
     one = read(problem_type="single_label_classification")
     assert one == config_files.Details([])
     several = read(problem_type="multi_label_classification")
-    assert several == config_files.Details([], are_several=True)
+    assert several == config_files.Details([], is_multi_label=True)
     for kind in ("Albert", "Bert"):
         assert read(architectures=[f"{kind}ForMultipleChoice"]).is_choice
     for other in (None, ["AlbertModel"], "AlbertForMultipleChoice", 7):
@@ -208,7 +208,7 @@ def test_each_output_needs_a_name():
         "problem_type": "single_label_classification",
     }
     for flag, kind in (
-        ("are_several", "multi_label_classification"),
+        ("is_multi_label", "multi_label_classification"),
         ("is_regression", "regression"),
     ):
         unnamed = config_files.Details(**{flag: True})

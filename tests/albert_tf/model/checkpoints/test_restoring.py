@@ -368,13 +368,15 @@ def test_weights_are_finite_float32_numbers(
     before = passes.values(encoder)
     for refuse in (
         lambda: restoring.restore(encoder, prefix),
-        lambda: restoring.require_numbers(prefix),
+        lambda: restoring.require_finite_weights(prefix),
     ):
         with pytest.raises(errors.UserError, match=f"x` .* {name}.* {message}"):
             refuse()
     assert_same_values(encoder, before)
     values = {**recorded_values(), "cls/predictions/output_bias": value}
-    restoring.require_numbers(tf1_checkpoints.write(tmp_path / "x", values))
+    restoring.require_finite_weights(
+        tf1_checkpoints.write(tmp_path / "x", values)
+    )
 
 
 def test_groups_come_from_a_checkpoint_with_one_only():

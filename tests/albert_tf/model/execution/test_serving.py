@@ -43,9 +43,9 @@ def distance(actual, expected):
 @pytest.mark.parametrize(
     ("changes", "most"),
     [
-        ({"position_bias": "alibi"}, serving.MOST_CONSTANT_BYTES),
-        ({"position_bias": "relative"}, serving.MOST_CONSTANT_BYTES),
-        ({"position_bias": "buckets"}, serving.MOST_CONSTANT_BYTES),
+        ({"position_bias": "alibi"}, serving.MAX_CONSTANT_BYTES),
+        ({"position_bias": "relative"}, serving.MAX_CONSTANT_BYTES),
+        ({"position_bias": "buckets"}, serving.MAX_CONSTANT_BYTES),
         ({"num_hidden_layers": 4, "num_hidden_groups": 2}, 10**6),
         ({"share": "attention", "pooling": "pair"}, 0),
         ({"project_words_first": True, "layer_norm_eps": 0.1}, 10**6),
@@ -59,7 +59,7 @@ def test_serving_changes_nothing_but_rounding(
     monkeypatch, precision, atol, changes, most
 ):
     """Constants in a loop, constants without one, and variables."""
-    monkeypatch.setattr(serving, "MOST_CONSTANT_BYTES", most)
+    monkeypatch.setattr(serving, "MAX_CONSTANT_BYTES", most)
     keras.utils.set_random_seed(5)
     config = tiny_config(**{"num_hidden_layers": 3, **changes})
     model = passes.fill(AlbertModel(config, precision=precision))
@@ -113,7 +113,7 @@ def test_constants_have_a_limit_in_bytes(monkeypatch, precision):
         size = tf.as_dtype(precision).size * sum(
             v.shape.num_elements() for v in weights.variables(layer)
         )
-        monkeypatch.setattr(serving, "MOST_CONSTANT_BYTES", size - less)
+        monkeypatch.setattr(serving, "MAX_CONSTANT_BYTES", size - less)
         served = serving.ServedEncoder(model, freeze=True)
         assert served._has_constants == (not less)
 

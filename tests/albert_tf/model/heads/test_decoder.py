@@ -91,7 +91,7 @@ def test_all_buckets_are_of_distances_to_what_comes_before(small_config):
     before = model.encoder.fill_defaults({"input_ids": tf.zeros([1, 16])})
     _, bias, _ = model._biases(make_batch(), before)
     np.testing.assert_array_equal(
-        bias[:, 15], tf.transpose(model.bucket_table[15::-1])
+        bias[:, 15], tf.transpose(model.bucket_biases[15::-1])
     )
 
 

@@ -71,7 +71,7 @@ def test_a_relative_bias_is_what_its_docstring_says(small_config):
     layer = passes.fill(attention.Attention(config, "bert/x"), 0.3)
     segments = tf.constant([[0, 0, 1, 1, 1, 1], [0, 1, 1, 1, 0, 0]])
     inputs = {"input_mask": tf.constant(MASK), "segment_ids": segments}
-    biases = attention_bias.biases(config, inputs)
+    biases = attention_bias.make(config, inputs)
     query, same = normal(2, 2, 6, 8), biases[2].numpy()
     mask, actual = layer.layer_biases(query, biases)
     assert mask is biases[0]

@@ -29,7 +29,7 @@ def expected(heads, length):
 
 @pytest.mark.parametrize(("heads", "length"), [(1, 1), (3, 5), (4, 9)])
 def test_alibi_is_what_its_docstring_says(heads, length):
-    found = attention_bias.alibi(heads, tf.constant(length))
+    found = attention_bias.alibi_bias(heads, tf.constant(length))
     assert found.dtype == tf.float32
     np.testing.assert_array_equal(found, expected(heads, length))
 
@@ -37,7 +37,7 @@ def test_alibi_is_what_its_docstring_says(heads, length):
 def test_every_first_token_of_a_row_of_texts_has_no_bias():
     positions = tf.constant([[0, 1, 2, 0, 1, 2, 3], [0, 1, 2, 3, 4, 0, 1]])
     config = tiny_config(position_bias="alibi", num_attention_heads=4)
-    _, found = attention_bias.biases(
+    _, found = attention_bias.make(
         config,
         {"input_mask": tf.ones_like(positions), "position_ids": positions},
     )
@@ -52,15 +52,15 @@ def test_every_first_token_of_a_row_of_texts_has_no_bias():
 
 def test_masks_of_tokens_and_of_pairs_become_biases(small_config):
     mask = tf.constant([[1, 1, 0], [1, 0, 0]])
-    (bias,) = attention_bias.biases(small_config, {"input_mask": mask})
+    (bias,) = attention_bias.make(small_config, {"input_mask": mask})
     np.testing.assert_array_equal(bias, (mask[:, None, None] - 1) * 10000)
     pairs = tf.constant([[[1, 1, 0], [0, 1, 0], [0, 0, 1]]])
-    (bias,) = attention_bias.biases(small_config, {"input_mask": pairs})
+    (bias,) = attention_bias.make(small_config, {"input_mask": pairs})
     np.testing.assert_array_equal(bias, (pairs[:, None] - 1) * 10000)
 
 
 def test_offsets_follow_the_positions_of_rows_of_several_texts():
-    _, offsets, same = attention_bias.biases(
+    _, offsets, same = attention_bias.make(
         tiny_config(position_bias="relative"),
         {
             "input_mask": tf.ones([1, 3], tf.int32),
@@ -91,20 +91,20 @@ def test_distances_have_a_number_from_the_table(is_causal):
     """A loop over heads and positions; rows of several texts, too."""
     table = np.random.default_rng(4).normal(size=[32, 3]).astype(np.float32)
     positions = np.array([[0, 1, 2, 0, 1], [0, 300, 20, 9, 127]])
-    found = attention_bias.bucketed(
+    found = attention_bias.bucket_bias(
         tf.constant(table), tf.constant(positions), is_causal
     )
     for row, head, i, j in np.ndindex(2, 3, 5, 5):
         distance = positions[row, j] - positions[row, i]
-        bucket = attention_bias.buckets(np.array([distance]), is_causal)[0]
+        bucket = attention_bias.bucket_ids(np.array([distance]), is_causal)[0]
         assert found[row, head, i, j] == table[bucket, head]
-    alone = attention_bias.bucketed(
+    alone = attention_bias.bucket_bias(
         tf.constant(table), tf.constant(positions[1]), is_causal
     )
     np.testing.assert_array_equal(alone, found[1])
     config = tiny_config(position_bias="buckets")
     inputs = {"input_mask": tf.ones([2, 5]), "position_ids": positions}
-    _, bias = attention_bias.biases(config, inputs, table, is_causal=is_causal)
+    _, bias = attention_bias.make(config, inputs, table, is_causal=is_causal)
     np.testing.assert_array_equal(bias, found)
     encoder = AlbertModel(config)
     name = "bert/encoder/relative_attention_bias"
@@ -114,7 +114,7 @@ def test_distances_have_a_number_from_the_table(is_causal):
 def test_buckets_of_some_distances():
     """By hand: up to 7 (causal: 15) tokens away each has its own."""
     distances = np.array([0, -1, -7, -8, -12, -50, -90, -999, 1, 7, 50, 128])
-    found = attention_bias.buckets(distances, is_causal=False)
+    found = attention_bias.bucket_ids(distances, is_causal=False)
     assert found.tolist() == [0, 1, 7, 8, 9, 13, 14, 15, 17, 23, 29, 31]
-    found = attention_bias.buckets(distances, is_causal=True)
+    found = attention_bias.bucket_ids(distances, is_causal=True)
     assert found.tolist() == [0, 1, 7, 8, 12, 24, 29, 31, 0, 0, 0, 0]
