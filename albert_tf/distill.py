@@ -114,6 +114,7 @@ class DistillOptions(finetuning_options.FileOptions):
 
 
 def run(settings: DistillOptions) -> None:
+    """Finetune a student on the vectors that a teacher gives for each text."""
     teacher = lesson.vectors_of(settings.teacher)
     shared, vectors = settings.finetuning, settings.vectors
     # The student's vectors are as wide as the teacher's.
@@ -127,13 +128,13 @@ def run(settings: DistillOptions) -> None:
             f"teacher's vectors, {teacher.width}. Leave it out."
         )
     tokenizer = finetuning_options.load_tokenizer(shared)
-    make = functools.partial(
+    make_task = functools.partial(
         EmbeddingTask, tokenizer, shared.max_seq_length, vectors
     )
     facts = EmbeddingTask.find_facts(
         vectors, fact_sources.RunFactSource(EmbeddingTask, shared, {})
     )
-    asked = VectorFacts(
+    teacher_facts = VectorFacts(
         text_pooling=settings.teacher_pooling or teacher.text_pooling,
         projection_size=teacher.projection_size,
     )
@@ -142,19 +143,19 @@ def run(settings: DistillOptions) -> None:
         "relation_loss": settings.relation_weight,
     }
     weights = {name: weight for name, weight in weights.items() if weight}
-    wanted: Any = lesson.Lesson(
+    taught: Any = lesson.Lesson(
         settings.teacher,
         lambda *_: distillation.vectors(
-            settings.similarity_weight, weights, wanted.model
+            settings.similarity_weight, weights, taught.model
         ),
-        asked=make(asked),
+        asked=make_task(teacher_facts),
         gives_words=settings.word_embeddings == "teacher"
         and not shared.init.init_checkpoint,
         gives_states=bool(weights),
     )
-    task = make(dataclasses.replace(facts, projection_size=size))
+    task = make_task(dataclasses.replace(facts, projection_size=size))
     finetune.run(
-        "distill", settings, settings.sources, task=task, taught=wanted
+        "distill", settings, settings.sources, task=task, taught=taught
     )
 
 

@@ -92,17 +92,17 @@ def run(settings: EnsembleOptions) -> None:
         )
     vocabulary = tokenization.load(runs[0].vocabulary)
     task = registry.make(runs[0].options, vocabulary, runs[0].facts)
-    moved = _moved(settings, task)
-    splits = _splits(settings, folders, task)
+    moved = _find_moved(settings, task)
+    splits = _find_splits(settings, folders, task)
     with folder_lock.hold(settings.output_dir, "output_dir"):
         _combine(settings, folders, task, splits, moved)
 
 
-def _splits(
+def _find_splits(
     settings: EnsembleOptions, folders: list[str], task: base.Task
 ) -> list[str]:
     """Return the splits to combine: those scored by all runs, tests of any."""
-    has = {
+    saved = {
         folder: [
             split
             for split in dict.fromkeys((*task.eval_splits, *task.test_splits))
@@ -111,11 +111,11 @@ def _splits(
         for folder in folders
     }
     all_splits = dict.fromkeys(
-        split for splits in has.values() for split in splits
+        split for splits in saved.values() for split in splits
     )
     splits = []
     for split in all_splits:
-        lacking = [folder for folder in folders if split not in has[folder]]
+        lacking = [folder for folder in folders if split not in saved[folder]]
         if split in task.test_splits or not lacking:
             splits.append(split)
         else:
@@ -123,13 +123,13 @@ def _splits(
                 "%s is left out: %s has no outputs of it.", split, lacking[0]
             )
     if not splits:
-        each = "; ".join(
+        listed = "; ".join(
             f"{folder}: {', '.join(names) or 'none'}"
-            for folder, names in has.items()
+            for folder, names in saved.items()
         )
         raise errors.UserError(
             f"--run_dirs={settings.run_dirs} have no outputs for the same "
-            f"file ({each}). Run their commands again with `do_eval` or "
+            f"file ({listed}). Run their commands again with `do_eval` or "
             "`do_predict` and the same file for all, without `do_train` if "
             "they are trained (for tables: with `dev_file`, and without "
             "`train_file`)."
@@ -137,13 +137,13 @@ def _splits(
     return splits
 
 
-def _claim_folder(
+def _check_folder(
     settings: EnsembleOptions, run_dirs: list[str], splits: Collection[str]
 ) -> tuple[str, str]:
-    """Refuse a folder of something else; return path and text of its file."""
+    """Refuse another ensemble's folder; return path and text of its record."""
     folder = settings.output_dir
     path = os.path.join(folder, RUNS_NAME)
-    made_of = {
+    hashes = {
         folder: {
             split: files.sha256(saved_outputs.path(folder, split))
             for split in splits
@@ -151,7 +151,7 @@ def _claim_folder(
         }
         for folder in run_dirs
     }
-    text = strict_json.dumps({"outputs": made_of}, indent=2) + "\n"
+    text = strict_json.dumps({"outputs": hashes}, indent=2) + "\n"
     is_own = files.exists(path) and files.read_bytes(path) == text.encode()
     run_folder.refuse_foreign_results(folder, settings, [path], is_own=is_own)
     return path, text
@@ -164,16 +164,17 @@ def _combine(
     splits: Collection[str],
     moved: Mapping[str, Sequence[str]],
 ) -> None:
-    described = _claim_folder(settings, folders, splits)
+    """Combine the runs' outputs of each split; write scores and predictions."""
+    description = _check_folder(settings, folders, splits)
     files.make_folder(settings.output_dir, "output_dir")
-    numbers: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for split in splits:
         saved = [saved_outputs.load(folder, split) for folder in folders]
         _check_alike(task, folders, saved, split)
         source = _find_source(task, saved, moved.get(split, ()))
         examples = task.read(source, split)
         combined = task.combine([one.outputs for one in saved])
-        files.write_text(*described)
+        files.write_text(*description)
         saved_outputs.save(
             settings.output_dir,
             split,
@@ -182,7 +183,7 @@ def _combine(
         if split in task.eval_splits:
             split_scores = task.score(combined, examples)
             scored = [s for s in splits if s in task.eval_splits]
-            numbers |= scores.add_split(split_scores, split, scored)
+            metrics |= scores.add_split(split_scores, split, scored)
             for folder, one in zip(folders, saved, strict=True):
                 single = task.score(one.outputs, examples)[task.key_metric]
                 logging.info("%s, %s: %.4f", split, folder, single)
@@ -191,8 +192,8 @@ def _combine(
             task.write_predictions(
                 combined, examples, split, settings.output_dir
             )
-    if numbers:
-        run_log.write_eval_results(settings.output_dir, 0, numbers)
+    if metrics:
+        run_log.write_eval_results(settings.output_dir, 0, metrics)
 
 
 def _check_alike(
@@ -201,6 +202,7 @@ def _check_alike(
     saved: list[saved_outputs.SavedOutputs],
     split: str,
 ) -> None:
+    """Refuse outputs for other data, labels or windows than the first run's."""
     first, first_path = saved[0], saved_outputs.path(folders[0], split)
     shapes = [{k: v.shape for k, v in one.outputs.items()} for one in saved]
     for folder, one, shape in zip(folders, saved, shapes, strict=True):
@@ -228,7 +230,7 @@ def _check_alike(
 
 
 def _meaning(options: Mapping[str, Any], split: str) -> dict[str, Any]:
-    """Return the options that rows and columns of outputs follow from."""
+    """Return the options that decide what rows and columns of outputs are."""
     columns = options.get("columns")
     names = ["labels", "kind"]
     if split == base.HELD_OUT:  # The same texts stay together.
@@ -238,28 +240,28 @@ def _meaning(options: Mapping[str, Any], split: str) -> dict[str, Any]:
     return {**{n: options.get(n) for n in names}, "label": label}
 
 
-def _moved(
+def _find_moved(
     settings: EnsembleOptions, task: base.Task
 ) -> Mapping[str, Sequence[str]]:
-    """Return where the user says that the files of splits may be."""
-    right = task.data_option
-    (wrong,) = {"data_dir", "predict_file"} - {right}
-    if getattr(settings, wrong) is not None:
+    """Return the paths that options give for the files of each split."""
+    option = task.data_option
+    (other,) = {"data_dir", "predict_file"} - {option}
+    if getattr(settings, other) is not None:
         raise errors.UserError(
-            f"--{wrong}={getattr(settings, wrong)} does not go with the task "
-            f"{task.name}. Say with --{right} where its data are."
+            f"--{other}={getattr(settings, other)} does not go with the task "
+            f"{task.name}. Say with --{option} where its data are."
         )
-    named = getattr(settings, right)
-    if named is None:
+    value = getattr(settings, option)
+    if value is None:
         return {}
-    paths = [named] if right == "data_dir" else files.split_list(named)
+    paths = [value] if option == "data_dir" else files.split_list(value)
     for path in paths:
         if not files.exists(path):
             raise errors.UserError(
-                f"`{right}={path}` does not exist.{files.suggest(path)}"
+                f"`{option}={path}` does not exist.{files.suggest(path)}"
             )
-    if right == "data_dir":
-        sources = task.sources(named)
+    if option == "data_dir":
+        sources = task.sources(value)
         return {split: [path] for split, path in sources.items()}
     return dict.fromkeys((*task.eval_splits, *task.test_splits), paths)
 
@@ -269,34 +271,34 @@ def _find_source(
     saved: Sequence[saved_outputs.SavedOutputs],
     moved: Sequence[str],
 ) -> str:
-    """Return the file or folder that outputs are about.
+    """Return the file or folder that the runs have predicted.
 
-    A file of outputs may come from anywhere: what it names is looked at only
-    on this machine, and read as data only if it is what the runs have read.
+    A file of outputs may come from anywhere: paths in it are searched only on
+    this machine, and used only if the content is what the runs have read.
     """
     paths = [*moved, *dict.fromkeys(one.source for one in saved)]
-    there = [
+    existing = [
         path
         for path in paths
         if not files.is_remote(path)
         and (os.path.isfile(path) or os.path.isdir(path))
     ]
     content = saved[0].facts[features.CONTENT]
-    for path in there:
+    for path in existing:
         if features.content_sha256(path) == content:
             return path
-    named = f"--{task.data_option}"
-    if paths[0] in there:
+    option = f"--{task.data_option}"
+    if paths[0] in existing:
         raise errors.UserError(
             f"{paths[0]} is not what the runs of --run_dirs have predicted: "
-            f"its content is another. Say with {named} where that is, or run "
+            f"its content is another. Say with {option} where that is, or run "
             "their commands again."
         )
-    said = f"The runs of --run_dirs have predicted {paths[0]}, which"
+    problem = f"The runs of --run_dirs have predicted {paths[0]}, which"
     if moved:
-        said = f"{named} leads to {paths[0]}, which"
+        problem = f"{option} leads to {paths[0]}, which"
     raise errors.UserError(
-        f"{said} is no file or folder of this machine. Say with {named} "
+        f"{problem} is no file or folder of this machine. Say with {option} "
         "where the data are."
     )
 

@@ -63,9 +63,9 @@ ask = imports.later("albert_tf.serving.client.ask")
 
 STANDARD = "-"
 # Bytes at the beginning of a file that tell text from other content.
-_LOOKED_AT = 65536
+_SNIFFED_BYTES = 65536
 # Bytes of one line, which may be a list of many examples.
-_LONGEST_LINE = 2**27
+_MAX_LINE_BYTES = 2**27
 _DEFAULT_SIGNATURE = "serving_default"
 _Answers = list[dict[str, Any]]
 # What readers of tables may take for the end of a cell or a row.
@@ -175,14 +175,14 @@ def run(settings: PredictOptions) -> None:
         is_text = not (settings.run_dir and is_parquet)
         if is_text and os.path.isfile(path):
             with files.open_binary(path) as stream:
-                if b"\0" in stream.read(_LOOKED_AT):
+                if b"\0" in stream.read(_SNIFFED_BYTES):
                     raise errors.UserError(
                         f"--input_file={path} is not text: it has zero bytes. "
                         "Give a file of UTF-8 text, such as JSON lines."
                     )
     ask_all = _ask_run if settings.run_dir else _ask_saved_model
     answers = ask_all(settings, path)
-    _write(settings.output_file, answers, strict=settings.strict)
+    _write_answers(settings.output_file, answers, strict=settings.strict)
 
 
 def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
@@ -208,7 +208,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     signature = ask.load(settings.saved_model, name)
     source = "standard input" if path == STANDARD else path
     if settings.strict and path != STANDARD and os.path.isfile(path):
-        with _input(path) as lines:  # Before the first answer.
+        with _open_input(path) as lines:  # Before the first answer.
             for _ in rows.raise_bad_lines(
                 ask.read(lines, source, signature.inputs)
             ):
@@ -216,7 +216,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     # Typed lines are answered one by one.
     is_typed = path == STANDARD and sys.stdin.isatty()
     size = 1 if is_typed else settings.batch_size
-    with _input(path) as lines:
+    with _open_input(path) as lines:
         items = ask.read(lines, source, signature.inputs)
         if settings.strict:
             items = rows.raise_bad_lines(items)
@@ -224,7 +224,10 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
             yield rows.answer_items(batch, signature)
 
 
-def _write(path: str, batches: Iterable[_Answers], *, strict: bool) -> None:
+def _write_answers(
+    path: str, batches: Iterable[_Answers], *, strict: bool
+) -> None:
+    """Write answers as they come, a table at the end; count the errors."""
     is_table = rows.is_table(path)
     table: _Answers = []
     count, failures = 0, []
@@ -232,7 +235,7 @@ def _write(path: str, batches: Iterable[_Answers], *, strict: bool) -> None:
     bar = tqdm.tqdm(
         disable=is_shown or not sys.stderr.isatty(), unit=" answers"
     )
-    with _output(path) as stream, bar:
+    with _open_output(path) as stream, bar:
         for answers in batches:
             count += len(answers)
             bar.update(len(answers))
@@ -264,28 +267,28 @@ def _write(path: str, batches: Iterable[_Answers], *, strict: bool) -> None:
 
 
 @contextlib.contextmanager
-def _input(path: str) -> Iterator[Iterable[bytes]]:
+def _open_input(path: str) -> Iterator[Iterable[bytes]]:
     if path == STANDARD:
-        yield _lines(sys.stdin.buffer, "standard input")
+        yield _read_lines(sys.stdin.buffer, "standard input")
     else:
         with files.open_binary(path) as stream:
-            yield _lines(stream, path)
+            yield _read_lines(stream, path)
 
 
-def _lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
-    """Yield the lines of a stream; one may never end."""
-    read = functools.partial(stream.readline, _LONGEST_LINE + 1)
+def _read_lines(stream: IO[bytes], name: str) -> Iterator[bytes]:
+    """Yield the lines of a stream; refuse one that may never end."""
+    read = functools.partial(stream.readline, _MAX_LINE_BYTES + 1)
     for number, line in enumerate(iter(read, b""), 1):
-        if len(line) > _LONGEST_LINE:
+        if len(line) > _MAX_LINE_BYTES:
             raise errors.UserError(
-                f"{name}: line {number} has more than {_LONGEST_LINE:,} bytes. "
-                "Give one example a line, as text."
+                f"{name}: line {number} has more than {_MAX_LINE_BYTES:,} "
+                "bytes. Give one example a line, as text."
             )
         yield line
 
 
 @contextlib.contextmanager
-def _output(path: str) -> Iterator[IO[bytes]]:
+def _open_output(path: str) -> Iterator[IO[bytes]]:
     """Open standard output, or a file that appears when it is complete."""
     if path != STANDARD:
         with files.replace_atomically(path) as stream:
@@ -304,7 +307,7 @@ def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
 
     It has the name of its class, or, where a class is called as one of the
     other columns, `probabilities.CLASS`. Tabs and line breaks become blanks,
-    one for each, so that places in a text remain.
+    one for each, so that positions in a text stay.
     """
     classes = {
         key
@@ -313,21 +316,21 @@ def _to_table(answers: Sequence[Mapping[str, Any]]) -> str:
         if _is_nested(name, value)
         for key in value
     }
-    clash = classes & _COLUMNS.union(*answers)
+    clashes = classes & _COLUMNS.union(*answers)
     rows: list[dict[str, Any]] = []
     for answer in answers:
         row: dict[str, Any] = {}
         for name, value in answer.items():
-            mark = f"{name}." if clash else ""
+            prefix = f"{name}." if clashes else ""
             if _is_nested(name, value):
-                row |= {mark + key: number for key, number in value.items()}
+                row |= {prefix + key: number for key, number in value.items()}
             else:
                 row[name] = value
         rows.append(row)
     names = list(dict.fromkeys(name for row in rows for name in row))
     lines = [names, *([row.get(name, "") for name in names] for row in rows)]
     return "".join(
-        "\t".join(_BREAK.sub(" ", _text(cell)) for cell in line) + "\n"
+        "\t".join(_BREAK.sub(" ", _to_text(cell)) for cell in line) + "\n"
         for line in lines
     )
 
@@ -336,7 +339,7 @@ def _is_nested(name: str, value: Any) -> bool:
     return isinstance(value, dict) and name != "id"
 
 
-def _text(cell: Any) -> str:
+def _to_text(cell: Any) -> str:
     return cell if isinstance(cell, str) else strict_json.dumps(cell)
 
 

@@ -17,11 +17,11 @@ Dropout = Callable[[tf.Tensor], tf.Tensor]
 
 
 def fold_in(seed: tf.Tensor | None, stream: int) -> tf.Tensor:
-    """Return a seed, int32 [2], for one use among many.
+    """Return a new seed, int32 [2], from a seed and a number.
 
     Args:
         seed: int32 [2]; None draws one from TensorFlow's global generator.
-        stream: Number of the use.
+        stream: Number of the use; each gives an independent seed.
     """
     if seed is None:
         seed = tf.random.uniform([2], maxval=2**31 - 1, dtype=tf.int32)

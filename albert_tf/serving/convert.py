@@ -42,7 +42,7 @@ _DATA_SUFFIX = ".data-00000-of-00001"
 
 @dataclasses.dataclass(frozen=True)
 class _Source:
-    """A model with its weights, and what the optimizer knew about them."""
+    """A model with its weights, and the state of its optimizer."""
 
     model: keras.Model
     variables: list[tf.Variable]  # That were read; the pooler may be missing.
@@ -78,7 +78,7 @@ def run(settings: ConvertOptions) -> None:
 
 
 def _convert(settings: ConvertOptions, folder: str) -> None:
-    source = _read(settings)
+    source = _read_source(settings)
     beside, run_dir = run_folder.vocabulary_beside(
         source.path, settings.vocabulary
     )
@@ -93,15 +93,15 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
         values = {**run_.options, "facts": fact_sources.facts_of_run(run_)}
     facts = values.get("facts", {})
     if facts.get("label_deviation"):
-        source = _in_units(
+        source = _rescale_head(
             source, facts["label_mean"], facts["label_deviation"]
         )
     if settings.format not in convert_options.HUB_FORMATS:
-        _warn_of_names(source, values)
+        _warn_of_lost_labels(source, values)
     if settings.format != convert_options.SENTENCES:
-        _warn_of_pooling(source, values)
+        _warn_of_lost_pooling(source, values)
     if settings.format == "tf1":
-        config = _config_of_original(source.config)
+        config = _original_config(source.config)
         source = dataclasses.replace(source, config=config)
     if settings.format in convert_options.HUB_FORMATS:
         _write_hub(source, settings, vocabulary, run_dir, values)
@@ -122,8 +122,8 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     )
 
 
-def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
-    """Have the head give the numbers themselves; its moments do not fit it."""
+def _rescale_head(source: _Source, mean: float, deviation: float) -> _Source:
+    """Have a regression's head give unscaled numbers; drop its moments."""
     if (mean, deviation) == (0.0, 1.0):
         return source
     classification.warn_of_rounding(mean, deviation)
@@ -145,8 +145,8 @@ def _in_units(source: _Source, mean: float, deviation: float) -> _Source:
     return dataclasses.replace(source, state=state)
 
 
-def _warn_of_names(source: _Source, values: dict[str, Any]) -> None:
-    """Say the names of the classes, where the format has no place for them."""
+def _warn_of_lost_labels(source: _Source, values: dict[str, Any]) -> None:
+    """Warn that the new checkpoint has no labels' names, and log them."""
     if names := _class_names(source, values):
         heads = [h for h in head.of_slices() if h.width_of in source.names]
         logging.warning(
@@ -158,18 +158,18 @@ def _warn_of_names(source: _Source, values: dict[str, Any]) -> None:
 
 
 def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
-    """Return those that are known without making the task.
+    """Return the labels' names that a run or a folder says, else none.
 
-    That needs the vocabulary, and perhaps a module of the user's.
+    To make the task would need the vocabulary, perhaps a module of the user's.
     """
     if labels := values.get("facts", {}).get("labels"):
         return list(labels)
-    details = _details_in(source)
+    details = _read_details(source)
     return details.labels if details else ()
 
 
-def _warn_of_pooling(source: _Source, values: dict[str, Any]) -> None:
-    """Say how vectors of texts are made, where the format has no place."""
+def _warn_of_lost_pooling(source: _Source, values: dict[str, Any]) -> None:
+    """Warn that the new checkpoint does not say how vectors are pooled."""
     try:
         modules = checkpoint_reader.modules_beside(source.path)
     except errors.UserError as error:  # Refused where vectors are wanted.
@@ -186,7 +186,7 @@ def _warn_of_pooling(source: _Source, values: dict[str, Any]) -> None:
         )
 
 
-def _config_of_original(config: AlbertConfig) -> AlbertConfig:
+def _original_config(config: AlbertConfig) -> AlbertConfig:
     """Return the config with which the original's scripts compute the same."""
     if config.hidden_act == "gelu_erf":
         raise errors.UserError(
@@ -201,52 +201,53 @@ def _config_of_original(config: AlbertConfig) -> AlbertConfig:
         project_words_first=False,
         map_equal_sizes=False,
     )
-    theirs = dataclasses.replace(
+    original = dataclasses.replace(
         config, share="all", num_hidden_groups=huggingface.groups_of(config)
     )
-    computed = dataclasses.replace(theirs, float_group_index=True)
+    computed = dataclasses.replace(original, float_group_index=True)
     if computed.layer_groups != config.layer_groups:
         raise errors.UserError(
-            f"share={config.share!r} with {theirs.num_hidden_groups} "
+            f"share={config.share!r} with {original.num_hidden_groups} "
             f"num_hidden_groups for {config.num_hidden_layers} "
             "num_hidden_layers cannot be written: the layers of the original "
             "release would take other parameters. `format=tf2` keeps it."
         )
-    return theirs
+    return original
 
 
 def _check_target(settings: ConvertOptions, folder: str) -> None:
+    """Refuse a folder of another kind, and to replace files unasked."""
     target = settings.to
-    others = [run_folder.OPTIONS_NAME]
+    patterns = [run_folder.OPTIONS_NAME]
     if settings.format not in convert_options.HUB_FORMATS:
-        others.append(huggingface.CONFIG_NAME)
+        patterns.append(huggingface.CONFIG_NAME)
     if settings.format not in _WRITERS:
-        others.append("*.index")
+        patterns.append("*.index")
     if settings.format == convert_options.BFLOAT16:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
-        existing = [os.path.join(target, name) for name in names]
-        existing += run_folder.vocabulary_copy_paths(target)
+        replaced = [os.path.join(target, name) for name in names]
+        replaced += run_folder.vocabulary_copy_paths(target)
     elif settings.format in convert_options.HUB_FORMATS:
-        existing = hub_folder.paths(target)
+        replaced = hub_folder.paths(target)
     else:
-        existing = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
+        replaced = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
         if not run_folder.find_vocabularies(folder):
-            existing += run_folder.vocabulary_copy_paths(folder)
+            replaced += run_folder.vocabulary_copy_paths(folder)
         if os.path.isdir(target) or target.endswith((".index", ".meta", "/")):
             raise errors.UserError(
                 f"`to={target}` is not the prefix of a checkpoint. Use, for "
                 f"example, {os.path.join(target, 'model.ckpt-best')}."
             )
-    foreign = [n for name in others for n in glob.glob(name, root_dir=folder)]
+    foreign = [n for name in patterns for n in glob.glob(name, root_dir=folder)]
     if foreign:
         raise errors.UserError(
             f"`to={target}`: The folder belongs to something else; it holds "
             f"{min(foreign)}. Choose a folder of its own."
         )
-    outputs.check(settings, "to", existing)
+    outputs.check(settings, "to", replaced)
 
 
-def _read(settings: ConvertOptions) -> _Source:
+def _read_source(settings: ConvertOptions) -> _Source:
     checkpoint = checkpoint_reader.read(settings.from_, "from")
     config = checkpoint.config
     if settings.albert_config_file:
@@ -274,11 +275,11 @@ def _read(settings: ConvertOptions) -> _Source:
         checkpoint.load(state),
         checkpoint.path,
     )
-    _check_state(source, settings.from_)
+    _check_moments(source, settings.from_)
     return source
 
 
-def _check_state(source: _Source, path: str) -> None:
+def _check_moments(source: _Source, path: str) -> None:
     expected = {
         f"{name}/{kind}": value.shape
         for name, value in source.weights().items()
@@ -343,9 +344,9 @@ def _write_prefix(
 ) -> None:
     """Write a checkpoint beside, and give it its name when it is complete."""
     folder = os.path.dirname(prefix)
-    described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
-    if not files.exists(described):  # See `_convert`.
-        files.write_text(described, config.to_json())
+    config_path = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
+    if not files.exists(config_path):  # See `_convert`.
+        files.write_text(config_path, config.to_json())
     partial = prefix + ".index" + files.PARTIAL
     shutil.rmtree(partial, ignore_errors=True)  # Of a killed conversion.
     try:
@@ -394,12 +395,12 @@ def _prepare_prefix(
 def _write_bfloat16(
     source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
 ) -> None:
-    described = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
-    weights = os.path.join(folder, huggingface.WEIGHTS_NAME)
-    is_replaced = files.exists(described) and files.exists(weights)
+    config_path = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
+    weights_path = os.path.join(folder, huggingface.WEIGHTS_NAME)
+    is_replaced = files.exists(config_path) and files.exists(weights_path)
     contents = {
-        described: source.config.to_json().encode(),
-        weights: huggingface.bfloat16_file(source.weights()),
+        config_path: source.config.to_json().encode(),
+        weights_path: huggingface.bfloat16_file(source.weights()),
         **run_folder.vocabulary_files(vocabulary, folder),
     }
     # The vocabulary of the model that was replaced is not that of the new one.
@@ -424,7 +425,7 @@ def _write_hub(
     tokenizer = compatibility.load_tokenizer(
         vocabulary, source.config, "the model"
     )
-    details = _details_in(source)
+    details = _read_details(source)
     if "task_name" in values:
         registry.load_module_for(values, run_dir, settings.task_module)
         task = registry.make(values, tokenizer, values["facts"])
@@ -459,7 +460,7 @@ def _write_hub(
     )
 
 
-def _details_in(source: _Source) -> config_files.Details | None:
+def _read_details(source: _Source) -> config_files.Details | None:
     """Return what a Hugging Face folder says about a classifier's outputs."""
     is_classifier = source.names & layouts.labelled()
     if not is_classifier or not huggingface.is_folder(source.path):

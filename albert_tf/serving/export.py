@@ -52,11 +52,11 @@ def run(settings: ExportOptions) -> None:
         files.clear_replacement(target)
         _check_target(settings)
         files.require_folder_target(settings.export_dir, "export_dir")
-        _run(settings)
+        _export(settings)
 
 
-def _run(settings: ExportOptions) -> None:
-    """Export to a folder that is locked for this process."""
+def _export(settings: ExportOptions) -> None:
+    """Restore, save and measure a model; the folder is locked already."""
     if not settings.is_saved_model:
         _FORMATS[settings.format].require()
     origin = source.find(settings.source)
@@ -67,17 +67,17 @@ def _run(settings: ExportOptions) -> None:
     source.check_depths(origin, depths)
     if settings.adaptive and not settings.is_saved_model:
         _require_one_layer(settings, origin)
-    reference, used = _make(settings, origin, task)
+    float32, checkpoint = _restore_service(settings, origin, task)
     save = _save_model
     if not settings.is_saved_model:
-        save = functools.partial(_save_id_model, texts=_spread(texts))
+        save = functools.partial(_save_id_model, texts=_select_evenly(texts))
     with files.replace_folder(settings.export_dir) as folder:
         report: dict[str, Any] = {
-            "checkpoint": used.path,
+            "checkpoint": checkpoint,
             "vocab_sha256": tokenization.load(origin.vocabulary).fingerprint,
             "format": settings.format,
             "precision": settings.precision,
-            **save(settings, origin, task, reference, folder),
+            **save(settings, origin, task, float32, folder),
             "bytes": sum(
                 path.stat().st_size
                 for path in pathlib.Path(folder).rglob("*")
@@ -85,28 +85,29 @@ def _run(settings: ExportOptions) -> None:
             ),
         }
         if task and settings.eval_file:
-            report["scores"], _ = _asked(
-                settings, reference, folder, task, examples
+            report["scores"], _ = _score_export(
+                settings, float32, folder, task, examples
             )
-            live = functools.partial(
-                id_model.ask, reference.functions["tokens"]
+            float32_model = functools.partial(
+                id_model.ask, float32.functions["tokens"]
             )
             report["scores_in_float32"] = scoring.by_ids(
-                live, reference.ids, task, examples
+                float32_model, float32.ids, task, examples
             )
             if settings.is_saved_model and len(depths) > 1:
-                points = _points(
-                    settings, origin, reference, task, depths, examples
+                points = _measure_exits(
+                    settings, origin, float32, task, depths, examples
                 )
                 depth_table.write(folder, points, task.key_metric)
                 report["depths"] = [point._asdict() for point in points]
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
         files.write_text(os.path.join(folder, REPORT_NAME), text)
-    logging.info("Exported %s to %s:\n%s", used.path, settings.export_dir, text)
+    target = settings.export_dir
+    logging.info("Exported %s to %s:\n%s", checkpoint, target, text)
 
 
 def _require_one_layer(settings: ExportOptions, origin: source.Source) -> None:
-    """Refuse what would need a choice among layers in the loop."""
+    """Refuse several different layers: the format's loop applies only one."""
     config = origin.config
     if len(set(config.layer_groups)) > 1 or config.inner_group_num > 1:
         raise errors.UserError(
@@ -116,41 +117,41 @@ def _require_one_layer(settings: ExportOptions, origin: source.Source) -> None:
         )
 
 
-def _make(
+def _restore_service(
     settings: ExportOptions,
     origin: source.Source,
     task: base.Task | None,
     precision: str = "float32",
-) -> tuple[service.Service, restoring.Restored]:
-    """Make a service with its weights."""
+) -> tuple[service.Service, str]:
+    """Return a service with restored weights, and the checkpoint's path."""
     served = source.make_service(origin, task, precision)
     if settings.adaptive:
         served.adapt(
             source.depths(origin, adaptive=True),
             adaptive.Rule(settings.patience, settings.entropy),
         )
-    used = restoring.restore(served.model, origin.checkpoint, origin.option)
+    restored = restoring.restore(served.model, origin.checkpoint, origin.option)
     if precision != "float32":
         served.freeze()
-    return served, used
+    return served, restored.path
 
 
 def _save_model(
     settings: ExportOptions,
     origin: source.Source,
     task: base.Task | None,
-    reference: service.Service,
+    float32: service.Service,
     folder: str,
 ) -> dict[str, Any]:
-    """Write a SavedModel; return its difference from the reference."""
-    served = reference
-    if settings.precision != "float32":
-        served, _ = _make(settings, origin, task, settings.precision)
+    """Write a SavedModel; return how much its outputs differ from float32."""
+    served, precision = float32, settings.precision
+    if precision != "float32":
+        served, _ = _restore_service(settings, origin, task, precision)
     saved_model.save(served, folder, with_text=settings.with_text)
     loaded = tf.saved_model.load(folder)
     return {
         "largest_difference": id_model.compare(
-            service.id_functions(reference),
+            service.id_functions(float32),
             origin.config,
             lambda name, inputs: ask.Signature(loaded, name).compute(inputs),
         )
@@ -161,19 +162,19 @@ def _save_id_model(
     settings: ExportOptions,
     origin: source.Source,
     task: base.Task | None,
-    reference: service.Service,
+    float32: service.Service,
     folder: str,
     *,
     texts: Sequence[base.Example],
 ) -> dict[str, Any]:
-    """Write a network for another runtime; return its difference."""
-    kept = {k: v for k, v in origin.values.items() if k == "task_name"}
+    """Write a network, calibrated with `texts`; return its difference."""
+    options = {k: v for k, v in origin.values.items() if k == "task_name"}
     inputs: Sequence[scoring.Inputs] = ()
     if task and texts:
-        inputs = scoring.to_inputs(reference.ids, task, texts)
+        inputs = scoring.to_inputs(float32.ids, task, texts)
     description = id_model.save(
         id_model.IdModel(
-            reference, origin.vocabulary, settings.precision, kept, inputs
+            float32, origin.vocabulary, settings.precision, options, inputs
         ),
         folder,
         _FORMATS[settings.format],
@@ -186,14 +187,14 @@ def _save_id_model(
     }
 
 
-def _asked(
+def _score_export(
     settings: ExportOptions,
     served: service.Service,
     folder: str,
     task: base.Task,
     examples: Sequence[base.Example],
 ) -> tuple[dict[str, float], depth_table.RecordedModel]:
-    """Ask what was saved as users do; return its scores, and what was asked."""
+    """Score what was saved, loaded as users load it; return it, too."""
     if not settings.is_saved_model:
         form = _FORMATS[settings.format]
         path = os.path.join(folder, form.file_name)
@@ -209,35 +210,39 @@ def _asked(
     return scoring.by_ids(model, served.ids, task, examples), model
 
 
-def _points(
+def _measure_exits(
     settings: ExportOptions,
     origin: source.Source,
-    reference: service.Service,
+    float32: service.Service,
     task: base.Task,
     depths: Sequence[int],
     examples: Sequence[base.Example],
 ) -> list[depth_table.Point]:
-    """Measure every depth and patience, and the entropy that is given."""
-    kinds: list[tuple[str, Any]] = [("depth", n) for n in depths]
-    if reference.can_adapt:
-        kinds += [("patience", n) for n in range(1, len(depths))]
+    """Return score and speed at each depth, each patience and `entropy`."""
+    rules: list[tuple[str, Any]] = [("depth", n) for n in depths]
+    if float32.can_adapt:
+        rules += [("patience", n) for n in range(1, len(depths))]
         if settings.entropy is not None:
-            kinds.append(("entropy", settings.entropy))
-    whole = dataclasses.replace(
+            rules.append(("entropy", settings.entropy))
+    plain = dataclasses.replace(
         settings, adaptive=False, patience=None, entropy=None
     )
     models, named = [], []
-    for kind, value in kinds:
-        changed, place = whole, origin
+    for kind, value in rules:
+        variant, at_depth = plain, origin
         if kind == "depth":
             values = {**origin.values, "depth": value}
-            place = dataclasses.replace(origin, values=values)
+            at_depth = dataclasses.replace(origin, values=values)
         else:
-            changed = dataclasses.replace(whole, adaptive=True, **{kind: value})
-        served, _ = _make(changed, place, task, settings.precision)
+            variant = dataclasses.replace(plain, adaptive=True, **{kind: value})
+        served, _ = _restore_service(
+            variant, at_depth, task, settings.precision
+        )
         with tempfile.TemporaryDirectory() as folder:
             saved_model.save(served, folder, with_text=settings.with_text)
-            scores, model = _asked(settings, served, folder, task, examples)
+            scores, model = _score_export(
+                settings, served, folder, task, examples
+            )
         models.append(model)
         named.append((kind, value, scores[task.key_metric]))
     return depth_table.measure(models, named)
@@ -270,8 +275,8 @@ def _read_examples(
     return examples
 
 
-def _spread(examples: Sequence[base.Example]) -> Sequence[base.Example]:
-    """Return some examples, evenly spread: files are often sorted."""
+def _select_evenly(examples: Sequence[base.Example]) -> Sequence[base.Example]:
+    """Return up to 256 examples at equal distances: files are often sorted."""
     return examples[:: -(-len(examples) // _NUM_CALIBRATION) or 1]
 
 

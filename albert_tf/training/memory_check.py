@@ -43,7 +43,7 @@ class StepSize:
     extra_tokens: int = 0
 
     def bytes_needed(self, examples: int, *, is_training: bool) -> float:
-        """Return about how many bytes so many examples need at once."""
+        """Return about how many bytes a step or batch of examples needs."""
         config = self.config
         microbatches = self.microbatches if is_training else 1
         rows = examples * self.sequences / microbatches

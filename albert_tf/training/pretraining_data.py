@@ -151,7 +151,7 @@ class PretrainingData:
         )
 
     def warn_of_full_rows(self) -> None:
-        """Warn where `pack_sequences` puts hardly two examples into any row."""
+        """Warn where `pack_sequences` hardly reduces the number of rows."""
         if self.pack and 1 / self.examples_per_row > _MAX_ROW_SHARE:
             logging.warning(
                 "`pack_sequences`: only %.2f examples share a row, because "

@@ -74,7 +74,7 @@ def make(
     passage_drawer = passages.PassageDrawer(
         drawing.Masks(masker, max_seq_length),
         tasks,
-        _segments_of_a_task(recipe, num_segments),
+        _count_task_segments(recipe, num_segments),
         recipe.passages.task_shares,
         recipe.passages.levels,
         _encode_markers(recipe, tokenizer),
@@ -85,21 +85,21 @@ def make(
     )
 
 
-def _segments_of_a_task(
+def _count_task_segments(
     recipe: pretraining_options.RecipeOptions, num_segments: int
 ) -> int:
-    """Return how many segment ids a task has; refuse too few."""
+    """Return how many segment ids each task of a pretraining has."""
     if not recipe.passages.task_embeddings:
         return num_segments
-    tasks = len(arrangements.parse(recipe.sentence_objective))
-    per_task, remainder = divmod(num_segments, max(1, tasks))
-    if tasks < 2 or per_task < 2 or remainder:
+    num_tasks = len(arrangements.parse(recipe.sentence_objective))
+    per_task, remainder = divmod(num_segments, max(1, num_tasks))
+    if num_tasks < 2 or per_task < 2 or remainder:
         raise errors.UserError(
             f"`task_embeddings=True` has {num_segments} rows of embeddings for "
-            f"segments and {tasks} task(s). It is for several tasks of "
+            f"segments and {num_tasks} task(s). It is for several tasks of "
             "`sentence_objective`, each with equally many rows, two or more. "
-            f"Give the config type_vocab_size={2 * max(2, tasks)}, or leave "
-            "the option out."
+            f"Give the config type_vocab_size={2 * max(2, num_tasks)}, or "
+            "leave the option out."
         )
     return per_task
 

@@ -108,7 +108,7 @@ class PassageOptions:
         _ = self.token_tasks, self.levels
 
     def check(self, sentence_objective: str, num_train_steps: int) -> None:
-        """Refuse what does not fit the tasks about sentences, or the run."""
+        """Refuse stages and markers that do not fit the tasks or the steps."""
         tasks = arrangements.parse(sentence_objective)
         shares = [stage.value.split("/") for stage in self.task_shares]
         sizes = list(map(len, shares))
@@ -247,12 +247,12 @@ class RecipeOptions:
 
     @property
     def sentinels(self) -> int:
-        """Ids of the model that stand for spans."""
+        """Number of ids of the model that stand for spans, as in T5."""
         return span_corruption.SENTINELS if self.objective == "spans" else 0
 
     @property
     def draws_targets(self) -> bool:
-        """Whether the objective has a rule of its own for what it asks for."""
+        """Whether the objective chooses targets itself, not by masking."""
         return self.objective in ("plm", "spans")
 
     def _check_word_embeddings(self) -> None:
@@ -336,13 +336,15 @@ class RecordOptions:
             self.vocabulary.require()
 
     def check(self, recipe: RecipeOptions) -> None:
-        """Refuse what is not learned from such records."""
+        """Refuse objectives that cannot be trained on records of this kind."""
         if recipe.draws_targets:
             self._check_targets(recipe)
         if self.records == "passages":
-            units = self.masks.ngram == 1 and self.masks.do_whole_word_mask
+            single_units = (
+                self.masks.ngram == 1 and self.masks.do_whole_word_mask
+            )
             levels = recipe.passages.mask_levels
-            if levels and not units:
+            if levels and not single_units:
                 raise errors.UserError(
                     f"`mask_levels={levels}` hides single units. Set "
                     "`ngram=1`, with `do_whole_word_mask`."
@@ -358,7 +360,7 @@ class RecordOptions:
             )
 
     def _check_targets(self, recipe: RecipeOptions) -> None:
-        """Refuse what an objective does not do that chooses its targets."""
+        """Refuse options that do not fit an objective with its own targets."""
         if not self.masked_lm_budget:
             raise errors.UserError(
                 f"`objective={recipe.objective}` chooses in training what "

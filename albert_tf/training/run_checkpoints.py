@@ -126,7 +126,7 @@ class RunCheckpoints:
                 tf.io.gfile.remove(path)
 
     def restore_latest(self) -> str | None:
-        """Restore the newest checkpoint that can be read, and return it."""
+        """Restore the newest readable checkpoint; return it, or None."""
         restored, failures = None, []
         for path in checkpoint_files.numbered(self.output_dir):
             try:

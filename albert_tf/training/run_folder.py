@@ -287,7 +287,7 @@ class RunStart:
             a setting that is not given is that of the earlier start.
         """
         if not has_checkpoint(self.folder):  # There is nothing to protect.
-            return self._options({})
+            return self._current_options({})
         target = f"`output_dir={self.folder}`"
         if not is_run(self.folder):
             raise errors.UserError(
@@ -296,7 +296,7 @@ class RunStart:
                 "start from those weights, name them as `init_checkpoint`."
             )
         previous = read(self.folder)
-        current = self._options(previous.options)
+        current = self._current_options(previous.options)
         outputs.require_same(
             f"{target} belongs to another run",
             self._differences(previous, current),
@@ -312,14 +312,14 @@ class RunStart:
         )
         return current
 
-    def _options(self, previous: Mapping[str, Any]) -> dict[str, Any]:
+    def _current_options(self, previous: Mapping[str, Any]) -> dict[str, Any]:
         """Return what `checked_options` does, with a hash of the markers."""
         current = options.to_dict(self.settings)
         for name, value in self.vocabulary.resolved().settings.items():
             value = previous.get(name) if value is None else value
             if value is not None:
                 current[name] = value
-        if markers := current.get("markers_file"):  # They are the labels.
+        if markers := current.get("markers_file"):  # Lines are the labels.
             content = repr(arrangements.read_markers(markers))
             current[_MARKERS] = hashlib.sha256(content.encode()).hexdigest()
         return current
@@ -404,7 +404,7 @@ def _facts_among(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_same_data(folder: str, data_digest: str) -> None:
-    """Refuse to continue a run with other data than the log has a digest of."""
+    """Refuse to continue a run whose log has the digest of other data."""
     if not has_checkpoint(folder):
         return
     lines = run_log.read(folder)

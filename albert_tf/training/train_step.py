@@ -184,6 +184,7 @@ class TrainStep:
     def _sum_over_microbatches(
         self, batch: Batch, normalizers: objectives.Tensors
     ) -> _Sums:
+        """Return the sums over a batch, one microbatch after the other."""
         if self.microbatches == 1:
             return self._gradients(batch, normalizers, self._dropout_seed(0))
         split = {name: self._split(value) for name, value in batch.items()}

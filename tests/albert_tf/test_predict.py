@@ -390,4 +390,4 @@ def test_folder_of_several_runs_means_the_best_one(two_runs, tmp_path):
 def test_a_line_that_never_ends_is_refused():
     with open("/dev/zero", "rb") as zeros:
         with pytest.raises(errors.UserError, match="input: line 1 has more th"):
-            next(predict._lines(zeros, "standard input"))
+            next(predict._read_lines(zeros, "standard input"))

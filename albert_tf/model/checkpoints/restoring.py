@@ -124,7 +124,7 @@ def _assign(
 def _check_pooling(
     config: AlbertConfig, checkpoint_pooling: str, origin: str
 ) -> None:
-    """Refuse pooler weights trained with the other pooling, cls or pair."""
+    """Refuse a pooler of the other pooling: cls reads H values, pair 4 H."""
     if checkpoint_pooling != config.pooling:
         raise errors.UserError(
             f"{origin} was trained with pooling={checkpoint_pooling}, says the "
@@ -183,7 +183,7 @@ def _map_names(
     layers: str,
     origin: str,
 ) -> dict[str, str]:
-    """Return, for each variable, its name in the checkpoint."""
+    """Return each variable's name in the checkpoint; see `InitOptions`."""
     if layers == "shallower":
         return _shallower_names(encoder.config, checkpoint, names, origin)
     if layers == "same":
@@ -215,13 +215,13 @@ def _shallower_names(
     Layer i of L takes the weights of layer floor(i * K / L) of the checkpoint's
     K layers; of layers that share weights, the first decides.
     """
-    other = checkpoint.config
-    if other is None:
+    stored = checkpoint.config
+    if stored is None:
         raise errors.UserError(
             f"{origin} has no {checkpoint_reader.CONFIG_NAME} beside it, so "
             "`init_shallower` cannot know its layers. Put the file there."
         )
-    layers, depth = config.num_hidden_layers, other.num_hidden_layers
+    layers, depth = config.num_hidden_layers, stored.num_hidden_layers
     if depth > layers:
         raise errors.UserError(
             f"{origin} has {depth} layers, more than the {layers} of the "
@@ -230,7 +230,7 @@ def _shallower_names(
     attentions: dict[str, int] = {}
     ffns: dict[str, int] = {}
     for layer, (attention, ffn) in enumerate(config.layer_groups):
-        source = other.layer_groups[layer * depth // layers]
+        source = stored.layer_groups[layer * depth // layers]
         attentions.setdefault(str(attention), source[0])
         ffns.setdefault(str(ffn), source[1])
 
@@ -367,23 +367,23 @@ def _explain_misfit(
 
 
 def _check_config(
-    config: AlbertConfig, other: AlbertConfig | None, layers: str, origin: str
+    config: AlbertConfig, stored: AlbertConfig | None, layers: str, origin: str
 ) -> None:
-    """Refuse a config that the checkpoint's weights were not trained with."""
-    if other is None:
+    """Refuse weights trained with another config, though all shapes fit."""
+    if stored is None:
         return
     lines = [
         f"  {key}: model {getattr(config, key)}, checkpoint "
-        f"{getattr(other, key)}"
+        f"{getattr(stored, key)}"
         for key in _SILENT_KEYS
-        if getattr(config, key) != getattr(other, key)
+        if getattr(config, key) != getattr(stored, key)
         and not (layers == "shallower" and key == "num_hidden_layers")
     ]
-    same_groups = config.layer_groups == other.layer_groups
+    same_groups = config.layer_groups == stored.layer_groups
     if not lines and layers == "same" and not same_groups:
         lines = [
             f"  group of each layer, attention and feed-forward: model "
-            f"{config.layer_groups}, checkpoint {other.layer_groups}"
+            f"{config.layer_groups}, checkpoint {stored.layer_groups}"
         ]
     if lines:
         raise errors.UserError(

@@ -167,6 +167,7 @@ def _read_steps(path: str) -> dict[str, str]:
 
 
 def _read_pooling(path: str) -> str:
+    """Return the one pooling of a config, in today's form or that of 2.2."""
     values = _read_object(path)
     modes = values.get("pooling_mode")
     if modes is None:

@@ -90,6 +90,7 @@ class ServedEncoder:
         )
 
     def _freeze(self) -> None:
+        """Convert all weights to the precision; make constants if they fit."""
         model, dtype = self._model, tf.as_dtype(self._model.precision)
         parts = dict.fromkeys(part for pair in self._layers for part in pair)
         values = {part: _read(part, dtype) for part in parts}

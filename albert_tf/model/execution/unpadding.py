@@ -36,7 +36,7 @@ class Unpadding:
         self._positions = tf.where(tf.reshape(has_row, [-1]))[:, 0]
         row_ids = tf.cumsum(tf.reshape(tf.cast(has_row, tf.int32), [-1])) - 1
         row_ids = tf.reshape(row_ids, self._shape)
-        # [B, S], the row that each position reads.
+        # [B, S], the row that each position reads; padding reads the first.
         rows = tf.where(has_row, row_ids, row_ids[:, :1])
         part_offsets = tf.reshape(tf.range(3 * heads), [3, 1, heads, 1])
         # [3, B, N, S], the part that each position of a head reads.

@@ -131,6 +131,7 @@ class SpanPretrainer(model_with_head.ModelWithHead):
     def _biases(
         self, inputs: Mapping[str, tf.Tensor], prefix: Mapping[str, tf.Tensor]
     ) -> list[tf.Tensor]:
+        """Return the biases of the causal self-attention, then the memory's."""
         length = tf.shape(prefix["input_ids"])[1]
         causal = tf.linalg.band_part(tf.ones([length, length], tf.int32), -1, 0)
         biases = attention_bias.make(

@@ -57,6 +57,7 @@ def _non_padding_weights(batch: Batch) -> tf.Tensor:
 
 
 def _sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+    """Return the value of each token, float32 [B, S]; see `make`."""
     replaced = batch["replaced"]
     labels = tf.cast(replaced, tf.float32)
     logits = outputs["replaced_token_logits"]  # [B, S]
