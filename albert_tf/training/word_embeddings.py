@@ -82,7 +82,7 @@ def convert_rows(
     source: tokenization.AnyTokenizer,
     tokenizer: tokenization.AnyTokenizer,
 ) -> np.ndarray:
-    """Return a table for a vocabulary, from that of another one.
+    """Return a table for the vocabulary of `tokenizer` from that of `source`.
 
     A piece that both have keeps its row, if both are of one kind. Another one
     gets the mean row of the pieces that its text is encoded to. A special piece

@@ -74,10 +74,12 @@ def restore(
 
     Args:
         source: A checkpoint, or its path, see `checkpoint_files.find`.
+        new_scopes: Scopes whose variables keep their (random) values.
         new_heads: Whether heads that the checkpoint lacks altogether keep their
             values too. So does the pooler where the model has another
             `pooling`, and the checkpoint the original's, or where neither the
             head nor the checkpoint needs one.
+        layers: See `InitOptions.layers`.
     """
     base.require_built(model)
     if isinstance(source, str):

@@ -63,10 +63,8 @@ def make(
         )
     if config.position_bias == "relative":
         positions = tf.cast(tf.expand_dims(positions, -2), tf.float32)
-        # [1, S, S] or [B, 1, S, S].
-        biases.append(
-            tf.expand_dims(positions, -1) - tf.expand_dims(positions, -2)
-        )
+        offsets = tf.expand_dims(positions, -1) - tf.expand_dims(positions, -2)
+        biases.append(offsets)  # [1, S, S] or [B, 1, S, S].
         segments = inputs["segment_ids"][:, None]
         same = tf.equal(
             tf.expand_dims(segments, 3), tf.expand_dims(segments, 2)

@@ -58,7 +58,7 @@ class Embeddings(keras.layers.Layer):
         dropout: seeds.DropoutSeeds = seeds.NO_DROPOUT,
         training: bool = False,
     ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Return the words alone and the result, [B, S, E] or [B, S, H]."""
+        """Return word embeddings and the normalized sum, [B, S, E or H]."""
         # Looked up in a tensor: a variable in which rows are looked up directly
         # is copied by TensorFlow whenever the optimizer reads or writes it.
         table = tf.convert_to_tensor(self.word_embeddings)

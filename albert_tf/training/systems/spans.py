@@ -34,7 +34,7 @@ class SpanCorruption(system.System):
         config, length = shape.config, shape.length
         target_length = self.count_extra_tokens(shape.num_predictions)
         width = config.hidden_size
-        # Queries and outputs are of the target, keys and values of the text.
+        # Cross-attention has queries of the target, keys of the text.
         projections = 4 * (target_length + length) * width**2
         products = 4 * target_length * length * width
         layers = config.num_hidden_layers * config.inner_group_num
