@@ -68,7 +68,7 @@ class Options:
             )
 
 
-def find_race(folder: str) -> list[str]:
+def find_race_files(folder: str) -> list[str]:
     """Return the files of a split of RACE: middle first, by number."""
     files.refuse_file(folder, "race_dir")
     paths: list[str] = []
@@ -94,11 +94,11 @@ def read_squad(path: str) -> Iterator[list[str]]:
     for content in rows.read_objects(path):
         articles = _get(content.values, "data", list, content.where)
         for number, article in enumerate(articles, 1):
-            place = f"{content.where}, article {number}"
+            where = f"{content.where}, article {number}"
             yield [
-                _get(entry, "context", str, f"{place}, paragraph {index}")
+                _get(entry, "context", str, f"{where}, paragraph {index}")
                 for index, entry in enumerate(
-                    _get(article, "paragraphs", list, place), 1
+                    _get(article, "paragraphs", list, where), 1
                 )
             ]
 
@@ -112,6 +112,7 @@ def read_race(path: str) -> Iterator[list[str]]:
 
 
 def _get(entry: Any, key: str, kind: type, where: str) -> Any:
+    """Return a filled value of a JSON object, which must be of this type."""
     value = entry.get(key) if isinstance(entry, dict) else None
     is_empty = isinstance(value, str) and not value.strip()
     if is_empty or not isinstance(value, kind):
@@ -127,34 +128,34 @@ def run(settings: Options) -> None:
     if settings.squad_file:
         squad = files.expand_patterns(settings.squad_file, "squad_file")
     if settings.race_dir:
-        race = find_race(settings.race_dir)
+        race = find_race_files(settings.race_dir)
     output, paths = settings.output_file, squad + race
     outputs.check(settings, "output_file", [output])
     files.make_folder(os.path.dirname(output), "output_file")
-    passages = documents = 0
-    seen: set[str] = set()
+    num_passages = num_documents = 0
+    unique_passages: set[str] = set()
     with files.replace_atomically(output) as stream:
         for document in itertools.chain(
             *map(read_squad, squad), *map(read_race, race)
         ):
             lines: list[str] = []
             for passage in document:
-                passages += 1
+                num_passages += 1
                 words = " ".join(passage.split())
-                if words not in seen:
-                    seen.add(words)
+                if words not in unique_passages:
+                    unique_passages.add(words)
                     lines += decoding.split_text(passage)
             if lines:
-                documents += 1
+                num_documents += 1
                 stream.write("\n".join([*lines, "", ""]).encode())
-        if not documents:
+        if not num_documents:
             raise errors.UserError(f"There is no text in {', '.join(paths)}.")
     logging.info(
         "%d documents written to %s; of %d passages, %d equal an earlier one",
-        documents,
+        num_documents,
         output,
-        passages,
-        passages - len(seen),
+        num_passages,
+        num_passages - len(unique_passages),
     )
 
 

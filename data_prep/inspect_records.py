@@ -122,9 +122,9 @@ class Inspector:
         for number, batch in enumerate(record_statistics.read_batches(path)):
             if not number:
                 self._check_first(batch[0], path)
-            show = max(0, self._settings.num_examples - self._num_read)
+            num_shown = max(0, self._settings.num_examples - self._num_read)
             read = self._read_pretraining if self._layout else self._read_others
-            for row, lines in enumerate(read(batch, path, show), 1):
+            for row, lines in enumerate(read(batch, path, num_shown), 1):
                 print(
                     f"record {self._num_read + row}, {path}", *lines, sep="\n"
                 )
@@ -152,7 +152,7 @@ class Inspector:
         self._layout = layout
 
     def _read_pretraining(
-        self, batch: Sequence[bytes], path: str, show: int
+        self, batch: Sequence[bytes], path: str, num_shown: int
     ) -> Iterator[list[str]]:
         """Count the records of a batch; yield the lines of the first ones."""
         assert self._layout is not None
@@ -166,7 +166,7 @@ class Inspector:
                 f"[CLS] {self._special.cls_id}, [SEP] {self._special.sep_id}, "
                 f"[MASK] {self._special.mask_id}."
             )
-        for row in range(min(show, len(batch))):
+        for row in range(min(num_shown, len(batch))):
             yield record_text.instance_lines(
                 features, row, self._text, self._special
             )
@@ -175,22 +175,22 @@ class Inspector:
             self._counts = statistics.add(self._counts, counts)
 
     def _read_others(
-        self, batch: Sequence[bytes], path: str, show: int
+        self, batch: Sequence[bytes], path: str, num_shown: int
     ) -> Iterator[list[str]]:
-        """Do the same with passages, which are counted, and other records."""
+        """Count passages; yield the lines of the first records of any kind."""
         parsed: Iterable[dict[str, Any]]
         parsed = (
             record_statistics.parse_example(record, path) for record in batch
         )
         drawn = None
-        if show and self._settings.objective != "none":
+        if num_shown and self._settings.objective != "none":
             parsed = list(parsed)
             for passage in parsed:
                 self._check_passage(passage)
                 self._check_ids(passage["tokens"], path)
             assert self._tokenizer is not None, "Options require it."
             manifest = manifests.find(path)
-            drawn = record_text.draw(
+            drawn = record_text.draw_examples(
                 parsed,
                 self._settings.recipe,
                 self._tokenizer,
@@ -198,7 +198,7 @@ class Inspector:
             )
         for row, example in enumerate(parsed):
             is_passage = record_text.is_passage(example)
-            if row >= show and not is_passage:
+            if row >= num_shown and not is_passage:
                 return
             ids = example.get("tokens" if is_passage else "input_ids", ())
             self._check_ids(np.array(ids, np.int64), path)
@@ -207,7 +207,7 @@ class Inspector:
                 to_lines = record_text.passage_lines
                 counts = record_text.count_passage(example)
                 self._counts = statistics.add(self._counts, counts)
-            if row < show:
+            if row < num_shown:
                 lines = to_lines(example, self._text)
                 if drawn is not None and self._special:
                     lines += record_text.drawn_lines(
@@ -220,7 +220,7 @@ class Inspector:
                 yield lines
 
     def _check_passage(self, example: Mapping[str, Any]) -> None:
-        """Refuse other records, if an example is to be drawn from them."""
+        """Refuse other records if `objective` wants examples from passages."""
         objective = self._settings.objective
         if objective != "none" and not record_text.is_passage(example):
             raise errors.UserError(
@@ -248,7 +248,7 @@ class Inspector:
             lines = record_text.count_lines(self._counts)
         elif self._counts:
             summary = record_statistics.summarize(self._counts)
-            lines = record_statistics.lines(summary)
+            lines = record_statistics.to_lines(summary)
         print(*lines, sep="\n")
 
 

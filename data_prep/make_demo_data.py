@@ -101,21 +101,21 @@ def make_files(demo: DemoOptions) -> Iterator[tuple[str, str]]:
     yield "corpus/train.txt", train
     yield "corpus/dev.txt", dev
     yield "corpus/glossary.txt", story_world.make_glossary()
-    told: set[str] = set()
-    shares = {"train": 1.0, "dev": DEV_EXAMPLES, "test": TEST_EXAMPLES}
-    for split, share in shares.items():
+    used_sentences: set[str] = set()
+    rates = {"train": 1.0, "dev": DEV_EXAMPLES, "test": TEST_EXAMPLES}
+    for split, rate in rates.items():
         path = f"glue/CoLA/{split}.tsv"
         rows = story_world.make_cola(
             story_world.random_stream(demo.random_seed, path),
-            round(demo.num_task_examples * share),
-            told,
+            round(demo.num_task_examples * rate),
+            used_sentences,
         )
         yield path, story_world.format_cola(rows, labelled=split != "test")
     yield "ABOUT.txt", ABOUT.format(**options.to_dict(demo))
 
 
-def claim_folder(demo: DemoOptions) -> None:
-    """Write the options into the folder, unless it holds data of others."""
+def write_options(demo: DemoOptions) -> None:
+    """Write the options into the folder; refuse one of other options."""
     path = os.path.join(demo.output_dir, OPTIONS_NAME)
     written = [os.path.join(demo.output_dir, name) for name in FILE_NAMES]
     outputs.check(demo, "output_dir", written, is_own=files.exists(path))
@@ -134,7 +134,7 @@ def claim_folder(demo: DemoOptions) -> None:
 
 
 def run(demo: DemoOptions) -> None:
-    claim_folder(demo)
+    write_options(demo)
     for relative_path, text in make_files(demo):
         path = os.path.join(demo.output_dir, relative_path)
         files.make_folder(os.path.dirname(path))

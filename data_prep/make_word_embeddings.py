@@ -92,16 +92,16 @@ def original_pieces(
 
 
 def read_pieces(
-    paths: Sequence[str], most: int, vocab_size: int
+    paths: Sequence[str], max_records: int, vocab_size: int
 ) -> Iterator[np.ndarray]:
-    """Yield the pieces of at most so many records, see `original_pieces`."""
-    done, special = 0, None
+    """Yield `original_pieces` of batches, of at most `max_records` in all."""
+    num_read, special = 0, None
     with progress.Progress("counting pairs", None, "records") as bar:
         for path in paths:
             layout = None
             for batch in record_statistics.read_batches(path):
-                layout = layout or _layout(batch[0], path)
-                records = batch[: most - done]
+                layout = layout or _find_layout(batch[0], path)
+                records = batch[: max_records - num_read]
                 features = record_statistics.parse_batch(layout, records, path)
                 special = special or record_statistics.guess_special_ids(
                     features
@@ -109,14 +109,14 @@ def read_pieces(
                 pieces = original_pieces(features, special)
                 _check_ids(pieces, vocab_size, path)
                 yield pieces
-                done += len(records)
-                bar.update(done)
-                if done >= most:
+                num_read += len(records)
+                bar.update(num_read)
+                if num_read >= max_records:
                     return
 
 
-def _layout(record: bytes, path: str) -> layouts.Layout:
-    """Return the layout of a file's records, with what numbers may be."""
+def _find_layout(record: bytes, path: str) -> layouts.Layout:
+    """Return the layout of a file's records, with the allowed values."""
     example = record_statistics.parse_example(record, path)
     layout = record_statistics.find_layout(example)
     if layout is None:
@@ -150,12 +150,12 @@ def run(settings: WordEmbeddingsOptions) -> None:
     manifests.check_sizes(paths)
     manifests.check_vocabularies(manifests.vocab_hashes(paths))
     model = config.AlbertConfig.from_json_file(settings.albert_config_file)
-    most = model.vocab_size // 4
-    if model.embedding_size > most:
+    max_size = model.vocab_size // 4
+    if model.embedding_size > max_size:
         raise errors.UserError(
             f"`albert_config_file={settings.albert_config_file}` has an "
             f"embedding_size of {model.embedding_size}; with its vocab_size of "
-            f"{model.vocab_size}, {most} are possible. Start from random "
+            f"{model.vocab_size}, {max_size} are possible. Start from random "
             "embeddings instead."
         )
     output = settings.output_file

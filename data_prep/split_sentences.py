@@ -229,7 +229,7 @@ def _split_batch(
     paragraphs: list[str],
 ) -> tuple[collections.Counter[str], list[list[str]]]:
     language = parallel.shared_value()
-    rules = [language or sentences.rules_of(text) for text in paragraphs]
+    rules = [language or sentences.detect_language(text) for text in paragraphs]
     split = list(map(sentences.split_paragraph, paragraphs, rules))
     return collections.Counter(itertools.compress(rules, split)), split
 
@@ -252,7 +252,7 @@ def run(settings: Options) -> None:
     for path in paths:
         corpus.require_readable(path)
     _check_output(settings)
-    sentences.require()
+    sentences.require_sentencex()
     files.make_folder(os.path.dirname(settings.output_file), "output_file")
     counts = collections.Counter[str]()
     paragraphs = _all_paragraphs(paths, settings.keep_titles)

@@ -62,8 +62,8 @@ def parse_example(record: bytes, path: str) -> dict[str, Any]:
 def find_layout(example: Mapping[str, Any]) -> layouts.Layout | None:
     """Return the layout of a pretraining record, None for another record.
 
-    Features that are not known are left out; those of masking and of word
-    starts may be missing.
+    Other features are left out; those of masking and word starts may be
+    missing.
     """
     features = layouts.pretraining_layout(1, 1)
     layout = tuple(
@@ -115,19 +115,19 @@ def guess_special_ids(features: Features) -> SpecialIds:
 
 
 def count(features: Features, special: SpecialIds) -> statistics.Counts:
-    """Count what `summarize` needs, for one batch of pretraining records.
+    """Count a batch of pretraining records for `summarize`.
 
     Features of masking or word starts may be missing.
 
     Returns:
         Arrays whose shapes depend on S and P only:
-        `sizes` [S + 1, P + 1], records by their tokens and predictions;
-        `segment_a` [S + 1], records by the tokens of the first segment;
+        `sizes` [S + 1, P + 1], records by numbers of tokens and predictions;
+        `segment_a` [S + 1], records by the length of the first segment;
         `label_1`, `unlabelled`, `well_formed`, `unsorted_positions`, each one
         number;
         `replaced` [3], predictions that became [MASK], stayed, became another
-        piece; `relative_position`, the sum over predictions of place / tokens;
-        `word_runs` [LONGEST_RUN + 1], runs by their words.
+        piece; `relative_position`, the sum over predictions of position /
+        length; `word_runs` [LONGEST_RUN + 1], runs by their number of words.
     """
     length = lengths(features)
     has_predictions = PREDICTIONS <= features.keys()
@@ -140,21 +140,21 @@ def count(features: Features, special: SpecialIds) -> statistics.Counts:
     labels = features["next_sentence_labels"][:, 0]
     counts = {
         "sizes": sizes.reshape(size + 1, most + 1),
-        "segment_a": np.bincount(segment_a(features), minlength=size + 1),
+        "segment_a": np.bincount(first_lengths(features), minlength=size + 1),
         "label_1": (labels == 1).sum(),
         "unlabelled": (labels == layouts.NO_LABEL).sum(),
-        "well_formed": _well_formed(features, special).sum(),
+        "well_formed": _are_well_formed(features, special).sum(),
     }
     if has_predictions:
         row, position, label = predictions(features)
         shown = features["input_ids"][row, position]
-        shares = position / np.maximum(length, 1)[row]
+        relative_positions = position / np.maximum(length, 1)[row]
         counts |= {
             "replaced": statistics.count_replaced(
                 shown, label, special.mask_id
             ),
-            "relative_position": shares.sum(),
-            "unsorted_positions": (~_ascending(features)).sum(),
+            "relative_position": relative_positions.sum(),
+            "unsorted_positions": (~_are_ascending(features)).sum(),
         }
         if "token_boundary" in features:
             counts["word_runs"] = _count_runs(features)
@@ -162,12 +162,12 @@ def count(features: Features, special: SpecialIds) -> statistics.Counts:
 
 
 def lengths(features: Features) -> np.ndarray:
-    """Return the tokens of each record, special ones included, [n]."""
+    """Return the length of each record, special tokens included, [n]."""
     return np.asarray(np.count_nonzero(features["input_mask"], axis=1))
 
 
-def segment_a(features: Features) -> np.ndarray:
-    """Return the tokens of the first segments, [CLS] and [SEP] included."""
+def first_lengths(features: Features) -> np.ndarray:
+    """Return the lengths of first segments, with [CLS] and [SEP], [n]."""
     first = (features["segment_ids"] == 0) & (features["input_mask"] != 0)
     return np.asarray(first.sum(1))
 
@@ -178,7 +178,7 @@ def predictions(
     """Return row, position and label of each prediction of a batch, [k].
 
     A position outside the sequence, an error of the writer, is moved to the
-    nearest end; `_well_formed` rejects such a record.
+    nearest end; `_are_well_formed` rejects such a record.
     """
     row, column = np.nonzero(features["masked_lm_weights"] > 0)
     size = features["input_ids"].shape[1]
@@ -188,8 +188,8 @@ def predictions(
     return row, position, features["masked_lm_ids"][row, column]
 
 
-def _ascending(features: Features) -> np.ndarray:
-    """Tell for each record whether its predictions are in order, [n]."""
+def _are_ascending(features: Features) -> np.ndarray:
+    """Return whether the predicted positions of each record ascend, [n]."""
     real = features["masked_lm_weights"] > 0
     steps = np.diff(features["masked_lm_positions"], axis=1)
     return np.asarray(((steps > 0) | ~real[:, 1:]).all(1))
@@ -204,7 +204,7 @@ def _count_runs(features: Features) -> np.ndarray:
     """
     row, position, _ = predictions(features)
     starts = features["token_boundary"] != 0
-    # Numbers of the words of all records, with a gap between two records.
+    # Indices of the words of all records, with a gap between two records.
     word = starts.cumsum(1) + np.arange(len(starts))[:, None] * (
         starts.shape[1] + 2
     )
@@ -216,86 +216,86 @@ def _count_runs(features: Features) -> np.ndarray:
     return np.bincount(lengths, minlength=LONGEST_RUN + 1)
 
 
-def _well_formed(features: Features, special: SpecialIds) -> np.ndarray:
-    """Tell for each record whether it is `[CLS] A [SEP] B [SEP] padding`.
+def _are_well_formed(features: Features, special: SpecialIds) -> np.ndarray:
+    """Return whether each record is `[CLS] A [SEP] B [SEP] padding`, bool [n].
 
     Without a sentence-order label it is `[CLS] A [SEP] padding`. Its mask,
     segments, label and predictions must agree with that: predictions come
     before their padding, in ascending order, and none is at a special piece.
     """
     ids, length = features["input_ids"], lengths(features)
-    first, rows = segment_a(features), np.arange(len(ids))
-    place = np.arange(ids.shape[1])
-    real, second = place < length[:, None], place >= first[:, None]
-    good: np.ndarray
-    good = ((features["input_mask"] == real) & (real | (ids == 0))).all(1)
-    good &= (features["segment_ids"] == (real & second)).all(1)
-    labels, single = features["next_sentence_labels"][:, 0], first == length
+    first, rows = first_lengths(features), np.arange(len(ids))
+    positions = np.arange(ids.shape[1])
+    real, second = positions < length[:, None], positions >= first[:, None]
+    is_valid: np.ndarray
+    is_valid = ((features["input_mask"] == real) & (real | (ids == 0))).all(1)
+    is_valid &= (features["segment_ids"] == (real & second)).all(1)
+    labels, is_single = features["next_sentence_labels"][:, 0], first == length
     # --sentence_objective=none writes single segments with label 0. Which
     # objective a batch has follows from all of its records, good or bad.
     is_unlabelled = labels == layouts.NO_LABEL
-    fits = single == is_unlabelled, single & (labels == 0)
-    good &= (first > 1) & max(fits, key=np.sum)
-    good &= ids[:, 0] == special.cls_id
+    fits = is_single == is_unlabelled, is_single & (labels == 0)
+    is_valid &= (first > 1) & max(fits, key=np.sum)
+    is_valid &= ids[:, 0] == special.cls_id
     for end in (first, length):
-        good &= ids[rows, np.maximum(end - 1, 0)] == special.sep_id
-    good &= np.isin(labels, (0, 1, layouts.NO_LABEL))
+        is_valid &= ids[rows, np.maximum(end - 1, 0)] == special.sep_id
+    is_valid &= np.isin(labels, (0, 1, layouts.NO_LABEL))
     if not PREDICTIONS <= features.keys():
-        return good
+        return is_valid
     weights = features["masked_lm_weights"]
     position = features["masked_lm_positions"]
     order = np.arange(weights.shape[1])
     predicted = order < np.count_nonzero(weights, axis=1)[:, None]
-    good &= (weights == predicted).all(1) & _ascending(features)
+    is_valid &= (weights == predicted).all(1) & _are_ascending(features)
     inside = (position > 0) & (position < length[:, None] - 1)
     inside &= position != first[:, None] - 1
     padding = (position == 0) & (features["masked_lm_ids"] == 0)
-    good &= np.where(predicted, inside, padding).all(1)
-    return good
+    is_valid &= np.where(predicted, inside, padding).all(1)
+    return is_valid
 
 
 def summarize(counts: statistics.Counts) -> dict[str, Any]:
     """Turn counts of at least one record into statistics.
 
-    Shares are in [0, 1], percentiles the 5th, 25th, 50th, 75th and 95th over
+    Rates are in [0, 1], percentiles the 5th, 25th, 50th, 75th and 95th over
     records, interpolated as by `np.percentile`. Lengths include special tokens.
-    `word_runs` has, for n = 0 to 7, the share of runs of n words among all runs
-    of neighbouring words that hold a prediction; a word goes from one place
+    `word_runs` has, for n = 0 to 7, the rate of runs of n words among all runs
+    of neighbouring words that hold a prediction; a word goes from one position
     with `token_boundary` 1 to the next, and 7 stands for 7 and more.
     """
     sizes = counts["sizes"]
-    length, number = map(np.arange, sizes.shape)
-    tokens, examples = int(length @ sizes.sum(1)), int(sizes.sum())
-    labelled = examples - int(counts["unlabelled"])
+    length, num_predictions = map(np.arange, sizes.shape)
+    total_tokens, num_examples = int(length @ sizes.sum(1)), int(sizes.sum())
+    labelled = num_examples - int(counts["unlabelled"])
     result = {
-        "examples": examples,
-        "well_formed": round(float(counts["well_formed"] / examples), 4),
+        "examples": num_examples,
+        "well_formed": round(float(counts["well_formed"] / num_examples), 4),
         "label_1": round(float(counts["label_1"] / max(labelled, 1)), 3),
-        "unlabelled": round(float(counts["unlabelled"] / examples), 3),
+        "unlabelled": round(float(counts["unlabelled"] / num_examples), 3),
         "length": _percentiles(length, sizes.sum(1), 1),
-        "mean_length": round(tokens / examples, 2),
+        "mean_length": round(total_tokens / num_examples, 2),
         "segment_a": _percentiles(length, counts["segment_a"], 1),
-        "padding": round(1 - tokens / (examples * length[-1]), 4),
+        "padding": round(1 - total_tokens / (num_examples * length[-1]), 4),
     }
     if "replaced" in counts:
-        made = int(number @ sizes.sum(0))
-        share = number / np.maximum(length, 1)[:, None]
-        place = float(counts["relative_position"] / max(made, 1))
+        predicted = int(num_predictions @ sizes.sum(0))
+        rates = num_predictions / np.maximum(length, 1)[:, None]
+        position = float(counts["relative_position"] / max(predicted, 1))
         result |= {
-            "masked_share": _percentiles(share.ravel(), sizes.ravel(), 3),
-            "masking_rate": round(made / max(tokens, 1), 4),
-            "predictions": _percentiles(number, sizes.sum(0), 1),
-            "mean_predictions": round(made / examples, 3),
-            "mask_keep_random": _shares(counts["replaced"]),
-            "mean_relative_position": round(place, 4),
+            "masked_share": _percentiles(rates.ravel(), sizes.ravel(), 3),
+            "masking_rate": round(predicted / max(total_tokens, 1), 4),
+            "predictions": _percentiles(num_predictions, sizes.sum(0), 1),
+            "mean_predictions": round(predicted / num_examples, 3),
+            "mask_keep_random": _rates(counts["replaced"]),
+            "mean_relative_position": round(position, 4),
             "unsorted_positions": int(counts["unsorted_positions"]),
         }
     if "word_runs" in counts:
-        result["word_runs"] = _shares(counts["word_runs"])
+        result["word_runs"] = _rates(counts["word_runs"])
     return result
 
 
-def _shares(counts: np.ndarray) -> Any:
+def _rates(counts: np.ndarray) -> Any:
     return (counts / max(counts.sum(), 1)).round(4).tolist()
 
 
@@ -303,7 +303,8 @@ def _percentiles(values: np.ndarray, counts: np.ndarray, digits: int) -> Any:
     return np.round(statistics.percentiles(values, counts), digits).tolist()
 
 
-def lines(result: Mapping[str, Any]) -> list[str]:
+def to_lines(result: Mapping[str, Any]) -> list[str]:
+    """Return the statistics of `summarize` as lines of text."""
     text = [
         f"records: {result['examples']:,}, "
         f"well-formed: {result['well_formed']:.2%}",

@@ -64,25 +64,25 @@ class PieceText:
     ) -> str:
         """Join ids to a text such as "[CLS] to [paris→MASK] we go[es→KEPT]".
 
-        The labels are, by index in `ids`, the ids to be predicted there.
+        `labels` has, by index in `ids`, the ids to be predicted there.
         """
         text = ""
         originals = [labels.get(index, id_) for index, id_ in enumerate(ids)]
-        for index, (word, spaced) in enumerate(self._words(originals)):
+        for index, (word, has_space) in enumerate(self._words(originals)):
             if index in labels:
                 id_ = ids[index]
-                now = f"RANDOM:{self._words([id_])[0][0] or '▁'}"
+                current = f"RANDOM:{self._words([id_])[0][0] or '▁'}"
                 if id_ in (mask_id, labels[index]):
-                    now = "MASK" if id_ == mask_id else "KEPT"
-                word = f"[{word or '▁' * spaced}→{now}]"
-            text += f" {word}" if spaced and text else word
+                    current = "MASK" if id_ == mask_id else "KEPT"
+                word = f"[{word or '▁' * has_space}→{current}]"
+            text += f" {word}" if has_space and text else word
         return text
 
     def _words(self, ids: Sequence[int]) -> list[tuple[str, bool]]:
         """Return `word_and_start` of each id.
 
-        The first byte of a character is replaced by the character, its other
-        bytes by nothing.
+        Byte pieces: the first byte of a character is replaced by the character,
+        its other bytes by nothing.
         """
         pieces = [self.word_and_start(id_) for id_ in ids]
         start = 0
@@ -91,12 +91,12 @@ class PieceText:
             if is_byte:
                 whole = bytes(int(word[3:5], 16) for word in words)
                 for part in re.finditer(rb".[\x80-\xbf]*", whole, re.DOTALL):
-                    places = slice(start + part.start(), start + part.end())
+                    span = slice(start + part.start(), start + part.end())
                     shown = part[0].decode(errors="replace")
                     if not (part[0][1:] or shown.isprintable()):
                         shown = "\ufffd"
                     other_bytes = [("", False)] * (len(part[0]) - 1)
-                    pieces[places] = [(shown, False), *other_bytes]
+                    pieces[span] = [(shown, False), *other_bytes]
             start += len(words)
         return pieces
 
@@ -110,15 +110,15 @@ def instance_lines(
     """Return one record of a batch as lines of text."""
     record = {name: values[row : row + 1] for name, values in features.items()}
     length = int(record_statistics.lengths(record)[0])
-    first = int(record_statistics.segment_a(record)[0])
+    first = int(record_statistics.first_lengths(record)[0])
     ids = record["input_ids"][0].tolist()
     labels: dict[int, int] = {}
     predictions = "none in the record"
     if record_statistics.PREDICTIONS <= record.keys():
         _, positions, predicted = record_statistics.predictions(record)
         labels = dict(zip(positions.tolist(), predicted.tolist(), strict=True))
-        share = len(positions) / max(length, 1)
-        predictions = f"{len(positions)} ({share:.1%})"
+        rate = len(positions) / max(length, 1)
+        predictions = f"{len(positions)} ({rate:.1%})"
     label = int(record["next_sentence_labels"][0, 0])
     single = "none: a single segment"
     meaning = {
@@ -126,7 +126,7 @@ def instance_lines(
         1: "the segments are exchanged, or B is a random one",
         layouts.NO_LABEL: single,
     }.get(label, "not one of 0, 1 and -1")
-    in_second = {place - first: id_ for place, id_ in labels.items()}
+    in_second = {position - first: id_ for position, id_ in labels.items()}
     return [
         f"  tokens: {length} of {len(ids)}, A: {first}, B: {length - first}; "
         f"predictions: {predictions}",
@@ -177,21 +177,21 @@ def is_passage(example: Mapping[str, Any]) -> bool:
 
 
 def count_passage(example: Mapping[str, Any]) -> statistics.Counts:
-    """Count a passage; `marks` has a number for each of the marks."""
-    numbers = [
+    """Count a passage; `marks` counts its pieces with each mark of `_MARKS`."""
+    counts = [
         np.count_nonzero(example["marks"] & bit) for bit in _MARKS.values()
     ]
     return {
         "passages": 1,
         "pieces": len(example["tokens"]),
-        "marks": np.array(numbers, np.int64),
+        "marks": np.array(counts, np.int64),
     }
 
 
 def passage_lines(example: Mapping[str, Any], text: PieceText) -> list[str]:
     """Return a passage as lines, a sentence each.
 
-    What a document continues with has no new line before it.
+    The first line may be the end of a sentence.
     """
     tokens = example["tokens"].tolist()
     starts = np.flatnonzero(example["marks"] & marks.SENTENCE)
@@ -220,15 +220,15 @@ def count_lines(counts: statistics.Counts) -> list[str]:
     ]
 
 
-def draw(
+def draw_examples(
     passages: Sequence[Mapping[str, Any]],
     recipe: pretraining_options.RecipeOptions,
     tokenizer: tokenization.AnyTokenizer,
     max_seq_length: int | None = None,
 ) -> dict[str, np.ndarray]:
-    """Return an example of each passage.
+    """Draw an example from each passage, as training does.
 
-    Without a length, that of the records, no passage loses its end.
+    Without `max_seq_length`, that of the records, no passage is cut.
     """
     length = max_seq_length
     if length is None:  # With [CLS] and the [SEP] of three segments.
@@ -248,9 +248,9 @@ def draw(
         for name in ("tokens", "marks")
     }
     arrays["document"] = np.array([p["document"][0] for p in passages])
-    keys = np.arange(len(passages), dtype=np.uint64)
-    keys = random_streams.derive_array(keys, 0)
-    return {**arrays, **drawer.draw(arrays, keys)}
+    seeds = np.arange(len(passages), dtype=np.uint64)
+    seeds = random_streams.derive_array(seeds, 0)
+    return {**arrays, **drawer.draw(arrays, seeds)}
 
 
 def drawn_lines(
@@ -260,7 +260,7 @@ def drawn_lines(
     mask_id: int,
     tasks: Sequence[str],
 ) -> list[str]:
-    """Return an example, of one of the tasks if there are any, as lines."""
+    """Return row `row` of drawn examples as lines, with its task if any."""
     example = {name: values[row] for name, values in drawn.items()}
     ids = example["input_ids"][example["input_mask"] > 0].tolist()
     lines = []
@@ -278,15 +278,15 @@ def drawn_lines(
             wrap("drawn", text.join(ids, {}, mask_id)),
             wrap("target", text.join(target, {}, mask_id)),
         ]
-    places = example["masked_lm_positions"][example["masked_lm_weights"] > 0]
+    positions = example["masked_lm_positions"][example["masked_lm_weights"] > 0]
     labels = dict(
-        zip(places.tolist(), example["masked_lm_ids"].tolist(), strict=False)
+        zip(positions.tolist(), example["masked_lm_ids"].tolist(), strict=False)
     )
     if "ranks" in example:
         ids = example["query_ids"][: len(ids)].tolist()
-        order = sorted(labels, key=lambda place: example["ranks"][place])
-        asked = [text.word_and_start(labels[place])[0] for place in order]
-        words = ", ".join(word or "▁" for word in asked)
+        order = sorted(labels, key=lambda p: example["ranks"][p])
+        targets = [text.word_and_start(labels[p])[0] for p in order]
+        words = ", ".join(word or "▁" for word in targets)
         lines.append(wrap("order", words))
     drawn_text = text.join(ids, labels, mask_id)
     return [*lines, wrap("drawn", drawn_text)]

@@ -140,7 +140,7 @@ class Block:
 def find_files(options: CorpusOptions) -> list[str]:
     """Return the files that the options name; `-` is kept."""
     if options.split_sentences:
-        sentences.require()
+        sentences.require_sentencex()
     patterns = [p.strip() for p in options.input_file.split(",")]
     if text_lines.STANDARD_INPUT in patterns:
         if len(patterns) > 1:

@@ -150,8 +150,8 @@ def split_paragraph(paragraph: str, language: str | None = None) -> list[str]:
     The paragraph is one line. The language is one of `LANGUAGES`; None is the
     default of the script.
     """
-    rules = language or rules_of(paragraph)
-    bounds = [0, *_ends(paragraph, rules), len(paragraph)]
+    rules = language or detect_language(paragraph)
+    bounds = [0, *_find_ends(paragraph, rules), len(paragraph)]
     if rules == "th":
         bounds = [*_thai_bounds(paragraph, bounds)]
     parts = [
@@ -161,10 +161,10 @@ def split_paragraph(paragraph: str, language: str | None = None) -> list[str]:
     return [part for part in parts if part]
 
 
-def rules_of(paragraph: str) -> str:
+def detect_language(paragraph: str) -> str:
     """Return the default language of the script of a paragraph.
 
-    It is English for Latin letters. Japanese has kana, Chinese does not.
+    It is English for Latin letters. Kana show Japanese, not Chinese.
     """
     sample = paragraph[:_SAMPLE]
     if sample.isascii() or not re.search(_NOT_LATIN, sample):
@@ -192,19 +192,19 @@ def language_option() -> Any:
 
 
 @functools.cache
-def require() -> Any:
+def require_sentencex() -> Any:
     return packages.require(
         "sentencex", install="pip install sentencex", argument="split_sentences"
     )
 
 
-def _ends(paragraph: str, rules: str) -> Iterator[int]:
+def _find_ends(paragraph: str, rules: str) -> Iterator[int]:
     """Yield where the sentences end, except the last one."""
-    hidden = paragraph
-    if _HAS_HIDDEN.search(hidden):
-        hidden = _CLOSED_BEFORE.sub("N", hidden).translate(_HIDDEN)
-    hidden = _DIGIT.sub("N", hidden)
-    proposed = require().segment(rules, hidden)
+    masked = paragraph
+    if _HAS_HIDDEN.search(masked):
+        masked = _CLOSED_BEFORE.sub("N", masked).translate(_HIDDEN)
+    masked = _DIGIT.sub("N", masked)
+    proposed = require_sentencex().segment(rules, masked)
     if len(proposed) < 2:
         return
     marks = _Marks(paragraph, rules)
@@ -231,7 +231,7 @@ class _Marks:
             self._closers |= {"»" if first[0] == "«" else "«"}
 
     def end_of_sentence(self, begin: int, end: int) -> int:
-        """Return the end of a sentence that may end at `end`; 0 if it does not.
+        """Return where a sentence ends that may end at `end`; 0: it continues.
 
         `end` is after a mark, and any spaces and hidden characters behind it.
         """
@@ -247,7 +247,7 @@ class _Marks:
             after += 1
         if after == len(text) or behind == begin:
             return 0
-        goes_on = (
+        continues = (
             text[after] in _CONTINUES
             or self._is_lower_next(behind, after)
             or self._is_in_brackets(begin, closed)
@@ -260,7 +260,7 @@ class _Marks:
             )
             or (closed > behind and self._is_said(begin, behind, closed, after))
         )
-        return 0 if goes_on else after
+        return 0 if continues else after
 
     def _behind_closers(self, place: int) -> int:
         text = self._text

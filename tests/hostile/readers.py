@@ -179,7 +179,7 @@ def served(path: str) -> None:
 
 
 def demo_folder(path: str) -> None:
-    make_demo_data.claim_folder(make_demo_data.DemoOptions(path))
+    make_demo_data.write_options(make_demo_data.DemoOptions(path))
 
 
 DATA = "model.ckpt-2.data-00000-of-00001"

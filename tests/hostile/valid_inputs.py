@@ -47,7 +47,7 @@ def build_texts(inputs: pathlib.Path, vocabulary: str) -> pathlib.Path:
         packed = content.encode() if isinstance(content, str) else content
         path.write_bytes(packed)
     own_tasks.write_race(inputs / "race", middle=2, high=2)
-    make_demo_data.claim_folder(make_demo_data.DemoOptions(f"{inputs}/demo"))
+    make_demo_data.write_options(make_demo_data.DemoOptions(f"{inputs}/demo"))
     _write_records(inputs)
     return inputs
 

@@ -155,7 +155,9 @@ def draw(tokenizer, lengths, task, max_seq_length=None):
         for number, n in enumerate(lengths)
     ]
     recipe = pretraining_options.RecipeOptions(sentence_objective=task)
-    return record_text.draw(passages, recipe, tokenizer, max_seq_length)
+    return record_text.draw_examples(
+        passages, recipe, tokenizer, max_seq_length
+    )
 
 
 @pytest.mark.parametrize("task", ["nsp", "reordering", "dialogue"])
@@ -169,7 +171,7 @@ def test_without_a_manifest_no_passage_loses_its_end(tiny_tokenizer, task):
 def test_examples_are_as_long_as_those_of_training(base, monkeypatch, capsys):
     given = []
     monkeypatch.setattr(
-        record_text, "draw", lambda *args: given.append(args[-1])
+        record_text, "draw_examples", lambda *args: given.append(args[-1])
     )
     inspect(base, objective="mlm")
     assert given == [32]

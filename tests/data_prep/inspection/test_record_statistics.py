@@ -33,7 +33,7 @@ def test_record_without_a_sentence_order_label_is_well_formed():
     assert result["well_formed"] == 1.0
     assert result["label_1"] == 1.0  # Of the record that has a label.
     assert result["unlabelled"] == 0.5
-    assert "without one: 50.0%" in "\n".join(record_statistics.lines(result))
+    assert "without one: 50.0%" in "\n".join(record_statistics.to_lines(result))
 
 
 def test_statistics_of_one_record():

@@ -80,7 +80,7 @@ def test_brackets_around_much_are_not_closed(size):
     ],
 )
 def test_without_a_language_the_script_decides(paragraph, rules):
-    assert sentences.rules_of(paragraph) == rules
+    assert sentences.detect_language(paragraph) == rules
 
 
 # A space in Thai divides if it is far from both ends of a sentence.
