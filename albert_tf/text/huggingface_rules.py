@@ -14,6 +14,8 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from google.protobuf import message
+
 from albert_tf.common import errors, files, imports, strict_json
 
 sentencepiece_model_pb2 = imports.later("sentencepiece.sentencepiece_model_pb2")
@@ -28,7 +30,6 @@ _SHOWN = 200  # Characters of a value.
 _LONGEST_WORD = 100  # Of BERT there; Google's code has 200.
 # They take `tokenizer.json` as it is; others make rules of their own.
 _AS_IT_IS = "PreTrainedTokenizer", "TokenizersBackend"
-_OPTIONS = {"WordPiece": "vocab_file", "Unigram": "spm_model_file"}
 # Steps of ALBERT's that the original does not have; see docs/checkpoints.md.
 _LEFT_OUT = (
     ({"String": "``"}, '"'),
@@ -109,14 +110,22 @@ def _other_rules(
 def _damage_told(path: str) -> Iterator[None]:
     try:
         yield
-    except (KeyError, TypeError, AttributeError, IndexError):
+    except errors.UserError:
+        raise
+    except (LookupError, TypeError, AttributeError, ValueError):
         raise errors.UserError(
             f"{path} is damaged, or of an unknown form. {_ADVICE}"
         ) from None
 
 
-def settings_beside(vocabulary: str, kind: Kind) -> dict[str, Any]:
+def settings_beside(
+    vocabulary: str, kind: Kind, *, is_described: bool = False
+) -> dict[str, Any]:
     """Return what the files beside a vocabulary say of its use.
+
+    Args:
+        is_described: Whether this project's own description says so. Then only
+            tokens that were added later are refused.
 
     Returns:
         Arguments of `normalization.Normalization`; do_lower_case and
@@ -126,8 +135,10 @@ def settings_beside(vocabulary: str, kind: Kind) -> dict[str, Any]:
         UserError: Text is cleaned or cut in a way that this project does not
             have.
     """
+    if not (files.is_remote(vocabulary) or os.path.isfile(vocabulary)):
+        return {}  # What opens it says so.
     folder, rules = os.path.dirname(vocabulary), TOKENIZER_NAME
-    if os.path.isfile(vocabulary) and _is_json(files.read_bytes(vocabulary)):
+    if _is_json(files.read_bytes(vocabulary)):
         rules = os.path.basename(vocabulary)
     names = _CONFIG, _SPECIAL, _ADDED, _MODEL, rules
     paths = {name: files.safe_join(folder, name) for name in names}
@@ -139,8 +150,10 @@ def settings_beside(vocabulary: str, kind: Kind) -> dict[str, Any]:
     is_hub = "model_type" in values.get(_MODEL, {})
     if not (is_hub or {_CONFIG, rules} & values.keys()):
         return {}
-    name = _check_keys(paths, values, kind)
     _check_added(vocabulary, {paths[n]: v for n, v in values.items()}, kind)
+    if is_described:
+        return {}
+    name = _check_keys(paths, values, kind)
     said = {"longest_word": _LONGEST_WORD} if kind is BERT else {}
     config = values.get(_CONFIG, {})
     of_config = [config.get(key, value) for key, value in kind.casing.items()]
@@ -200,7 +213,8 @@ def _check_added(
             texts = [t["content"] if isinstance(t, dict) else t for t in tokens]
         others = [t for t in texts if t not in kind.special.values()]
         if others and kind is ALBERT:
-            symbols = _symbols_of(vocabulary)
+            model = _open_model(vocabulary)
+            symbols = [p.piece for p in model.pieces if p.type != p.NORMAL]
             others = [token for token in others if token not in symbols]
         if others:
             raise _other_rules(
@@ -213,11 +227,21 @@ def _check_added(
             )
 
 
-def _symbols_of(path: str) -> list[str]:
-    """Return the pieces of a SentencePiece model that are no ordinary ones."""
+def _open_model(path: str) -> Any:
     content = content_of(files.read_bytes(path), path)
-    model = sentencepiece_model_pb2.ModelProto.FromString(content)
-    return [p.piece for p in model.pieces if p.type != p.NORMAL]
+    try:
+        return sentencepiece_model_pb2.ModelProto.FromString(content)
+    except message.DecodeError:
+        raise errors.UserError(
+            f"{path} is not a SentencePiece model. {_ADVICE}"
+        ) from None
+
+
+def _pieces_in(path: str, kind: Kind) -> list[str]:
+    if kind is ALBERT:
+        return [piece.piece for piece in _open_model(path).pieces]
+    content = content_of(files.read_bytes(path), path)
+    return content.decode(errors="replace").split()
 
 
 def _casing(kind: Kind, lower: Any, accents: Any) -> dict[str, bool] | None:
@@ -247,7 +271,10 @@ def _read_rules(
     """
     pieces, model, rules = _pieces(values, path), dict(values["model"]), {}
     if kind is BERT:
-        rules["longest_word"] = model.pop("max_input_chars_per_word")
+        key = "max_input_chars_per_word"
+        rules["longest_word"] = longest = model.pop(key)
+        if type(longest) is not int or longest < 1:
+            raise _other_rules(path, f"model.{key}", longest)
     unk = kind.special["unk_token"]
     expected = {"unk_token": unk, "unk_id": pieces.index(unk), **kind.model}
     expected["vocab"] = model["vocab"]
@@ -265,6 +292,12 @@ def _read_rules(
         casing, other = None, "post_processor"
     if casing is None:
         raise _other_rules(path, other, values[other])
+    known = _pieces_in(vocabulary, kind)
+    if known != (" ".join(pieces).split() if kind is BERT else pieces):
+        raise errors.UserError(
+            f"{path} and {vocabulary} hold different pieces, or give them "
+            "other ids. Keep what belongs to the model."
+        )
     return {**rules, **casing}
 
 
@@ -338,14 +371,13 @@ def _is_json(content: bytes) -> bool:
     return content.startswith(b"{") and b'"model"' in content
 
 
-def option_of(values: dict[str, Any]) -> str | None:
-    """Return the option that names a `tokenizer.json`; None for others."""
-    model = values.get("model")
-    if not isinstance(model, dict):
-        return None
-    # Old files have no type.
-    kind = "Unigram" if "unk_id" in model else "WordPiece"
-    return _OPTIONS.get(str(model.get("type", kind)))
+def option_of(path: str) -> str:
+    """Return the option that names the vocabulary in a `tokenizer.json`."""
+    with _damage_told(path):
+        model = strict_json.read_object(path, _ADVICE)["model"]
+        # Old files have no type.
+        is_model = "unk_id" in model and model.get("type") in (None, "Unigram")
+    return "spm_model_file" if is_model else "vocab_file"
 
 
 def content_of(content: bytes, path: str) -> bytes:
@@ -358,12 +390,11 @@ def content_of(content: bytes, path: str) -> bytes:
         return content
     values = strict_json.read_object(path, _ADVICE)
     with _damage_told(path):
-        option = option_of(values)
-        if option is None:
-            raise _other_rules(path, "model.type", values["model"]["type"])
-        pieces = _pieces(values, path)
-        if option == _OPTIONS["Unigram"]:
+        if option_of(path) == "spm_model_file":
             return _model(values, path)
+        if (kind := values["model"].get("type", "WordPiece")) != "WordPiece":
+            raise _other_rules(path, "model.type", kind)
+        pieces = _pieces(values, path)
     if spaced := [piece for piece in pieces if piece.split() != [piece]]:
         raise errors.UserError(
             f"`vocab_file={path}` has the piece {spaced[0]!r}. Pieces with "

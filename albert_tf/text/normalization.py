@@ -128,8 +128,11 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
 def _said(vocabulary: str, kind: str) -> dict[str, Any]:
     """Return what the description says, or a Hugging Face folder."""
     path = path_beside(vocabulary)
-    if not files.exists(path):
-        of_hub = huggingface_rules.settings_beside(vocabulary, _OF_HUB[kind])
+    is_described = files.exists(path)
+    of_hub = huggingface_rules.settings_beside(
+        vocabulary, _OF_HUB[kind], is_described=is_described
+    )
+    if not is_described:
         return {"kind": kind, **of_hub}
     advice = (
         f"It must be the file that was written when {vocabulary} was trained. "
@@ -182,12 +185,15 @@ def resolve(
             _say_original(vocabulary)
         return Normalization(**{**said, **wanted})
     stored = Normalization(**said)
+    place = path_beside(vocabulary)
+    if not files.exists(place):  # Of a Hugging Face folder.
+        place = f"what lies beside {vocabulary}"
     for name, value in wanted.items():
         known = stored.settings[name]
         if value != known:
             raise errors.UserError(
                 f"`{name}={str(value).lower()}` contradicts "
-                f"{path_beside(vocabulary)}, which has {str(known).lower()}: "
+                f"{place}, which has {str(known).lower()}: "
                 "text must be normalized as when the vocabulary was trained. "
                 "Leave the option out, or give another vocabulary."
             )

@@ -107,9 +107,7 @@ def find_vocabularies(folder: str) -> dict[str, str]:
     present = {name: path for name, path in paths.items() if files.exists(path)}
     rules = files.safe_join(folder, huggingface_rules.TOKENIZER_NAME)
     if not present and files.exists(rules):
-        values = strict_json.read_object(rules, "Copy or download it again.")
-        if option := huggingface_rules.option_of(values):
-            present[option] = rules
+        present[huggingface_rules.option_of(rules)] = rules
     for path in present.values():
         files.safe_join(
             folder, os.path.basename(normalization.path_beside(path))

@@ -9,6 +9,7 @@ import lzma
 import pytest
 import tokenizers
 
+from albert_tf.common import errors
 from albert_tf.text import (
     normalization,
     tokenization,
@@ -257,13 +258,7 @@ def test_added_tokens_are_refused(tmp_path, kind, changes):
 @pytest.mark.parametrize("special", [True, False])
 @pytest.mark.parametrize("kind", KINDS)
 def test_added_tokens_of_rules_are_refused(tmp_path, kind, special, is_alone):
-    path = write(
-        tmp_path,
-        kind,
-        {"vocab.txt" if kind == "bert" else "spiece.model": ...}
-        if is_alone
-        else {},
-    )
+    path = write(tmp_path, kind, VOCABULARY[kind] if is_alone else {})
     rules = json.loads((tmp_path / RULES).read_text())
     rules["added_tokens"].append(
         added("lampe", len(rules["model"]["vocab"]), special=special)
@@ -306,17 +301,84 @@ def test_the_class_may_be_named_by_the_model(tmp_path):
         normalization.read(path, normalization.WORDPIECE)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_pieces_of_both_files_are_compared(tmp_path, kind):
+    path = write(tmp_path, kind, {})
+    rules = json.loads((tmp_path / RULES).read_text())
+    vocabulary = rules["model"]["vocab"]
+    if kind == "bert":
+        first, second = [p for p in vocabulary if p.isalpha()][:2]
+        vocabulary[first], vocabulary[second] = (
+            vocabulary[second],
+            vocabulary[first],
+        )
+    else:
+        vocabulary[20:22] = vocabulary[20:22][::-1]
+    (tmp_path / RULES).write_text(json.dumps(rules))
+    with refused("hold different pieces, or give them other ids"):
+        normalization.read(path, KINDS[kind])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tokens_added_to_our_own_folder_are_refused(tmp_path, kind):
+    """As by `save_pretrained` of transformers, which leaves our description."""
+    path = write(tmp_path, kind, {f"{CONFIG}:extra_special_tokens": ["[E1]"]})
+    rule = normalization.Normalization(kind=KINDS[kind])
+    normalization.write(path, rule)
+    with refused(r'added tokens=\["\[E1\]"\]'):
+        normalization.read(path, KINDS[kind])
+    write(tmp_path, kind, {f"{CONFIG}:do_lower_case": False})
+    assert normalization.read(path, KINDS[kind]) == rule
+
+
+def places(value, path=()):
+    """Every key of a JSON value but those of vocabularies."""
+    items = value.items() if isinstance(value, dict) else ()
+    for key, inner in items:
+        yield (*path, key)
+        if key != "vocab":
+            yield from places(inner, (*path, key))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("odd", [None, 7, [{"x": 1}]])
+@pytest.mark.parametrize("is_alone", [True, False])
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_files_are_refused(tmp_path, kind, is_alone, odd):
+    """Whatever stands in a place: it is read, or a user's mistake."""
+    path = write(tmp_path, kind, VOCABULARY[kind] if is_alone else {})
+    count = 0
+    for file in sorted(tmp_path.glob("*.json")):
+        content = file.read_text()
+        for *outer, last in places(json.loads(content)):
+            values = inner = json.loads(content)
+            for key in outer:
+                inner = inner[key]
+            inner[last] = odd
+            file.write_text(json.dumps(values))
+            try:
+                load(kind, path)
+            except errors.UserError:
+                count += 1
+        file.write_text(content)
+    load(kind, path)
+    assert count > 20
+
+
+VOCABULARY = {"bert": {"vocab.txt": ...}, "albert": {"spiece.model": ...}}
+OPTIONS = {"bert": "vocab_file", "albert": "spm_model_file"}
+
+
+def load(kind, path):
+    options = {OPTIONS[kind]: str(path)}
+    return tokenization.load(tokenization.VocabularyOptions(**options))
+
+
 def open_alone(folder, kind, changes, name=RULES):
     """Open the vocabulary in a `tokenizer.json`, whatever its name."""
-    file, option = (
-        ("vocab.txt", "vocab_file")
-        if kind == "bert"
-        else ("spiece.model", "spm_model_file")
-    )
-    path = write(folder, kind, {file: ..., **changes})
+    write(folder, kind, {**VOCABULARY[kind], **changes})
     (folder / RULES).rename(folder / name)
-    path = str(folder / name)
-    return tokenization.load(tokenization.VocabularyOptions(**{option: path}))
+    return load(kind, folder / name)
 
 
 @pytest.mark.parametrize("name", [RULES, "cased.json", "vocab.txt"])
