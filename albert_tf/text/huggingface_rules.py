@@ -27,7 +27,7 @@ _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 _ADDED, _MODEL = "added_tokens.json", "config.json"
 _ADVICE = "Copy or download it again."
 _SHOWN = 200  # Characters of a value.
-_LONGEST_WORD = 100  # Of BERT there; Google's code has 200.
+LONGEST_WORDS = 100, 200  # Characters; Google's code and ours have 200.
 # They take `tokenizer.json` as it is; others make rules of their own.
 _AS_IT_IS = "PreTrainedTokenizer", "TokenizersBackend"
 # Steps of ALBERT's that the original does not have; see docs/checkpoints.md.
@@ -51,14 +51,14 @@ class Kind(NamedTuple):
         special: The pieces that text never yields.
         casing: Keys of `tokenizer_config.json`, with their defaults.
         allowed: Other keys there, and what they must be.
-        model: The same for `model` in `tokenizer.json`.
+        model: Keys of `model` in `tokenizer.json`, and what they may be.
     """
 
     classes: tuple[str, ...]
     special: dict[str, str]
     casing: dict[str, bool | None]
     allowed: dict[str, Any]
-    model: dict[str, Any]
+    model: dict[str, tuple[Any, ...]]
 
 
 _MARKS = {f"{n}_token": f"[{n.upper()}]" for n in ("cls", "sep", "mask")}
@@ -76,7 +76,7 @@ BERT = Kind(
         "subword_tokenizer_type": "wordpiece",
         "auto_map": {},
     },
-    {"type": "WordPiece", "continuing_subword_prefix": "##"},
+    {"type": ("WordPiece",), "continuing_subword_prefix": ("##",)},
 )
 ALBERT = Kind(
     ("AlbertTokenizer",),
@@ -88,7 +88,7 @@ ALBERT = Kind(
         "sp_model_kwargs": {},
         "auto_map": {},
     },
-    {"type": "Unigram", "byte_fallback": False},
+    {"type": ("Unigram",), "byte_fallback": (False,)},
 )
 
 
@@ -154,7 +154,7 @@ def settings_beside(
     if is_described:
         return {}
     name = _check_keys(paths, values, kind)
-    said = {"longest_word": _LONGEST_WORD} if kind is BERT else {}
+    said = {"longest_word": LONGEST_WORDS[0]} if kind is BERT else {}
     config = values.get(_CONFIG, {})
     of_config = [config.get(key, value) for key, value in kind.casing.items()]
     casing = _casing(kind, *of_config)
@@ -228,9 +228,8 @@ def _check_added(
 
 
 def _open_model(path: str) -> Any:
-    content = content_of(files.read_bytes(path), path)
     try:
-        return sentencepiece_model_pb2.ModelProto.FromString(content)
+        return sentencepiece_model_pb2.ModelProto.FromString(content_of(path))
     except message.DecodeError:
         raise errors.UserError(
             f"{path} is not a SentencePiece model. {_ADVICE}"
@@ -240,8 +239,7 @@ def _open_model(path: str) -> Any:
 def _pieces_in(path: str, kind: Kind) -> list[str]:
     if kind is ALBERT:
         return [piece.piece for piece in _open_model(path).pieces]
-    content = content_of(files.read_bytes(path), path)
-    return content.decode(errors="replace").split()
+    return content_of(path).decode(errors="replace").split()
 
 
 def _casing(kind: Kind, lower: Any, accents: Any) -> dict[str, bool] | None:
@@ -269,17 +267,17 @@ def _read_rules(
         values: The content of a `tokenizer.json`.
         vocabulary: The file itself, or the one that is read instead.
     """
-    pieces, model, rules = _pieces(values, path), dict(values["model"]), {}
-    if kind is BERT:
-        key = "max_input_chars_per_word"
-        rules["longest_word"] = longest = model.pop(key)
-        if type(longest) is not int or longest < 1:
-            raise _other_rules(path, f"model.{key}", longest)
+    pieces, model = _pieces(values, path), values["model"]
     unk = kind.special["unk_token"]
-    expected = {"unk_token": unk, "unk_id": pieces.index(unk), **kind.model}
-    expected["vocab"] = model["vocab"]
+    expected = {
+        "unk_token": (unk,),
+        "unk_id": (pieces.index(unk),),
+        "max_input_chars_per_word": LONGEST_WORDS,
+        "vocab": (model["vocab"],),
+        **kind.model,
+    }
     for key, value in model.items():
-        if key not in expected or expected[key] != value:
+        if value not in expected.get(key, ()):
             raise _other_rules(path, f"model.{key}", value)
     steps = _flat(values["normalizer"], "normalizers")
     casing = _of_normalizer(steps, kind)
@@ -298,7 +296,9 @@ def _read_rules(
             f"{path} and {vocabulary} hold different pieces, or give them "
             "other ids. Keep what belongs to the model."
         )
-    return {**rules, **casing}
+    if kind is BERT:
+        return {**casing, "longest_word": model["max_input_chars_per_word"]}
+    return {**casing}
 
 
 def _flat(part: Any, inner: str) -> list[dict[str, Any]]:
@@ -333,15 +333,11 @@ def _cuts_words(part: Any, kind: Kind) -> bool:
     if kind is BERT:
         return not before and last == {"type": "BertPreTokenizer"}
     last = {"split": True, **last}
-    scheme = "always" if last.pop("add_prefix_space", False) else "never"
+    if last.pop("add_prefix_space", False):
+        last.setdefault("prepend_scheme", "always")
+    named = {"type": "Metaspace", "replacement": "▁"}
     return before in ([], [{"type": "WhitespaceSplit"}]) and (
-        {"prepend_scheme": scheme, **last}
-        == {
-            "type": "Metaspace",
-            "replacement": "▁",
-            "prepend_scheme": "always",
-            "split": True,
-        }
+        last == {**named, "prepend_scheme": "always", "split": True}
     )
 
 
@@ -380,12 +376,13 @@ def option_of(path: str) -> str:
     return "spm_model_file" if is_model else "vocab_file"
 
 
-def content_of(content: bytes, path: str) -> bytes:
+def content_of(path: str, content: bytes | None = None) -> bytes:
     """Return a vocabulary as a list of pieces or a SentencePiece model.
 
     Args:
-        content: That of such a file, or of a `tokenizer.json`.
+        path: Such a file, or a `tokenizer.json`; `content` is what it holds.
     """
+    content = files.read_bytes(path) if content is None else content
     if not _is_json(content):
         return content
     values = strict_json.read_object(path, _ADVICE)

@@ -26,6 +26,7 @@ ENDING = ".normalization.json"
 FORMAT_VERSION = 1
 SENTENCEPIECE, WORDPIECE = "sentencepiece", "wordpiece"
 SETTINGS = "do_lower_case", "keep_accents", "strip_spurious_marker"
+_FIELDS = *SETTINGS, "kind", "longest_word"
 # How the vocabularies of each kind are given.
 _GIVEN_AS = {
     SENTENCEPIECE: "the file that ends in .model as `spm_model_file`",
@@ -138,11 +139,10 @@ def _said(vocabulary: str, kind: str) -> dict[str, Any]:
         f"It must be the file that was written when {vocabulary} was trained. "
         "Copy it again; without it, the original's rule is assumed."
     )
-    values = strict_json.read_object(path, advice)
-    settings = {name: values.get(name) for name in SETTINGS}
     # Earlier versions did not write it.
-    longest = values.get("longest_word", wordpiece_rules.LONGEST_WORD)
-    said = {**settings, "kind": kind, "longest_word": longest}
+    values: dict[str, Any] = {"longest_word": wordpiece_rules.LONGEST_WORD}
+    values |= strict_json.read_object(path, advice)
+    said: dict[str, Any] = {name: values.get(name) for name in _FIELDS}
     if values.get("kind") in [other for other in _GIVEN_AS if other != kind]:
         raise errors.UserError(
             f"{vocabulary} is given as a vocabulary of {kind}, but {path} says "
@@ -154,6 +154,7 @@ def _said(vocabulary: str, kind: str) -> dict[str, Any]:
         ("format_version", (FORMAT_VERSION,)),
         ("kind", (kind,)),
         *((name, (True, False)) for name in SETTINGS),
+        ("longest_word", huggingface_rules.LONGEST_WORDS),
         ("unicode_form", (Normalization(**said).unicode_form,)),
     ):
         value = values.get(name)
@@ -162,11 +163,6 @@ def _said(vocabulary: str, kind: str) -> dict[str, Any]:
                 f"{path} has {name} {value!r}; here it must be "
                 f"{' or '.join(map(strict_json.dumps, allowed))}. {advice}"
             )
-    if type(longest) is not int or longest < 1:
-        raise errors.UserError(
-            f"{path} has longest_word {longest!r}, not a whole number from 1. "
-            f"{advice}"
-        )
     return said
 
 

@@ -73,7 +73,7 @@ class Tokenizer:
         files.require_file(spm_model_file, "spm_model_file")
         content = files.read_bytes(spm_model_file)
         self.fingerprint = hashlib.sha256(content).hexdigest()
-        self.model_bytes = huggingface_rules.content_of(content, spm_model_file)
+        self.model_bytes = huggingface_rules.content_of(spm_model_file, content)
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
         self._folding = {"lower": do_lower_case, "keep_accents": keep_accents}

@@ -74,7 +74,7 @@ class WordPieceTokenizer:
         self.do_lower_case = do_lower_case
         self.keep_accents = keep_accents
         self.longest_word = longest_word
-        lines = huggingface_rules.content_of(content, vocab_file)
+        lines = huggingface_rules.content_of(vocab_file, content)
         self.pieces = _read_pieces(lines, vocab_file)
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (

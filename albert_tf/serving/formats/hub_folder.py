@@ -130,9 +130,7 @@ def write(
     contents = {name: text.encode() for name, text in texts.items()}
     contents |= more or {}
     path = model.vocabulary.path
-    contents[vocabulary] = huggingface_rules.content_of(
-        files.read_bytes(path), path
-    )
+    contents[vocabulary] = huggingface_rules.content_of(path)
     contents[huggingface.WEIGHTS_NAME] = weights
     _write_files(folder, contents)
 

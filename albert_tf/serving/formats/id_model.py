@@ -150,9 +150,7 @@ def _copy_program(
             name = os.path.basename(path)
         contents[name] = alone.encode()
     path = os.path.join(folder, vocabulary)
-    contents[vocabulary] = huggingface_rules.content_of(
-        files.read_bytes(path), path
-    )
+    contents[vocabulary] = huggingface_rules.content_of(path)
     files.write_together(
         {os.path.join(folder, name): new for name, new in contents.items()}
     )

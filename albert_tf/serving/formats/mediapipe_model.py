@@ -15,7 +15,7 @@ import tensorflow as tf
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
 
-from albert_tf.common import errors, files
+from albert_tf.common import errors
 from albert_tf.serving.formats import id_model, lite_model
 from albert_tf.serving.services import service
 from albert_tf.text import huggingface_rules
@@ -72,9 +72,7 @@ def _convert(
     source = str(exported.vocabulary.path)
     labels = getattr(exported.service, "labels", ())
     packed = {
-        run_folder.VOCABULARY_NAMES[kind]: huggingface_rules.content_of(
-            files.read_bytes(source), source
-        )
+        run_folder.VOCABULARY_NAMES[kind]: huggingface_rules.content_of(source)
     }
     if labels:
         packed[_LABELS] = "\n".join(labels).encode()
