@@ -33,7 +33,7 @@ from data_prep.vocabulary import text
 from data_prep.writer import corpus, decoding, units
 from tests.albert_tf.tasks.glue import small_tasks
 from tests.conftest import FIXTURES
-from tests.hostile import commands
+from tests.hostile import commands, valid_inputs
 
 
 @functools.cache
@@ -150,6 +150,11 @@ def feature_file(folder: str) -> None:
         pass
 
 
+def taught(folder: str) -> object:
+    stored = saved_outputs.StoredOutputs(folder)
+    return list(stored.joined([[b"\0" * 16] * valid_inputs.TAUGHT]))
+
+
 def normalization_file(path: str) -> None:
     vocabulary = path.removesuffix(normalization.ENDING) + ".model"
     normalization.read(vocabulary, normalization.SENTENCEPIECE)
@@ -260,6 +265,8 @@ READERS = {
     "saved outputs": binary(
         lambda p: saved_outputs.load(p, "dev"), "rte", "dev_outputs.npz"
     ),
+    "teacher's outputs": binary(taught, "taught", "00000.npz"),
+    "teacher's manifest": Reader(taught, "taught", "teacher_outputs.json"),
     "list of checkpoints": Reader(checkpoint, "pretrained", "checkpoint"),
     "checkpoint.index": binary(checkpoint, "pretrained", "model.ckpt-2.index"),
     "checkpoint.data": binary(checkpoint, "pretrained", DATA),

@@ -166,6 +166,8 @@ convert_checkpoint --format=tf1 --to={out}/
 convert_checkpoint --format=tf2 --to={out}/x.index
     --to=
 
+run_race --output_dir={inputs}/race
+    --output_dir= ... is --data_dir
 ensemble --run_dirs={inputs}/rte,{inputs}/./rte
     1 folder(s)
 ensemble --run_dirs={inputs}/rte,nowhere

@@ -214,33 +214,24 @@ def test_numbers_are_exported_in_their_units(numbers, tmp_path):
     assert found.bias[0] > 1900
 
 
-def test_large_numbers_are_learnt_as_small_ones(
-    world, numbers, tmp_path, caplog
-):
+def test_large_numbers_are_learnt_as_small_ones(world, tmp_path, caplog):
     """Of 1,700,000,000 float32 knows every 128th; the deviation is 11."""
     later = [{**row, "year": row["year"] + 1.7e9} for row in dated(120)]
     run = tmp_path / "run"
     run_classifier.run(settings(world, run, later, NUMBERS))
-    small, large = (
-        scores.read(str(folder)).best.scores for folder in (numbers, run)
-    )
-    assert large == pytest.approx(small, rel=1e-3)
+    found = scores.read(str(run)).best.scores
+    assert found["pearson"] > 0.8, found
+    assert 0 < found["mae"] <= found["rmse"] < 10
     texts = write(tmp_path, dated(12), "new")
     served = tmp_path / "served"
     export_options.exported(served, run_dir=run)
     assert any("every 128th" in message for message in caplog.messages)
-    ours, theirs, before = (
-        predictions(tmp_path, texts, **{name: model})
-        for name, model in (
-            ("run_dir", run),
-            ("saved_model", served),
-            ("run_dir", numbers),
-        )
-    )
-    for one, other, year in zip(ours, theirs, before, strict=True):
-        assert one["prediction"] == pytest.approx(other["score"], abs=1e-3)
-        expected = year["prediction"] + 1.7e9
-        assert one["prediction"] == pytest.approx(expected, abs=0.05)
+    ours = [a["prediction"] for a in predictions(tmp_path, texts, run_dir=run)]
+    theirs = [
+        a["score"] for a in predictions(tmp_path, texts, saved_model=served)
+    ]
+    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
+    assert 10 < np.ptp(ours) < 50
 
     (tmp_path / "taught").mkdir()
     taught = settings(world, tmp_path / "taught/run", later, NUMBERS)
