@@ -406,21 +406,17 @@ def _read_parquet(path: str, inputs: Sequence[str]) -> Iterator[_Values]:
 def _python_columns(
     batch: Any, path: str, inputs: Sequence[str]
 ) -> dict[str, list[Any]]:
-    """Return the columns that have values in Python; all inputs must."""
+    """Return the columns that Python can hold; inputs must be among them."""
     columns = {}
     for field, column in zip(batch.schema, batch.columns, strict=True):
         try:
             columns[field.name] = column.to_pylist()
         except (NotImplementedError, OverflowError, ValueError) as error:
-            problem = f"the column {field.name!r} ({field.type}): {error}"
             if field.name in inputs:
                 raise errors.UserError(
-                    f"{path} cannot be read: {problem}. Write it as texts or "
-                    "numbers."
+                    f"{path}: the column {field.name!r} ({field.type}) cannot "
+                    f"be read: {error}. Write it as texts or numbers."
                 ) from None
-            logging.log_first_n(
-                logging.WARNING, "%s: left out %s", 1, path, problem
-            )
     return columns
 
 

@@ -87,21 +87,19 @@ def find(record_path: str) -> Manifest | None:
     return next((manifest for _, manifest in _find_all(record_path)), None)
 
 
-def check_size(path: str, manifest: Manifest, where: str) -> None:
-    """Refuse a file of other bytes than its manifest says."""
-    size = manifest.shard_bytes[manifest.shards.index(os.path.basename(path))]
-    if files.size(path) != size:
-        raise errors.UserError(
-            f"{where} has {files.size(path):,} bytes; its manifest says "
-            f"{size:,}. It is cut short or was replaced. Copy it again, or "
-            "write the records again."
-        )
-
-
-def check_sizes(paths: Iterable[str]) -> None:
+def check_sizes(paths: Iterable[str], option: str = "input_file") -> None:
+    """Refuse files of other bytes than their manifest says."""
     for path in paths:
-        if manifest := find(path):
-            check_size(path, manifest, f"`input_file={path}`")
+        if not (manifest := find(path)):
+            continue
+        name, size = os.path.basename(path), files.size(path)
+        written = manifest.shard_bytes[manifest.shards.index(name)]
+        if size != written:
+            raise errors.UserError(
+                f"`{option}={path}` has {size:,} bytes; its manifest says "
+                f"{written:,}. It is cut short or was replaced. Copy it again, "
+                "or write the records again."
+            )
 
 
 def _find_all(record_path: str) -> Iterator[tuple[str, Manifest]]:

@@ -1,5 +1,6 @@
 """Parse records with TensorFlow."""
 
+import contextlib
 import math
 
 import numpy as np
@@ -37,9 +38,10 @@ def describe_fault(layout: layouts.Layout, record: bytes) -> str | None:
     try:
         features = _parse_padded(layout, tf.constant([record]))
     except tf.errors.InvalidArgumentError:
-        missing = _find_missing(layout, record)
-        if missing:
-            return f"lacks {missing}"
+        with contextlib.suppress(ValueError):  # It may be no Example.
+            needed = [f.name for f in layout if f.missing is None]
+            if missing := sorted({*needed} - examples.decode(record).keys()):
+                return f"lacks {', '.join(missing)}"
         described = ", ".join(_describe_feature(feature) for feature in layout)
         if any(feature.padding is not None for feature in layout):
             described += "; sequences have the same length"
@@ -54,19 +56,6 @@ def describe_fault(layout: layouts.Layout, record: bytes) -> str | None:
             )
     checks = _consistency_checks(features)
     return next((fault for fault, holds in checks.items() if not holds), None)
-
-
-def _find_missing(layout: layouts.Layout, record: bytes) -> str:
-    """Return the names of the features that a record must have and lacks."""
-    try:
-        present = examples.decode(record)
-    except ValueError:
-        present = {}
-    return ", ".join(
-        feature.name
-        for feature in layout
-        if feature.missing is None and feature.name not in present
-    )
 
 
 def _describe_feature(feature: layouts.Feature) -> str:

@@ -39,7 +39,8 @@ def check_records(
     for path in paths:
         manifest, where = manifests.find(path), f"`{argument}={path}`"
         if manifest is not None:
-            _check_manifest(path, manifest, expected, where)
+            manifests.check_sizes([path], argument)
+            _check_manifest(manifest, expected, where)
             if manifest not in checked:
                 checked.append(manifest)
         if not tfrecord.count_records(path):
@@ -55,9 +56,8 @@ def check_records(
 
 
 def _check_manifest(
-    path: str, manifest: manifests.Manifest, expected: Expected, where: str
+    manifest: manifests.Manifest, expected: Expected, where: str
 ) -> None:
-    manifests.check_size(path, manifest, where)
     _check_kind(where, manifest.kind, expected)
     _check_lengths(where, manifest, expected)
     needed = manifest.vocab_size + expected.sentinels

@@ -106,8 +106,6 @@ class Task(abc.ABC):
     sequences_at_once: int = 1  # Of an example.
     compares_by: str | None = None  # Option that needs several examples.
     shortest: int = lengths.SHORTEST  # Tokens of the shortest batches.
-    # Mean and deviation of numbers that are learnt in units of them.
-    scale: tuple[float, float] = (0.0, 1.0)
     problem: str = ""  # label, labels, number, choice, or another.
     pooler: str = "reads"  # An export also keeps or drops it.
     taught_by: str | None = None  # Output of a SavedModel that teaches it.

@@ -41,9 +41,8 @@ class Lesson:
 
         Args:
             path: See `teacher.open_teacher`; or a folder of stored outputs.
-            objective: From the objective of the labels, the names of the
-                teacher's outputs and the task's `scale`, to that of the
-                student.
+            objective: From the objective of the labels, and the names of the
+                teacher's outputs, to that of the student.
             asked: The task as a teacher without one gets it. Default: the
                 student's.
             gives_words: Whether the student's word embeddings start from the
@@ -170,7 +169,6 @@ def _data_facts(
         "split": base.TRAIN,
         "task": task.name,
         "records": _records(task) if are_of_tokens else None,
-        "scale": [*task.scale],
     }
 
 
@@ -210,8 +208,8 @@ def soft_labels(
     temperature = settings.temperature or 1.0
     return Lesson(
         settings.teacher,
-        lambda hard, names, scale=(0.0, 1.0): distillation.soft_labels(
-            hard, names, weight, temperature, scale
+        lambda hard, names: distillation.soft_labels(
+            hard, names, weight, temperature
         ),
     )
 

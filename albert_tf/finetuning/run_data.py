@@ -144,9 +144,7 @@ class RunData:
     def objective(self) -> objectives.Objective:
         objective = self.task.objective(self.examples.get(base.TRAIN, ()))
         if self._lesson and self._outputs:
-            return self._lesson.objective(
-                objective, self._outputs.names, self.task.scale
-            )
+            return self._lesson.objective(objective, self._outputs.names)
         return objective
 
     @property

@@ -40,15 +40,8 @@ _LEAST_PROBABILITY = 1e-30
 class Teacher:
     """A model with its own vocabulary, for the student's task."""
 
-    def __init__(
-        self,
-        task: base.Task,
-        model: keras.Model,
-        scale: tuple[float, float] = (0.0, 1.0),
-    ):
-        """Keep what is asked; numbers are given in units of this scale."""
+    def __init__(self, task: base.Task, model: keras.Model):
         self.task = task
-        self._scale = scale
         self.model = model
         self._call = predictions.compile_model(model)
 
@@ -68,11 +61,9 @@ class Teacher:
 
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
         """Return what can be learned, for all records of training examples."""
-        asked = self._call, self.task, examples, _BATCH
-        found = {**batches.run_model(*asked, split=base.TRAIN)}
-        if "logits" in found:
-            mean, deviation = self._scale
-            found["logits"] = (found["logits"] - mean) / deviation
+        found = batches.run_model(
+            self._call, self.task, examples, _BATCH, split=base.TRAIN
+        )
         # Tokens that can be no answer have numbers that records cannot hold.
         return {
             name: np.maximum(found[name], distillation.MASKED)
@@ -171,7 +162,7 @@ def open_teacher(
                 taught = copy.copy(task)
                 taught.tokenizer = predictor.task.tokenizer
                 taught.max_seq_length = predictor.task.max_seq_length
-            return Teacher(taught, model, task.scale)
+            return Teacher(taught, model)
     return _of_checkpoint(path, task, precision, needs_head=not wants_vectors)
 
 
@@ -208,7 +199,7 @@ def _of_checkpoint(
     has_pooler = any(n.startswith(_POOLER) for n in checkpoint.shapes)
     new = [] if needs_head or has_pooler else [_POOLER]
     restoring.restore(model, checkpoint, OPTION, new_scopes=new)
-    return Teacher(taught, model, task.scale)
+    return Teacher(taught, model)
 
 
 def no_config(path: str) -> errors.UserError:

@@ -17,21 +17,16 @@ from albert_tf.model.network.encoder import AlbertModel
 # "Classifier DR" in the paper's Table 14.
 DROPOUT = 0.1
 
-_ROUNDED = 0.01  # Share of the deviation that matters.
-
 
 def warn_of_rounding(mean: float, deviation: float) -> None:
     """Say that float32 does not tell numbers with this mean apart."""
     step = float(np.spacing(np.float32(abs(mean))))
-    if step > _ROUNDED * deviation:
+    if step > deviation / 100:
         logging.warning(
-            "The numbers are about %g, of which float32 holds every %gth; "
-            "their deviation is %g. LiteRT, ONNX, the signature `tokens` and "
-            "weights of other projects are in float32, `score` of a SavedModel "
-            "is float64. For more, train on the difference from the mean.",
+            "Near %g float32 holds every %gth number. All exports are in it "
+            "but `score` of a SavedModel. Train on differences from the mean.",
             mean,
             step,
-            deviation,
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import tensorflow as tf
 
 from albert_tf.data import layouts
-from albert_tf.model.losses import label_objectives, objectives, token_states
+from albert_tf.model.losses import objectives, token_states
 from albert_tf.model.losses.objectives import Batch, Tensors
 
 VECTOR = "embedding"
@@ -32,7 +32,6 @@ def soft_labels(
     names: Collection[str],
     weight: float,
     temperature: float,
-    scale: tuple[float, float] = (0.0, 1.0),
 ) -> objectives.Objective:
     """Return the objective that learns from labels and from a teacher.
 
@@ -44,14 +43,12 @@ def soft_labels(
         temperature: What logits are divided by before both softmaxes. The loss
             is multiplied by its square, as in the source, so that its
             gradients keep their size. A regression has none.
-        scale: Mean and deviation of the numbers of a regression; the teacher's
-            are in units of them.
     """
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
         values = hard.sample_values(outputs, batch)
         losses = [
-            _divergence(name, outputs[name], batch, temperature, scale)
+            _divergence(name, outputs[name], batch, temperature)
             for name in names
         ]
         return {**values, _LOSS: tf.add_n(losses) / len(losses)}
@@ -84,18 +81,13 @@ def without_teacher(batch: Batch) -> dict[str, tf.Tensor]:
 
 
 def _divergence(
-    name: str,
-    student: tf.Tensor,
-    batch: Batch,
-    temperature: float,
-    scale: tuple[float, float],
+    name: str, student: tf.Tensor, batch: Batch, temperature: float
 ) -> tf.Tensor:
     """Return how far a student is from the teacher, float32 [B]."""
     teacher = batch[f"{layouts.TEACHER}{name}"]
-    if name == _CLASS_OUTPUT and teacher.shape[-1] == 1:  # A regression.
-        number = label_objectives.in_units(student[:, 0], *scale)
-        return tf.square(number - teacher[:, 0])
     student = tf.cast(student, tf.float32)
+    if name == _CLASS_OUTPUT and teacher.shape[-1] == 1:  # A regression.
+        return tf.square(student[:, 0] - teacher[:, 0])
     if student.shape.rank == 3:  # Tags; the batch may be cut.
         teacher = teacher[:, : tf.shape(student)[1]]
     if name == _BINARY_OUTPUT:

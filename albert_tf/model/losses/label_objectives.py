@@ -111,24 +111,16 @@ TOKENS = _classification(
 def regression(mean: float, deviation: float) -> objectives.Objective:
     """Return the objective of numbers; `label_ids` are float32 [B].
 
-    The labels are in units of the deviation from the mean, see `in_units`.
+    The labels are in units of the deviation from the mean. float32 could not
+    tell large numbers apart that differ by the deviation.
     """
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
-        number = in_units(outputs["logits"][:, 0], mean, deviation)
-        error = number - batch["label_ids"]
-        return {"regression_loss": tf.square(error)}
+        number = tf.cast(outputs["logits"][:, 0], tf.float64)
+        units = tf.cast((number - mean) / deviation, tf.float32)
+        return {"regression_loss": tf.square(units - batch["label_ids"])}
 
     return objectives.per_example({"regression_loss": 1.0}, sample_values)
-
-
-def in_units(numbers: tf.Tensor, mean: float, deviation: float) -> tf.Tensor:
-    """Return numbers as float32 in units of the deviation from the mean.
-
-    float32 could not tell large numbers apart that differ by the deviation.
-    """
-    units = (tf.cast(numbers, tf.float64) - mean) / deviation
-    return tf.cast(units, tf.float32)
 
 
 # The numbers are on their own scale.

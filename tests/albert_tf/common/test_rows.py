@@ -486,7 +486,7 @@ def test_rows_and_columns_of_parquet(file):
     assert found[70].key == {"row": 71}
 
 
-def test_columns_of_parquet_that_python_cannot_hold_are_left_out(file, caplog):
+def test_columns_of_parquet_that_python_cannot_hold_are_left_out(file):
     """Unless they are asked for; a batch has 64 rows."""
     texts = ["a"] * 70
     late = pyarrow.concat_arrays([TOO_LATE] * 70)
@@ -494,8 +494,6 @@ def test_columns_of_parquet_that_python_cannot_hold_are_left_out(file, caplog):
     path = file(parquet(text=texts, late=late, long=long), "t.parquet")
     found = list(rows.read_user_file(path, ["text"], itself))
     assert [row.values for row in found] == [{"text": "a"}] * 70
-    said = [r.getMessage() for r in caplog.records]
-    assert any("left out the column 'late' (date32[day])" in m for m in said)
 
 
 @pytest.mark.parametrize(

@@ -217,7 +217,6 @@ class Plain:
 
     name = "plain"
     outputs_are_positions = False
-    scale = 0.0, 1.0
 
     def __init__(self, vocabulary="v", widths=None):
         self.output_widths = widths or {}

@@ -225,20 +225,15 @@ def test_large_numbers_are_learnt_as_small_ones(world, tmp_path, caplog):
     texts = write(tmp_path, dated(12), "new")
     served = tmp_path / "served"
     export_options.exported(served, run_dir=run)
-    assert any("every 128th" in message for message in caplog.messages)
+    assert any(
+        "holds every 128th number" in message for message in caplog.messages
+    )
     ours = [a["prediction"] for a in predictions(tmp_path, texts, run_dir=run)]
     theirs = [
         a["score"] for a in predictions(tmp_path, texts, saved_model=served)
     ]
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-3)
     assert 10 < np.ptp(ours) < 50
-
-    (tmp_path / "taught").mkdir()
-    taught = settings(world, tmp_path / "taught/run", later, NUMBERS)
-    given = {"train_step": 1, "save_checkpoints_steps": 1}
-    run_classifier.run(changed(taught, teacher=str(run), **given))
-    (row,) = small_runs.metrics(tmp_path / "taught/run", "train")
-    assert row["teacher_loss"] < 5
 
 
 def test_numbers_of_a_run_go_on_in_its_units(world, numbers, tmp_path):
