@@ -132,7 +132,7 @@ def run(settings: DistillOptions) -> None:
         EmbeddingTask, tokenizer, shared.max_seq_length, vectors
     )
     facts = EmbeddingTask.find_facts(
-        vectors, fact_sources.RunFactSource(EmbeddingTask, shared, {})
+        vectors, fact_sources.RunSource(EmbeddingTask, shared, {})
     )
     teacher_facts = VectorFacts(
         text_pooling=settings.teacher_pooling or teacher.text_pooling,

@@ -163,7 +163,7 @@ def _open_workers(
             )
             yield functools.partial(cluster.workers, client)
         return
-    count = parallel.count_processes(settings.num_workers)
+    count = parallel.resolve(settings.num_workers)
     logging.info("Using %d worker(s).", count)
     yield functools.partial(parallel.workers, count)
 

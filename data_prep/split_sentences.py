@@ -218,7 +218,7 @@ def _split_all(
     batches = iter(
         lambda: list(itertools.islice(paragraphs, PARAGRAPHS_AT_ONCE)), []
     )
-    num_processes = parallel.count_processes(settings.num_processes)
+    num_processes = parallel.resolve(settings.num_processes)
     with parallel.workers(num_processes, settings.language) as map_batches:
         for languages, split in map_batches(_split_batch, batches):
             counts.update(languages)

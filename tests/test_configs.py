@@ -151,7 +151,7 @@ def read_recipe(path):
     places = [
         f"--{name}={value}"
         for name, value in PLACES.items()
-        if name in options.flag_names(options_class)
+        if name in options.names(options_class)
         # A task's files are in a folder.
         and (name, options_class) != ("train_file", ClassifierOptions)
     ]

@@ -70,7 +70,7 @@ def open_table(
         argument=argument,
     )
     try:
-        yield pyarrow, *_open_reader(pyarrow, kind, _WholeFile(stream))
+        yield pyarrow, *_open(pyarrow, kind, _WholeFile(stream))
     except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None):  # An error of the disk.
             raise
@@ -78,9 +78,7 @@ def open_table(
         raise errors.UserError(refusal(reason)) from error
 
 
-def _open_reader(
-    pyarrow: Any, kind: str, stream: _WholeFile
-) -> tuple[Any, Batches]:
+def _open(pyarrow: Any, kind: str, stream: _WholeFile) -> tuple[Any, Batches]:
     if kind == "parquet":
         # Page by page: pre_buffer would read whole row groups.
         file = pyarrow.parquet.ParquetFile(

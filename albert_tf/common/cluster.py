@@ -63,7 +63,7 @@ def connect(address: str, folder: str) -> Iterator[Any]:
     with (
         client,
         dask.config.set(large),
-        _report_lost_cluster(distributed, client),
+        _report_loss(distributed, client),
     ):
         reason = _explain_unusable(client, folder)
         if reason:
@@ -72,7 +72,7 @@ def connect(address: str, folder: str) -> Iterator[Any]:
 
 
 @contextlib.contextmanager
-def _report_lost_cluster(distributed: Any, client: Any) -> Iterator[None]:
+def _report_loss(distributed: Any, client: Any) -> Iterator[None]:
     """Turn Dask's errors about a lost cluster into a `WorkerEndedError`."""
     address = client.scheduler.address
     lost = (

@@ -267,10 +267,9 @@ def suggest(path: str, others: Sequence[str] = ()) -> str:
 def safe_join(folder: str, name: str) -> str:
     """Return the path of a file in a folder; refuse a link that leaves it.
 
-    So a model's folder from elsewhere cannot show other files of this machine.
-    A link may lead to another place in the folder, or into the blobs of the
-    Hugging Face cache that it is a snapshot of (MODEL/snapshots/REVISION/NAME
-    to MODEL/blobs/HASH).
+    A model's folder from elsewhere must not show files of this machine. A link
+    may lead to another place in it, or into the blobs of the Hugging Face cache
+    (from MODEL/snapshots/REVISION/NAME to MODEL/blobs/HASH).
     """
     path = os.path.join(folder, name)
     if is_remote(path):
@@ -336,10 +335,7 @@ def read_lines(path: str, option: str) -> list[str]:
 
 
 def sha256(path: str) -> str:
-    """Return the SHA-256 of a file that is also read for its content.
-
-    A pipe is refused: it can be read only once.
-    """
+    """Return the SHA-256 of a file; a pipe, which is read once, is refused."""
     if is_special(path) and not os.path.isdir(path):
         raise errors.UserError(
             f"{path} is a pipe or a device, but is read twice. Write its "

@@ -221,12 +221,12 @@ def iter_flags(options_class: type, defaults: Any = None) -> Iterator[Flag]:
             yield dataclasses.replace(leaf, metadata=metadata)
 
 
-def flag_names(options_class: type) -> list[str]:
+def names(options_class: type) -> list[str]:
     """Return the names of all options of a class, nested ones included."""
     return [leaf.name for leaf in iter_flags(options_class)]
 
 
-def make_optional(
+def optional(
     options_class: type, names: Collection[str], purpose: str
 ) -> type[Any]:
     """Make a class with some options of another, all with default None.
@@ -260,10 +260,7 @@ def make_optional(
 
 
 def to_dict(options: Any) -> dict[str, Any]:
-    """Return all options by flag name; the inverse of `from_dict`.
-
-    Those of nested classes are on the same level: the names are unique.
-    """
+    """Return {flag: value}, nested options flattened; undone by `from_dict`."""
     flat: dict[str, Any] = {}
     for field in dataclasses.fields(options):
         value = getattr(options, field.name)
@@ -455,7 +452,7 @@ def run_script(
             raise
 
     try:
-        status = _report_errors(
+        status = _guard(
             lambda parser: app.run(
                 run_to_the_end, flags_parser=lambda w: parser(w[1:])
             ),
@@ -520,17 +517,15 @@ def run_inside(
 
     The message of a mistake is on standard error.
     """
-    return _report_errors(lambda parser: run(parser(arguments)), options_class)
+    return _guard(lambda parser: run(parser(arguments)), options_class)
 
 
-def _report_errors(
-    start: Callable[..., None], options_class: type[OptionsT]
-) -> int:
+def _guard(start: Callable[..., None], options_class: type[OptionsT]) -> int:
     """Run a command; print its error as a message, and return the exit status.
 
     `start` runs it, given a function that parses its options.
     """
-    option_names, values = flag_names(options_class), dict[str, Any]()
+    option_names, values = names(options_class), dict[str, Any]()
 
     def parser(words: Sequence[str]) -> OptionsT:
         settings = parse(options_class, words)

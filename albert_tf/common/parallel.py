@@ -66,7 +66,7 @@ def _prepare_worker(value: Any, parent: int) -> None:
     _context.set(value)
 
 
-def count_processes(num_workers: int) -> int:
+def resolve(num_workers: int) -> int:
     """Return how many processes `--num_workers` means; 0 is one per core."""
     if num_workers:
         return num_workers

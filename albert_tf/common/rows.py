@@ -69,10 +69,7 @@ class BadLine:
 
 
 def raise_bad_lines(items: Iterable[T | BadLine]) -> Iterator[T]:
-    """Yield all items up to the first bad line, and raise that as an error.
-
-    The message counts the bad lines after it.
-    """
+    """Yield items; the first bad line is raised, with a count of the others."""
     items = iter(items)
     for item in items:
         if isinstance(item, BadLine):
@@ -93,11 +90,7 @@ def answer_items(
     items: Sequence[T | BadLine],
     answer: Callable[[list[T]], Iterable[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """Return the answer to each item, or the error of a bad line, in order.
-
-    Args:
-        answer: Is called once, with the items that are no bad lines.
-    """
+    """Return the answer to each item, in order, or the error of a bad line."""
     good = [item for item in items if not isinstance(item, BadLine)]
     answers = iter(answer(good) if good else ())
     return [
@@ -211,9 +204,7 @@ def read(
     *,
     header: bool | None = None,
 ) -> Iterator[T | BadLine]:
-    """Yield the items that `parse` returns for each row.
-
-    A `UserError` of `parse` makes a bad line.
+    """Yield the items of `parse` for each row, or its `UserError` as bad line.
 
     The name of the file and its first line say its kind. It is a table if the
     name ends in .tsv or .csv, in any case, or if tabs divide the first line
@@ -238,9 +229,7 @@ def read(
     if is_csv:
         demand += ", separated by commas,"
         separator, fields = _split_csv(lines, name, inputs, header=header)
-        values = _key_by_column(
-            fields, inputs, separator, demand, header=header
-        )
+        values = _to_dicts(fields, inputs, separator, demand, header=header)
     else:
         filled = _skip_empty(lines, name)
         first = list(itertools.islice(filled, 1))
@@ -251,7 +240,7 @@ def read(
                 (where, key, functools.partial(_split_tsv, line, where))
                 for where, key, line in filled
             )
-            values = _key_by_column(fields, inputs, "\t", demand, header=header)
+            values = _to_dicts(fields, inputs, "\t", demand, header=header)
         elif first and _is_json_over_lines(first[0][2], has_texts):
             values = _whole_objects([*filled], name, has_texts=has_texts)
         else:
@@ -513,10 +502,7 @@ def _check_fields(fields: list[str] | csv.Error, where: str) -> list[str]:
 def _detect_separator(
     first: str, inputs: Sequence[str], *, header: bool | None
 ) -> str:
-    """Return the separator by which the first row names most inputs.
-
-    Of equal ones that with most columns, then the comma.
-    """
+    """Return the separator with most inputs, then most columns, then ","."""
 
     def count(separator: str) -> tuple[int, int]:
         try:
@@ -529,7 +515,7 @@ def _detect_separator(
     return max(_SEPARATORS, key=count)
 
 
-def _key_by_column(
+def _to_dicts(
     rows: Iterable[_Fields],
     inputs: Sequence[str],
     separator: str,
@@ -551,13 +537,11 @@ def _key_by_column(
             require_names(names, inputs, where, demand)
             _refuse_duplicates(names, where)
             continue
-        make = functools.partial(
-            _zip_with_names, fields, names, where, separator
-        )
+        make = functools.partial(_zip_names, fields, names, where, separator)
         yield where, key, make
 
 
-def _zip_with_names(
+def _zip_names(
     make: Callable[[], list[str]],
     names: Sequence[str],
     where: str,
@@ -601,10 +585,7 @@ def _refuse_duplicates(names: Sequence[str], where: str) -> None:
 def _whole_objects(
     lines: Sequence[_Line], name: str, *, has_texts: bool
 ) -> Iterator[_Values]:
-    """Yield the objects of one JSON value over all lines, else those of lines.
-
-    The value is an object or a list of objects.
-    """
+    """Yield the object or list that all lines are together, else each line."""
     try:
         whole = strict_json.loads(b"\n".join(line for *_, line in lines))
     except strict_json.JsonError:
@@ -622,9 +603,7 @@ def _line_objects(
 ) -> Iterator[_Values]:
     """Yield the object of each line; with `has_texts` it may be a text."""
     for where, key, line in lines:
-        make = functools.partial(
-            _parse_object, where, line, has_texts=has_texts
-        )
+        make = functools.partial(_parse, where, line, has_texts=has_texts)
         yield where, key, make
 
 
@@ -638,9 +617,7 @@ def _is_json_over_lines(line: bytes, has_texts: bool) -> bool:
         return "unexpected end" in str(error)
 
 
-def _parse_object(
-    where: str, line: bytes, *, has_texts: bool
-) -> dict[str, Any]:
+def _parse(where: str, line: bytes, *, has_texts: bool) -> dict[str, Any]:
     text = decode(line, where)
     if has_texts and not _LIKE_JSON.match(text):
         return {"text": text}

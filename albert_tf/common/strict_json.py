@@ -68,10 +68,7 @@ def _count_keys(value: Any, levels: int) -> int:
 
 
 def _refuse_duplicate_keys(text: str) -> None:
-    """Refuse a key that an object has twice: orjson drops one of the values.
-
-    It is found by reading once more, slowly.
-    """
+    """Refuse an object that has a key twice; orjson would drop a value."""
 
     def check(pairs: list[tuple[str, Any]]) -> None:
         seen: set[str] = set()

@@ -52,25 +52,25 @@ class Passage(NamedTuple):
             The passage's first and second part, and the partner's second part;
             nothing if no two starts fit.
         """
-        own_starts, partner_starts = (
+        starts, partner_starts = (
             _later_sentences(pieces)[: 1 - least or None]
             for pieces in (self.pieces, self.partner)
         )
-        own_starts = own_starts[:, None]
-        own_lengths = len(self.pieces) - own_starts
+        starts = starts[:, None]
+        lengths = len(self.pieces) - starts
         partner_lengths = len(self.partner) - partner_starts
-        fits = (own_starts + partner_lengths <= self.room) & (
-            partner_starts + own_lengths <= self.room
+        fits = (starts + partner_lengths <= self.room) & (
+            partner_starts + lengths <= self.room
         )
         infinite = self.room + 1
-        gaps = np.where(fits, np.abs(own_lengths - partner_lengths), infinite)
+        gaps = np.where(fits, np.abs(lengths - partner_lengths), infinite)
         nearest = gaps.min(0, initial=infinite), gaps.min(1, initial=infinite)
         is_nearest = (gaps == nearest[0]) & (gaps == nearest[1][:, None])
         pairs = np.argwhere(fits & is_nearest)
         if not len(pairs):
             return []
         own, partner = pairs[self.draws.randint(0, len(pairs) - 1)]
-        first, second = np.split(self.pieces, own_starts[own])
+        first, second = np.split(self.pieces, starts[own])
         return [first, second, self.partner[partner_starts[partner] :]]
 
 
@@ -266,15 +266,15 @@ def parse(sentence_objective: str) -> tuple[str, ...]:
     """Return the tasks of an option such as "none" or "reordering,distance"."""
     rule = "; not both sop and nsp"
     tasks = ARRANGEMENTS
-    return _parse_names("sentence_objective", sentence_objective, tasks, rule)
+    return _parse("sentence_objective", sentence_objective, tasks, rule)
 
 
 def parse_tokens(token_objective: str) -> tuple[str, ...]:
     """Return the tasks of an option such as "none" or "capitalization"."""
-    return _parse_names("token_objective", token_objective, TOKEN_TASKS)
+    return _parse("token_objective", token_objective, TOKEN_TASKS)
 
 
-def _parse_names(
+def _parse(
     option: str, value: str, allowed: Mapping[str, object], rule: str = ""
 ) -> tuple[str, ...]:
     if value == "none":
@@ -308,10 +308,7 @@ def read_markers(path: str) -> tuple[tuple[str, ...], ...]:
 def pretraining_heads(
     sentence_objective: str, num_markers: int = 0
 ) -> tuple[bool, dict[str, int]]:
-    """Return whether ALBERT's head is needed, and the classes of other heads.
-
-    Each task has a head of its own, but those of `INSTANCE_TASKS` share one.
-    """
+    """Return whether ALBERT's head is needed; classes of each other head."""
     names = parse(sentence_objective)
     tasks = [ARRANGEMENTS[n] for n in names if n not in INSTANCE_TASKS]
     has_shared = len(tasks) < len(names)

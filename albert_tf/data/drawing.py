@@ -70,10 +70,7 @@ class Masks:
         token_boundary: np.ndarray,
         seeds: np.ndarray,
     ) -> dict[str, np.ndarray]:
-        """Return the features that `makes` lists.
-
-        The arguments are those of `Masker.mask`.
-        """
+        """Return the features of `makes`; arguments are of `Masker.mask`."""
         masked = self.masker.mask(tokens, lengths, seeds, token_boundary)
         lists = masked.positions, masked.labels, masked.counts
         return {"input_ids": masked.input_ids, **prediction_features(*lists)}

@@ -62,9 +62,8 @@ def training_dataset(
     records = _shuffled_records(paths, seed, first_step * batch_size)
     dataset = records.batch(batch_size, drop_remainder=True)
     dataset = dataset.enumerate(first_step)
-    draw_seed = random_streams.derive(0, _TRAINING, seed)
     return _to_batches(
-        dataset, layout, batch_size, drawer, draw_seed, is_training=True
+        dataset, layout, batch_size, drawer, seed, is_training=True
     )
 
 
@@ -119,7 +118,7 @@ def packed_training_dataset(
     """
 
     def open_rows(path: tf.Tensor) -> tf.data.Dataset:
-        return packing.pack_records(_open(path))
+        return packing.pack(_open(path))
 
     passes, seen = divmod(first_step * batch_size, num_rows)
     shuffled = _shuffled(paths, seed, open_rows, passes).skip(seen)
@@ -141,9 +140,8 @@ def count_rows(paths: Sequence[str], packing: packed_rows.Packing) -> int:
     """Count the rows that the instances of the files share; all are read."""
 
     def count(path: tf.Tensor) -> tf.data.Dataset:
-        rows = packing.pack_records(_open(path))
-        batches = rows.batch(packed_rows.WINDOW_RECORDS)
-        return batches.map(lambda batch: tf.shape(batch)[0])
+        batches = packing.pack(_open(path)).batch(packed_rows.WINDOW_RECORDS)
+        return batches.map(lambda rows: tf.shape(rows)[0])
 
     files = tf.data.Dataset.from_tensor_slices(list(paths))
     counts = files.interleave(count, num_parallel_calls=tf.data.AUTOTUNE)
@@ -204,10 +202,7 @@ def evaluation_dataset(
     dataset = dataset.flat_map(_open).batch(batch_size)
     if max_batches is not None:
         dataset = dataset.take(max_batches)
-    draw_seed = random_streams.derive(0, _EVALUATION, seed)
-    return _to_batches(
-        dataset.enumerate(), layout, batch_size, drawer, draw_seed
-    )
+    return _to_batches(dataset.enumerate(), layout, batch_size, drawer, seed)
 
 
 def grouped_evaluation_dataset(
@@ -223,11 +218,9 @@ def grouped_evaluation_dataset(
 
     def sort(numbers: tf.Tensor, serialized: tf.Tensor) -> tf.data.Dataset:
         lengths = length_groups.record_lengths(layout, serialized)
-        by_length = tf.argsort(lengths, direction="DESCENDING", stable=True)
-        window = numbers, serialized
-        return tf.data.Dataset.from_tensor_slices(
-            tuple(tf.gather(values, by_length) for values in window)
-        )
+        order = tf.argsort(lengths, direction="DESCENDING", stable=True)
+        ordered = tf.gather(numbers, order), tf.gather(serialized, order)
+        return tf.data.Dataset.from_tensor_slices(ordered)
 
     def finish(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = parsing.parse(layout, serialized)
@@ -325,13 +318,15 @@ def _to_batches(
     is_training: bool = False,
 ) -> tf.data.Dataset:
     """Parse (step, batch of records), fill it up and draw further features."""
+    purpose = _TRAINING if is_training else _EVALUATION
+    draw_seed = random_streams.derive(0, purpose, seed)
 
     def finish(number: tf.Tensor, serialized: tf.Tensor) -> Batch:
         batch = _fill_up(parsing.parse(layout, serialized), batch_size)
         if drawer is None:
             return batch
         slots = tf.range(batch_size)
-        return _draw(batch, number, slots, drawer, seed, is_training)
+        return _draw(batch, number, slots, drawer, draw_seed, is_training)
 
     return _prepare_batches(dataset, finish)
 
@@ -359,10 +354,10 @@ def _draw(
     seed: int,
     is_training: bool,
 ) -> Batch:
-    """Replace or add features that the drawer draws.
+    """Add the features of a drawer; those that it replaces are dropped.
 
-    The seed of an example follows from `seed`, the number of its batch, and its
-    slot in the batch, int [n].
+    The seed of an example follows from `seed`, the number of the batch and the
+    slot of the example in it, int [n].
     """
     names, size = list(batch), slots.shape[0]
 

@@ -112,9 +112,9 @@ def _find_all(record_path: str) -> Iterator[tuple[str, Manifest]]:
 
 
 def vocab_hashes(paths: Iterable[str]) -> dict[str, set[str]]:
-    """Return the vocabulary of each record file, for `check_vocabularies`.
+    """Return {record file: vocabulary}, the first file of each vocabulary.
 
-    Of files with the same vocabulary, only the first is there.
+    For `check_vocabularies`.
     """
     first_paths: dict[str, str] = {}
     for path in paths:

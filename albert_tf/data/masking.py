@@ -288,9 +288,7 @@ class Masker:
                 tokens, real, boundary, self.vocabulary, self._options
             )
             budget = self.most_predictions(lengths)
-            predicted, run_lengths = self._corrupt(
-                words, budget, seeds, input_ids
-            )
+            predicted, run_lengths = self._edit(words, budget, seeds, input_ids)
         positions, labels, counts = to_lists(
             predicted, tokens, self._options.record_predictions
         )
@@ -298,7 +296,7 @@ class Masker:
             input_ids, boundary, positions, labels, counts, run_lengths
         )
 
-    def _corrupt(
+    def _edit(
         self,
         words: "Candidates",
         budget: np.ndarray,
@@ -442,9 +440,8 @@ class Candidates:
         self, rows: np.ndarray, start: np.ndarray, end: np.ndarray
     ) -> np.ndarray:
         """Count the pieces of runs of words, from start to before end."""
-        return np.subtract(
-            self.pieces_before[rows, end], self.pieces_before[rows, start]
-        )
+        before = self.pieces_before
+        return np.subtract(before[rows, end], before[rows, start])
 
     def positions(self, chosen: np.ndarray) -> np.ndarray:
         """Return the flat positions, int64, of chosen words, bool [n, W]."""
@@ -489,8 +486,7 @@ class _RunChoice:
     def run(self, budget: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Choose words of at most as many pieces as the budget, int [n].
 
-        Returns:
-            The chosen words, bool [n, W], and how many runs of each length.
+        Return the words, bool [n, W], and how many runs of each length.
         """
         longest, counts = len(self._cumulative), self._words.counts
         used = np.zeros(len(budget), int)
@@ -549,20 +545,18 @@ class _RunChoice:
             self._blocked[words] = True
 
 
-def _exchange(
-    input_ids: np.ndarray, moved: np.ndarray, seeds: np.ndarray
-) -> None:
+def _exchange(ids: np.ndarray, moved: np.ndarray, seeds: np.ndarray) -> None:
     """Exchange pieces of each row at random, in place.
 
     `moved` are the flat positions that take part, int64 [k].
     """
-    rows, columns = np.divmod(moved, input_ids.shape[1])
+    rows, columns = np.divmod(moved, ids.shape[1])
     draws = random_streams.derive_array(
         random_streams.derive_array(seeds, _MOVE)[rows], columns
     )
     # Within each row, in the order of the draws.
     source = np.lexsort([draws, rows])
-    input_ids[rows, columns] = input_ids[rows[source], columns[source]]
+    ids[rows, columns] = ids[rows[source], columns[source]]
 
 
 def to_lists(

@@ -44,7 +44,7 @@ class Packing:
     layout: layouts.Layout
     masks: drawing.Masks | None = None
 
-    def pack_records(self, records: tf.data.Dataset) -> tf.data.Dataset:
+    def pack(self, records: tf.data.Dataset) -> tf.data.Dataset:
         """Put the serialized records of a file into rows, string [K].
 
         A row has empty strings behind its last record.
@@ -53,7 +53,7 @@ class Packing:
         def pack_window(serialized: tf.Tensor) -> tf.data.Dataset:
             instances = tf.numpy_function(
                 pack_rows,
-                [*self._count_tokens(serialized), *self._capacity],
+                [*self._count(serialized), *self._capacity],
                 tf.int64,
                 stateful=False,
             )
@@ -73,9 +73,7 @@ class Packing:
             return shapes["input_ids"][0], self.masks.masker.num_predictions
         return shapes["input_ids"][0], shapes["masked_lm_weights"][0]
 
-    def _count_tokens(
-        self, serialized: tf.Tensor
-    ) -> tuple[tf.Tensor, tf.Tensor]:
+    def _count(self, serialized: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
         """Count tokens and predictions of each record, int64 [n] both."""
         names = "input_mask", "masked_lm_weights"
         features = tuple(f for f in self.layout if f.name in names)
@@ -156,7 +154,7 @@ def join(
         cls_positions = [0, 3, 0, ...], one entry for each of K slots
 
     Args:
-        serialized: string [B, K], from `Packing.pack_records`.
+        serialized: string [B, K], from `Packing.pack`.
         mask: (instances, int64 [n]: row * K + slot in the row) to instances
             with predictions. Default: the records hold them.
 

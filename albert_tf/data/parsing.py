@@ -132,34 +132,30 @@ def _parse_padded(
         return {
             feature.name: parsed[feature.name]
             if feature.padding is None
-            else _restore_padding(feature, parsed[feature.name])
+            else _pad(feature, parsed[feature.name])
             for feature in layout
         }
 
 
-def _restore_padding(
-    feature: layouts.Feature, values: tf.RaggedTensor
-) -> tf.Tensor:
+def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
     """Return the sequences of each record in full length, [batch, *shape].
 
     In `values`, [batch, (values)], those of a record, all equally long, stand
     one behind the other.
     """
-    longest = feature.shape[-1]
+    limit = feature.shape[-1]
     num_sequences = math.prod(feature.shape[:-1])
     num_values = values.row_lengths()
     lengths = num_values // num_sequences
     checks = (
         tf.debugging.assert_equal(lengths * num_sequences, num_values),
         tf.debugging.assert_positive(lengths),
-        tf.debugging.assert_less_equal(
-            lengths, tf.cast(longest, lengths.dtype)
-        ),
+        tf.debugging.assert_less_equal(lengths, tf.cast(limit, lengths.dtype)),
     )
     with tf.control_dependencies([c for c in checks if c is not None]):
         lengths = tf.repeat(lengths, num_sequences)
     sequences = tf.RaggedTensor.from_row_lengths(
         values.flat_values, lengths, validate=False
     )
-    padded = sequences.to_tensor(feature.padding, shape=[None, longest])
+    padded = sequences.to_tensor(feature.padding, shape=[None, limit])
     return tf.reshape(padded, [-1, *feature.shape])

@@ -110,10 +110,7 @@ class PassageDrawer:
     def _partners(
         self, passages: Sequence[np.ndarray], documents: np.ndarray
     ) -> list[list[np.ndarray]]:
-        """Return, for each task, the partner of each passage, or nothing.
-
-        It is the passage that another second segment is taken from.
-        """
+        """Return each passage's partner, or nothing, for each task."""
         counts = np.array([*map(arrangements.count_sentences, passages)])
         partners = []
         for name in self.tasks:

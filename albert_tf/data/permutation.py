@@ -115,8 +115,7 @@ def choose_targets(
     in_spans = _choose_spans(starts, num_targets, seeds) & ordinary
     streams = random_streams.derive_array(seeds, _MORE)[:, None]
     draws = random_streams.uniform(streams, np.arange(starts.shape[1]))
-    # Pieces of spans come first, then the others in random order, then those
-    # that cannot be targets.
+    # Pieces of spans come first, those that cannot be targets come last.
     priorities = draws - in_spans + ~ordinary
     ranks = np.argsort(np.argsort(priorities, axis=1), axis=1)
     return ranks < num_targets[:, None]
@@ -167,7 +166,7 @@ def _choose_spans(
 
 
 def draw_order(
-    targets: np.ndarray,
+    target: np.ndarray,
     special: np.ndarray,
     real: np.ndarray,
     seeds: np.ndarray,
@@ -180,11 +179,11 @@ def draw_order(
         [CLS] all of them.
 
     Args:
-        targets: bool [n, S], from `choose_targets`.
+        target: bool [n, S], from `choose_targets`.
         special: bool [n, S], [CLS] and [SEP].
         real: bool [n, S], all but padding.
     """
-    length = targets.shape[1]
+    length = target.shape[1]
     half = length // 2
     rank_seeds = random_streams.derive_array(seeds, _RANK)[:, None]
     draws = random_streams.uniform(rank_seeds, np.arange(length))
@@ -194,7 +193,7 @@ def draw_order(
     random_ranks = np.argsort(np.argsort(draws + is_second, axis=1), axis=1)
     random_ranks += 2 * is_second
     shared_rank = np.where(is_second, half + 1, -1)
-    ranks = np.where(targets | special, random_ranks, shared_rank)
+    ranks = np.where(target | special, random_ranks, shared_rank)
     horizons = np.where(special, ranks + 1, ranks)
-    horizons = np.where(targets | special, horizons, shared_rank + 1)
+    horizons = np.where(target | special, horizons, shared_rank + 1)
     return np.where(real, ranks, 2 * length), horizons

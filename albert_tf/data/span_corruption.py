@@ -95,9 +95,7 @@ class SpanDrawer:
         num_masked = min(count_masked(len(pieces)), self.masker.num_predictions)
         num_spans = count_spans(num_masked)
         lengths = [
-            random_lengths(
-                total, num_spans, random_streams.derive(seed, purpose)
-            )
+            divide(total, num_spans, random_streams.derive(seed, purpose))
             for total, purpose in (
                 (len(pieces) - num_masked, _KEPT),
                 (num_masked, _HIDDEN),
@@ -115,11 +113,8 @@ class SpanDrawer:
         return text, [*target, self.masker.vocabulary.sep_id]
 
 
-def random_lengths(total: int, num_parts: int, seed: int) -> np.ndarray:
-    """Divide a length at random into parts of 1 or more; return their lengths.
-
-    All ways are equally likely.
-    """
+def divide(total: int, num_parts: int, seed: int) -> np.ndarray:
+    """Return the lengths of random parts, 1 or more, all equally likely."""
     draws = random_streams.uniform(
         np.array([seed], np.uint64), np.arange(total - 1)
     )

@@ -200,8 +200,7 @@ def _encode_integers(
         small = rows.astype(np.uint8)
         if kept is None:
             return _split_evenly(small)
-        ends = np.cumsum(kept.sum(1)).tolist()
-        return _split(small[kept].tobytes(), ends)
+        return _split(small[kept].tobytes(), np.cumsum(kept.sum(1)).tolist())
     spread, used = _spread_sevens(rows, width)
     if kept is not None:
         used.reshape(rows.size, -1)[~kept.ravel()] = False
@@ -281,8 +280,7 @@ def read_frames(
 
     Args:
         size: Bytes of the stream; None if they are not known.
-        skip: Whether to yield b"" for each message, unread, as for counting.
-            Needs `size`.
+        skip: Whether to yield b"" for each message, unread. Needs `size`.
 
     Raises:
         ValueError: The next record is damaged, or cut short.

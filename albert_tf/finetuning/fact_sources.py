@@ -14,7 +14,7 @@ from albert_tf.model.checkpoints import (
 from albert_tf.training import run_folder
 
 
-class RunFactSource(base.FactSource):
+class RunSource(base.FactSource):
     """Finds the facts for a run: its own earlier ones, or a model's."""
 
     def __init__(
@@ -46,11 +46,11 @@ class RunFactSource(base.FactSource):
         return labels
 
     def run_facts(self) -> dict[str, Any]:
-        folder = find_continued_run(self._settings.output_dir)
+        folder = find_run(self._settings.output_dir)
         return facts_of_run(run_folder.read(folder)) if folder else {}
 
     def model_facts(self) -> dict[str, Any]:
-        if find_continued_run(self._settings.output_dir):
+        if find_run(self._settings.output_dir):
             return self.run_facts()
         path = self._settings.init.init_checkpoint
         return checkpoint_facts(checkpoint_files.find(path)) if path else {}
@@ -111,9 +111,7 @@ class RunFactSource(base.FactSource):
     def _check_order(self, option: str, labels: Sequence[str]) -> None:
         """Refuse a head with the labels of a new run in another order."""
         init = self._settings.init.init_checkpoint
-        if not (init and labels) or find_continued_run(
-            self._settings.output_dir
-        ):
+        if not (init and labels) or find_run(self._settings.output_dir):
             return
         new = tuple(f"{scope}/" for scope in self._settings.init.new_scopes)
         head_labels = self.head_facts().get("labels", ())
@@ -128,7 +126,7 @@ class RunFactSource(base.FactSource):
             )
 
 
-class CheckpointFactSource(base.FactSource):
+class CheckpointSource(base.FactSource):
     """Finds the facts of a checkpoint that is no run: beside its weights."""
 
     def __init__(self, path: str):
@@ -165,7 +163,7 @@ def facts_of_run(run: run_folder.Run) -> dict[str, Any]:
     return kind.find_facts(task_options, base.FactSource(None)).to_dict()
 
 
-def find_continued_run(output_dir: str) -> str | None:
+def find_run(output_dir: str) -> str | None:
     """Return the folder of the run that is continued; the first of several.
 
     None for a start that was broken off before its first checkpoint.

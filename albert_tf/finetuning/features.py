@@ -122,23 +122,21 @@ def encode(
         num_workers: Processes; 0 is one per core, if there is work for them.
         with_padding: Whether records hold padding, as the original's do.
     """
-    num_total = len(examples)
+    total = len(examples)
     layout = task.layout(split)
     if with_padding:
         layout = layouts.with_padding(layout)
     if not num_workers:
-        num_workers = min(
-            parallel.count_processes(0), num_total // _WORTH_A_PROCESS
-        )
-    num_workers = max(1, min(num_workers, -(-num_total // _BLOCK)))
+        num_workers = min(parallel.resolve(0), total // _WORTH_A_PROCESS)
+    num_workers = max(1, min(num_workers, -(-total // _BLOCK)))
     if type(task).__module__ == "__main__":
         num_workers = 1  # Other processes do not know the script's classes.
-    blocks = (examples[i : i + _BLOCK] for i in range(0, num_total, _BLOCK))
+    blocks = (examples[i : i + _BLOCK] for i in range(0, total, _BLOCK))
     num_examples = num_records = 0
     remarks: base.Remarks = {}
     with (
         parallel.workers(num_workers, (task, split, layout)) as map_blocks,
-        progress.Progress("features", num_total, "examples") as bar,
+        progress.Progress("features", total, "examples") as bar,
     ):
         for count, block, block_remarks in map_blocks(_encode_block, blocks):
             yield task.renumber(block, num_records)

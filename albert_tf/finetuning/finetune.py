@@ -87,11 +87,8 @@ def _make_task(
     values, shared = options.to_dict(settings), settings.finetuning
     kind = registry.find_class(values["task_name"])
     tokenizer = finetuning_options.load_tokenizer(shared)
-    return registry.make(
-        values,
-        tokenizer,
-        known=fact_sources.RunFactSource(kind, shared, sources),
-    )
+    source = fact_sources.RunSource(kind, shared, sources)
+    return registry.make(values, tokenizer, known=source)
 
 
 def _files_of_splits(
@@ -111,7 +108,7 @@ def _files_of_splits(
 
 def _check_part(output_dir: str, part: str, path: str | None) -> None:
     """Refuse a training file other than the one of an earlier start."""
-    folder = fact_sources.find_continued_run(output_dir)
+    folder = fact_sources.find_run(output_dir)
     if not (folder and path and files.exists(path)):
         return
     if not files.exists(saved_outputs.path(folder, part)):
@@ -215,9 +212,8 @@ def _check_batch_sizes(
     needs_others = settings.do_train and task.compares_by
     if needs_others and settings.train_batch_size == parts:
         raise errors.UserError(
-            f"`train_batch_size={parts}` leaves one example at a time, "
-            "with no other to tell it from: "
-            f"`{task.compares_by}` needs several at "
+            f"`train_batch_size={parts}` leaves one example at a time, with no "
+            f"other to tell it from: `{task.compares_by}` needs several at "
             f"once, and {strategy.num_replicas_in_sync} replica(s) and "
             f"`gradient_accumulation_steps={microbatches}` divide the batch. "
             "Use a larger one."

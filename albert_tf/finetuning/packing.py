@@ -49,9 +49,8 @@ def pack(
 ) -> dict[str, np.ndarray]:
     """Build `[CLS] first [SEP] second [SEP]` for each pair, cut and padded.
 
-    Of two texts that are too long, the longer one loses its last piece, until
-    they fit; the second if they are equally long. Without a second text:
-    `[CLS] first [SEP]`.
+    Until two texts fit, the longer one, of equal ones the second, loses its
+    last piece. Without a second text: `[CLS] first [SEP]`.
 
     Example, max_seq_length 8, [CLS] 2, [SEP] 3:
         first  = [11, 12, 13], second = [21, 22, 23]

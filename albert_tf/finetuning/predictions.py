@@ -128,8 +128,7 @@ class RunPredictor:
         base.log_remarks(self.task.remarks or {})
 
     def _outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
-        assert self._call is not None, "`load` comes first."
-        outputs = batches.run_model(
-            self._call, self.task, examples, self._batch_size
-        )
+        call = self._call
+        assert call is not None, "`load` comes first."
+        outputs = batches.run_model(call, self.task, examples, self._batch_size)
         return self.task.pool_records(outputs, examples)

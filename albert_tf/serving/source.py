@@ -112,9 +112,7 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
         )
     length = config.max_position_embeddings
     kind = registry.find_class(str(settings.task))
-    longest = kind.longest_of(
-        fact_sources.CheckpointFactSource(checkpoint.path)
-    )
+    longest = kind.longest_of(fact_sources.CheckpointSource(checkpoint.path))
     length = min(length, longest or length)
     return Source(
         config,
@@ -300,7 +298,7 @@ def make_task(source: Source) -> base.Task | None:
     known = None
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}
-        known = fact_sources.CheckpointFactSource(source.checkpoint)
+        known = fact_sources.CheckpointSource(source.checkpoint)
     task = registry.make(
         values, _load_tokenizer(source), source.facts or {}, known
     )

@@ -19,7 +19,7 @@ TASKS = (
 )
 # Those that any run has.
 _OF_ANY_RUN = ("encoder", "embedding")
-OF_SLICES = {name: options.flag_names(part) for name, part in _PARTS.items()}
+OF_SLICES = {name: options.names(part) for name, part in _PARTS.items()}
 SliceOptions = dataclasses.make_dataclass(
     "SliceOptions",
     [

@@ -135,7 +135,7 @@ class EvaluateOptions:
                 f"`finetuning_options={self.finetuning_options}` is not JSON "
                 'such as {"learning_rate": 3e-5}. Correct it.'
             )
-        known = {*options.flag_names(run_classifier.ClassifierOptions)}
+        known = {*options.names(run_classifier.ClassifierOptions)}
         for name, given, allowed in (
             ("parts", self.parts.split(","), PARTS),
             ("tasks", self.tasks.split(","), real_tasks.RECIPES),

@@ -75,7 +75,7 @@ def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
     turned = specs.TASKS["rte"].labels[::-1]
     facts = {"labels": turned}
     monkeypatch.setattr(
-        fact_sources.RunFactSource, "head_facts", lambda self: facts
+        fact_sources.RunSource, "head_facts", lambda self: facts
     )
     settings = small_runs.classifier(
         world, tmp_path / "run", do_train=False, init_checkpoint="hub"

@@ -57,7 +57,7 @@ def test_a_head_with_the_tags_in_another_order_is_refused(
 ):
     facts = {"labels": ("B", "A")}
     monkeypatch.setattr(
-        fact_sources.RunFactSource, "head_facts", lambda self: facts
+        fact_sources.RunSource, "head_facts", lambda self: facts
     )
     settings = options(world, tmp_path / "run", init_checkpoint="hub")
     with pytest.raises(errors.UserError, match="tags B, A, .* order A, B"):

@@ -75,7 +75,7 @@ def test_bad_inputs(try_it, case):
 
 def paths_of(short):
     _, options_class = commands.load(SHORT[short])
-    for name in options.flag_names(options_class):
+    for name in options.names(options_class):
         values = OUTPUTS.get(name, NO_INPUTS if name in INPUTS else ())
         yield from itertools.product([name], values)
 

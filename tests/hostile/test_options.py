@@ -63,7 +63,7 @@ def test_unusual_values(name, parse):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", commands.COMMANDS)
 def test_random_flags(name, parse):
-    names = strategies.sampled_from(options.flag_names(commands.load(name)[1]))
+    names = strategies.sampled_from(options.names(commands.load(name)[1]))
     values = (
         strategies.text(
             strategies.characters(exclude_categories=()), max_size=12

@@ -30,7 +30,7 @@ def name(writes):
 
 
 def has_overwrite(short):
-    return "overwrite" in options.flag_names(commands.load(SHORT[short])[1])
+    return "overwrite" in options.names(commands.load(SHORT[short])[1])
 
 
 def test_every_command_is_here():

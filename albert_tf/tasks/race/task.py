@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from albert_tf.common import errors, files, ranges, rows
-from albert_tf.common.options import checked, make_optional, option, shown
+from albert_tf.common.options import checked, option, optional, shown
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, packing, probabilities
 from albert_tf.tasks.race import data, portable
@@ -68,7 +68,7 @@ class RaceTask(base.Task):
 
     package = __package__
     command = "run_race"
-    export_options = make_optional(
+    export_options = optional(
         RaceOptions, ("num_options", "max_qa_length"), "RACE"
     )
     name = NAME

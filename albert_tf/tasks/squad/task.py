@@ -11,13 +11,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, ranges, rows
-from albert_tf.common.options import (
-    checked,
-    flag_names,
-    make_optional,
-    option,
-    shown,
-)
+from albert_tf.common.options import checked, names, option, optional, shown
 from albert_tf.data import layouts, lengths
 from albert_tf.finetuning import base
 from albert_tf.tasks.squad import data, features, metrics, portable, results
@@ -116,13 +110,13 @@ class SquadTask(base.Task):
     read_whole = "context"
     options_class = SquadOptions
     data_options = features.PassageWindows
-    export_options = make_optional(
+    export_options = optional(
         SquadOptions,
         (
             "squad_version",
             *_VERSION_2_OPTIONS,
-            *flag_names(features.PassageWindows),
-            *flag_names(AnswerOptions),
+            *names(features.PassageWindows),
+            *names(AnswerOptions),
         ),
         "SQuAD",
     )

@@ -84,7 +84,7 @@ def test_tilde_is_the_home_folder(monkeypatch, given, wanted):
 
 def test_names_lists_nested_options_in_order():
     wanted = ["name", "rate", "note", "verbose", "from", "size", "shape"]
-    assert options.flag_names(Outer) == wanted
+    assert options.names(Outer) == wanted
 
 
 @pytest.fixture

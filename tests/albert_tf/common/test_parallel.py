@@ -111,5 +111,5 @@ def test_every_core_has_a_worker(monkeypatch, known):
     else:
         monkeypatch.delattr(os, "sched_getaffinity", raising=False)
         monkeypatch.setattr(os, "cpu_count", lambda: 3)
-    assert parallel.count_processes(0) == 3
-    assert parallel.count_processes(7) == 7
+    assert parallel.resolve(0) == 3
+    assert parallel.resolve(7) == 7

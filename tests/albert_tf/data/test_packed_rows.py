@@ -55,7 +55,7 @@ def rows_of(records, packing=PACKING):
     """The rows of some records, string [rows, K]."""
     encoded = short_records.encode(records, packing.layout)
     dataset = tf.data.Dataset.from_tensor_slices(encoded)
-    return tf.stack(list(packing.pack_records(dataset)))
+    return tf.stack(list(packing.pack(dataset)))
 
 
 def by_number(instances):

@@ -87,9 +87,7 @@ def test_draws_follow_from_their_keys():
     short, long = draw([7], 3), draw(list(range(5, 105)), 20, 50)
     assert without_padding(short["input_ids"][0]) == [CLS, 7, SEP]
     assert not short["target_ids"].any()
-    parts = [
-        span_corruption.random_lengths(5, 3, key).tolist() for key in range(99)
-    ]
+    parts = [span_corruption.divide(5, 3, key).tolist() for key in range(99)]
     assert (
         digest(long["input_ids"], long["target_ids"], parts) == "977c770cf138"
     )

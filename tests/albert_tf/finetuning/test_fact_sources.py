@@ -38,7 +38,7 @@ def settings(world, tmp_path):
 
 def labels_of(settings, path=None, found=(), given=(), kind=labels.LabelTask):
     files = {"train": path} if path else {}
-    source = fact_sources.RunFactSource(kind, settings, files)
+    source = fact_sources.RunSource(kind, settings, files)
     return source.labels("labels", given, lambda _: found)
 
 
@@ -83,18 +83,16 @@ def test_a_head_with_the_labels_in_another_order(settings, tmp_path):
 
 
 def test_a_start_without_checkpoints_is_no_run_that_goes_on(tmp_path):
-    assert fact_sources.find_continued_run(str(tmp_path)) is None
+    assert fact_sources.find_run(str(tmp_path)) is None
     start(tmp_path / "run_1", is_trained=False)
-    assert fact_sources.find_continued_run(str(tmp_path)) is None
+    assert fact_sources.find_run(str(tmp_path)) is None
     (tmp_path / "run_1/checkpoint").touch()
-    assert fact_sources.find_continued_run(str(tmp_path)) == str(
-        tmp_path / "run_1"
-    )
+    assert fact_sources.find_run(str(tmp_path)) == str(tmp_path / "run_1")
 
 
 def facts_of_head(settings, model, kind=labels.LabelTask):
     settings = changed(settings, init_checkpoint=str(model))
-    return fact_sources.RunFactSource(kind, settings, {}).head_facts()
+    return fact_sources.RunSource(kind, settings, {}).head_facts()
 
 
 @pytest.mark.parametrize("is_of_earlier_version", [False, True])

@@ -178,7 +178,7 @@ def test_processes_are_started_where_there_is_work_for_them(
         asked.append(num_workers)
         return contextlib.nullcontext(lambda *_: iter(()))
 
-    monkeypatch.setattr(parallel, "count_processes", lambda _: cores)
+    monkeypatch.setattr(parallel, "resolve", lambda _: cores)
     monkeypatch.setattr(parallel, "workers", workers)
     task = small_tasks.make("rte", tiny_tokenizer, 16)
     list(features.encode(task, [None] * examples, "dev", given))

@@ -18,6 +18,7 @@ class Task:
 
     remarks = None
     scores = None
+    read_whole = None  # No text that windows are laid over.
 
     def __init__(self, items=()):
         self.items = list(items)
