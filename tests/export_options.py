@@ -10,6 +10,7 @@ from albert_tf import (
     export,
     predict,
     run_classifier,
+    run_embeddings,
     run_race,
     run_squad,
 )
@@ -23,6 +24,11 @@ from tests import row_files
 
 _PROGRAMS = {
     "squad": ("run_squad", run_squad.RunSquadOptions, {"train_file": "t"}),
+    "embedding": (
+        "run_embeddings",
+        run_embeddings.RunEmbeddingsOptions,
+        {"train_file": "t"},
+    ),
     "race": ("run_race", run_race.RunRaceOptions, {"data_dir": "d"}),
 }
 _CLASSIFIER = run_classifier.ClassifierOptions

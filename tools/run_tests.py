@@ -33,6 +33,7 @@ LONG = (
     "parity/test_bert.py",
     "squad/test_service.py",
     "table/test_runs.py",
+    "tasks/test_contract.py",
     "test_base_shape.py",
     "test_create_pretraining_data.py",
     "test_encoder_pages.py",

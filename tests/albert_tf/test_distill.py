@@ -1,13 +1,11 @@
 """Students: of vectors, and of a finetuned teacher's answers."""
 
-import json
-import pathlib
 import shutil
 
 import numpy as np
 import pytest
 
-from albert_tf import distill, run_classifier, run_squad
+from albert_tf import distill, run_classifier
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import finetuning_options, lesson, teacher
 from albert_tf.model.checkpoints import checkpoint_reader
@@ -240,35 +238,6 @@ def test_finetuned_teacher_has_a_share_in_the_loss(world, rte, tmp_path):
     assert any(
         (value != weights[2][name]).any() for name, value in weights[0].items()
     )
-
-
-def answered(source, folder):
-    content = json.loads(source.read_text())
-    for article in content["data"]:
-        for paragraph in article["paragraphs"]:
-            paragraph["qas"] = [
-                q for q in paragraph["qas"] if not q["is_impossible"]
-            ]
-    (folder / "answered.json").write_text(json.dumps(content))
-    return str(folder / "answered.json")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", ["1.1", "2.0"])
-def test_spans_of_a_teacher(world, tmp_path, version):
-    one, other = tmp_path / "teacher", tmp_path / "student"
-    settings = small_runs.answerer(
-        world, one, squad_version=version, do_eval=False, do_predict=False
-    )
-    if version == "1.1":
-        path = answered(pathlib.Path(settings.train_file), tmp_path)
-        settings = changed(settings, train_file=path, predict_file=path)
-    run_squad.run(settings)
-    settings = changed(settings, output_dir=str(other))
-    run_squad.run(taught(settings, one))
-    assert np.isfinite(losses(other, "teacher_loss")).all()
-    with pytest.raises(errors.UserError, match="single tokens"):
-        run_squad.run(taught(changed(settings, max_query_length=8), one))
 
 
 @pytest.mark.slow

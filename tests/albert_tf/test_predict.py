@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 
-import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -18,8 +17,7 @@ from albert_tf.serving.client import ask as asking
 from albert_tf.tasks.squad import task as squad
 from albert_tf.training import memory_check
 from tests import export_options, row_files
-from tests.albert_tf.finetuning import small_runs
-from tests.conftest import LAYER_ATOL, python
+from tests.conftest import python
 
 CONTEXT = "In spring at the mill Mara gave Ivo the ring. Ivo slept at the farm."
 QUESTIONS = ["Where did Ivo sleep?", "What did Mara give?", "Who slept?"]
@@ -351,26 +349,6 @@ def test_standard_input_to_standard_output_without_the_network(echo):
 
 
 # The folders of finetuned runs.
-
-
-def test_folder_alone_predicts_as_the_script_did(world, two_runs, tmp_path):
-    lines = small_runs.open_lines(f"{world.glue}/RTE/test.tsv")[1:]
-    own = ["id\ttext\ttext_pair", *lines]
-    path = write(tmp_path / "own.tsv", "".join(f"{line}\n" for line in own))
-    moved = str(tmp_path / "moved")
-    shutil.copytree(two_runs / "run_1", moved)
-    answers = ask(moved, path, tmp_path / "own.jsonl", batch_size=4)
-    expected = small_runs.open_lines(two_runs / "run_1/RTE.tsv")[1:]
-    assert [f"{a['id']}\t{a['prediction']}" for a in answers] == expected
-    odds = np.loadtxt(two_runs / "run_1/test_results.tsv")
-    found = [list(answer["probabilities"].values()) for answer in answers]
-    np.testing.assert_allclose(found, odds, atol=LAYER_ATOL)
-    output = str(tmp_path / "own_out.tsv")
-    run(path, run_dir=moved, output_file=output, batch_size=4)
-    table = [line.split("\t") for line in small_runs.open_lines(output)]
-    assert table[0] == ["id", "prediction", "entailment", "not_entailment"]
-    assert [row[:2] for row in table[1:]] == [e.split("\t") for e in expected]
-    assert float(table[1][2]) == answers[0]["probabilities"]["entailment"]
 
 
 def test_folder_of_several_runs_means_the_best_one(two_runs, tmp_path):

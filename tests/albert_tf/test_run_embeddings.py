@@ -1,41 +1,26 @@
-"""Vectors of texts: what runs learn, and all that is made of a run."""
+"""Vectors of texts; what runs learn: tasks/test_contract.py."""
 
 import shutil
 
-import numpy as np
 import pytest
-import tensorflow as tf
 
 from albert_tf import convert_checkpoint, run_embeddings
 from albert_tf.common import errors, scores
 from albert_tf.finetuning import finetune, lesson
+from albert_tf.model import config
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.training import distribution
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import LAYER_ATOL, changed, make_replicas
+from tests.albert_tf.tasks import contract
+from tests.conftest import changed, make_replicas
 
-SENTENCES = ["It rains in the north.", "The ferry waits.", "We stay.", "A boat"]
-# Texts of the same number are one topic.
-WORDS = [f"{s} {end}" for s in SENTENCES for end in ("now", "again", "here")]
-
-
-def rows(kind):
-    """Pairs of one topic have score 5, others 0."""
-    for n, text in enumerate(WORDS):
-        near = WORDS[n // 3 * 3 + (n + 1) % 3]
-        far = WORDS[(n + 3) % len(WORDS)]
-        if kind == "scored":
-            yield {"text": text, "text_pair": near, "score": 5}
-            yield {"text": text, "text_pair": far, "score": 0}
-        elif kind == "pairs":
-            yield {"text": text, "text_pair": near}
-        else:
-            yield {"text": text, "positive": near, "negative": far}
+TOPICS = contract.TOPICS
 
 
 def options(world, folder, kind, **values):
-    path = row_files.write(folder.parent / f"{kind}.jsonl", rows(kind))
+    rows = list(contract.of_vectors(kind))
+    path = row_files.write(folder.parent / f"{kind}.jsonl", rows)
     settings = run_embeddings.RunEmbeddingsOptions(
         finetuning=small_runs.shared(world, folder, max_seq_length=24),
         train_file=path,
@@ -45,75 +30,23 @@ def options(world, folder, kind, **values):
             train_examples=kind, max_score=5.0, temperature=0.2
         ),
     )
-    return changed(
-        settings,
-        train_step=60,
-        learning_rate=3e-3,
-        save_checkpoints_steps=60,
-        iterations_per_loop=60,
-        **values,
-    )
+    return changed(settings, **values)
 
 
 @pytest.fixture(scope="module")
 def trained(world, tmp_path_factory):
+    """A run with new weights, which has begun."""
     folder = tmp_path_factory.mktemp("vectors") / "run"
-    run_embeddings.run(
-        options(world, folder, "scored", projection_size=6, text_pooling="max")
+    export_options.make_run(
+        folder,
+        config.AlbertConfig.from_json_file(world.config),
+        world.vocabulary,
+        "embedding",
+        projection_size=6,
+        text_pooling="max",
     )
+    (folder / "checkpoint").touch()
     return folder
-
-
-@pytest.mark.parametrize(
-    "kind",
-    [
-        "scored",
-        *(
-            pytest.param(x, marks=pytest.mark.slow)
-            for x in ("pairs", "triplets")
-        ),
-    ],
-)
-def test_texts_of_one_topic_become_close(world, trained, tmp_path, kind):
-    folder = trained if kind == "scored" else tmp_path / "run"
-    if kind != "scored":
-        run_embeddings.run(options(world, folder, kind))
-    found = scores.read(str(folder)).best.scores
-    least = {
-        "scored": {"spearmanr": 0.8, "pearson": 0.9},
-        "pairs": {"mrr": 0.6, "recall_at_1": 0.2, "recall_at_10": 0.99},
-        "triplets": {"accuracy": 0.9, "mrr": 0.5},
-    }
-    for name, value in least[kind].items():
-        assert found[name] >= value, found
-    first, second, *_ = row_files.read(folder / "test_predictions.jsonl")
-    assert {"line", "prediction"} == first.keys()
-    if kind == "scored":
-        assert first["prediction"] > second["prediction"] + 0.3
-
-
-@pytest.mark.slow
-def test_run_predicts_and_exports_the_same_vectors(trained, tmp_path):
-    texts = tmp_path / "texts.txt"
-    texts.write_text("\n".join(WORDS) + "\n")
-    out = tmp_path / "vectors.jsonl"
-    ours = export_options.ask(texts, out, run_dir=trained)
-    assert [answer["line"] for answer in ours] == list(range(1, 13))
-    vectors = np.array([answer["embedding"] for answer in ours])
-    assert vectors.shape == (12, 6)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, rtol=1e-5)
-
-    served = tmp_path / "served"
-    dev = trained.parent / "scored.jsonl"
-    report = export_options.exported(served, run_dir=trained, eval_file=dev)
-    ask = tf.saved_model.load(str(served)).signatures["serving_default"]
-    np.testing.assert_allclose(
-        ask(text=tf.constant(WORDS))["embedding"], vectors, atol=LAYER_ATOL
-    )
-    best = scores.read(str(trained)).best.scores
-    for name in ("scores", "scores_in_float32"):
-        for metric in ("spearmanr", "pearson"):
-            assert report[name][metric] == pytest.approx(best[metric], abs=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -150,7 +83,7 @@ def test_an_example_without_others_is_refused(
 
 def test_queries_find_what_pairs_find(world, trained, tmp_path):
     """Of the same texts; without training, from a run's weights."""
-    first, second = WORDS[0::3], WORDS[1::3]
+    first, second = TOPICS[0::3], TOPICS[1::3]
     pairs = [
         {"text": a, "text_pair": b} for a, b in zip(first, second, strict=True)
     ]

@@ -13,7 +13,7 @@ from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, from_checkpoint
 from albert_tf.tasks.glue import task as glue
-from albert_tf.training import distribution, run_checkpoints
+from albert_tf.training import distribution
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import LOSS_RTOL, changed, make_replicas
 
@@ -350,36 +350,6 @@ def test_replicas_and_batches_change_neither_losses_nor_scores(
     (losses, numbers), (other_losses, other_numbers) = found
     assert other_losses == pytest.approx(losses, rel=LOSS_RTOL)
     assert other_numbers == pytest.approx(numbers, rel=LOSS_RTOL)
-
-
-@pytest.mark.slow
-def test_a_run_that_goes_on_repeats_batches_of_similar_length(world, tmp_path):
-    save = run_checkpoints.RunCheckpoints.save
-
-    def save_or_fail(self):
-        save(self)
-        if self.step == 2:
-            raise KeyboardInterrupt
-
-    losses = {}
-    for name in ("whole", "parts"):
-        settings = small_runs.classifier(
-            world,
-            tmp_path / name,
-            do_eval=False,
-            do_predict=False,
-            train_step=5,
-        )
-        if name == "parts":
-            with pytest.MonkeyPatch.context() as patch:
-                owner = run_checkpoints.RunCheckpoints
-                patch.setattr(owner, "save", save_or_fail)
-                with pytest.raises(KeyboardInterrupt):
-                    run_classifier.run(settings)
-        run_classifier.run(settings)
-        lines = small_runs.metrics(tmp_path / name, "train")
-        losses[name] = {line["step"]: line["loss"] for line in lines}
-    assert losses["whole"] == losses["parts"]
 
 
 @pytest.mark.slow

@@ -1,3 +1,12 @@
+"""Runs of tasks, each made once for a file."""
+
+import functools
+import sys
+
+import pytest
+
+from albert_tf.finetuning import registry
+from albert_tf.tasks.glue import specs
 from tests.albert_tf.model.conftest import (  # noqa: F401
     _seeded,
     small_config,
@@ -9,3 +18,25 @@ from tests.albert_tf.serving.conftest import (  # noqa: F401
     of_pairs,
     tokenizer,
 )
+from tests.albert_tf.tasks import contract
+
+
+@pytest.fixture(scope="module")
+def runs(world, tmp_path_factory):
+    """Makes the run of a case; at the end the user's modules are forgotten."""
+
+    @functools.cache
+    def make(name):
+        here = tmp_path_factory.mktemp("task")
+        sys.path.insert(0, str(here))
+        run = contract.Run(world, name, here)
+        run.learn(run.folder)
+        return run
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(specs, "TASKS", dict(specs.TASKS))
+        patch.setattr(registry, "TASKS", dict(registry.TASKS))
+        patch.setattr(sys, "path", [*sys.path])
+        yield make
+    for name in ("own_task", "own_head"):
+        sys.modules.pop(name, None)
