@@ -2,13 +2,14 @@
 
 import pytest
 
-from albert_tf.common import errors, options
+from albert_tf.common import options
 from albert_tf.finetuning import finetuning_options
 from albert_tf.model import model_options
 from albert_tf.serving import convert_options, export_options, source_options
 from albert_tf.training import pretraining_options, training_options
 from data_prep import inspect_records
 from data_prep.writer import corpus, writer_options
+from tests.conftest import refused
 
 # The options of each, and those that must be given.
 CLASSES = {
@@ -249,6 +250,6 @@ def test_options_that_do_not_fit_are_refused(words, says):
     if not says:
         options.parse(options_class, flags)
         return
-    with pytest.raises(errors.UserError) as error:
+    with refused() as error:
         options.parse(options_class, flags)
     assert all(part in str(error.value) for part in says), error.value

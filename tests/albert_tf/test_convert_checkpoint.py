@@ -11,7 +11,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import convert_checkpoint
-from albert_tf.common import errors
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     restoring,
@@ -28,7 +27,7 @@ from albert_tf.training import run_folder
 from tests import brightmart_files, hugging_face_files, tf1_checkpoints
 from tests.albert_tf.model import passes
 from tests.albert_tf.model.models import MODELS
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, refused
 
 LAMB = FIXTURES / "original_tiny_lamb"
 
@@ -93,7 +92,7 @@ def test_round_trip_is_bit_equal(saved, tmp_path, name):
     there = convert(prefix, tmp_path / "tf1" / "model.ckpt-best", "tf1")
     np.testing.assert_equal(contents(there), expected)
     if name in ("squad_v2", "vectors"):
-        with pytest.raises(errors.UserError, match="just .*SQuAD 2.0"):
+        with refused("just .*SQuAD 2.0"):
             convert(there, tmp_path / "hf" / "x", "huggingface")
         assert not (tmp_path / "hf" / "x" / "model.safetensors").exists()
     else:
@@ -114,7 +113,7 @@ def test_brightmarts_layout_is_converted_or_refused(tmp_path):
     """Whole, with its heads; the names become those of this project."""
     given = brightmart_files.archive(tmp_path / "albert_tiny")
     prefix = given.pop("init_checkpoint")
-    with pytest.raises(errors.UserError, match="project_words_first=True has"):
+    with refused("project_words_first=True has"):
         convert(
             prefix, tmp_path / "hf", "huggingface", vocabulary=NONE, **given
         )
@@ -123,7 +122,7 @@ def test_brightmarts_layout_is_converted_or_refused(tmp_path):
     np.testing.assert_equal(contents(there), contents(prefix))
     config = checkpoint_reader.read(str(there)).config
     assert config.project_words_first
-    with pytest.raises(errors.UserError, match="in the original release"):
+    with refused("in the original release"):
         convert(there, tmp_path / "back" / "x", "tf1")
     assert not list((tmp_path / "back").glob("[!.]*"))
 
@@ -203,7 +202,7 @@ def test_only_hugging_face_folders_need_the_task(
     if names:
         without_vocabulary(run)
     message = "has no vocabulary" if names else "`task_module=own_module`. A mo"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         convert(run, tmp_path / "hf", "huggingface", vocabulary=NONE)
     there = convert(run, tmp_path / "there" / "x", "tf2")
     np.testing.assert_equal(contents(there), contents(run))
@@ -335,7 +334,7 @@ def test_own_parts_travel_and_others_do_not_read_them(
         target = tmp_path / name / "x"
         if name not in readers:
             message = "has no counterpart|cannot be written|`format=tf2` keeps"
-            with pytest.raises(errors.UserError, match=message):
+            with refused(message):
                 convert(prefix, target, name)
             assert not list(target.parent.glob("*"))
             continue
@@ -402,7 +401,7 @@ def test_what_does_not_fit_is_refused(copy, tmp_path, change, config, message):
         described.unlink()
     for name in ("tf2", "huggingface"):
         target = tmp_path / "to" / "x"
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             convert(copy / "model.ckpt-0", target, name, **options)
     assert not list(tmp_path.glob("to/*"))
 
@@ -418,7 +417,7 @@ def test_a_small_folder_is_complete(saved, tmp_path):
         for name, v in contents(prefix).items()
     }
     assert run_folder.find_vocabularies(str(target)).keys() == {"vocab_file"}
-    with pytest.raises(errors.UserError, match="`to=.* exists"):
+    with refused("`to=.* exists"):
         convert(prefix, target, "bfloat16", vocabulary=vocabulary)
     back = convert(target, tmp_path / "back" / "model.ckpt-best", "tf2")
     np.testing.assert_equal(contents(back), expected)
@@ -497,7 +496,7 @@ def test_pooling_of_vectors_is_said_where_it_has_no_place(
 
 def test_folder_of_another_model_is_refused(copy, saved, tmp_path):
     prefix, _ = saved("encoder")
-    with pytest.raises(errors.UserError, match="which describes another model"):
+    with refused("which describes another model"):
         convert(prefix, copy / "model.ckpt-1", "tf1")
 
 
@@ -507,7 +506,7 @@ def test_folder_with_another_vocabulary_is_refused(saved, tmp_path):
     target = tmp_path / "both" / "model.ckpt-1"
     convert(prefix, target, "tf2", vocabulary=first)
     for_all = tmp_path / "both" / "model.ckpt-2"
-    with pytest.raises(errors.UserError, match="has another vocabulary"):
+    with refused("has another vocabulary"):
         convert(prefix, for_all, "tf2", vocabulary=other)
     assert not list(target.parent.glob("model.ckpt-2*"))
     convert(prefix, for_all, "tf1", vocabulary=first)
@@ -549,17 +548,17 @@ def test_after_a_full_disk_the_same_command_works(
 def test_folders_of_others_are_refused(copy, tmp_path, owner):
     (tmp_path / "to").mkdir()
     (tmp_path / "to" / owner).write_text("{}")
-    with pytest.raises(errors.UserError, match=f"it holds {owner}"):
+    with refused(f"it holds {owner}"):
         convert(copy / "model.ckpt-0", tmp_path / "to" / "x", "tf2")
     for changes in ({}, {"overwrite": True}):
         for folder, name in ((tmp_path / "to", owner), (copy, "model.ckpt-0")):
-            with pytest.raises(errors.UserError, match=f"it holds {name}"):
+            with refused(f"it holds {name}"):
                 convert(LAMB / "model.ckpt-0", folder, "bfloat16", **changes)
     assert {p.name for p in (tmp_path / "to").glob("[!.]*")} == {owner}
     if owner == "config.json":
-        with pytest.raises(errors.UserError, match="exists"):
+        with refused("exists"):
             convert(copy / "model.ckpt-0", tmp_path / "to", "huggingface")
-    with pytest.raises(errors.UserError, match="a folder of its own"):
+    with refused("a folder of its own"):
         convert(copy / "model.ckpt-0", copy, "huggingface")
 
 
@@ -612,7 +611,7 @@ def test_links_to_files_elsewhere_are_refused(
     target.write_bytes(path.read_bytes())
     path.unlink()
     path.symlink_to(target)
-    with pytest.raises(errors.UserError, match=f"{linked} is a link to .*else"):
+    with refused(f"{linked} is a link to .*else"):
         convert(downloaded, tmp_path / "to" / "x", name, vocabulary=NONE)
     assert not list(tmp_path.glob("to/*"))
 
@@ -623,6 +622,6 @@ def test_a_vocabulary_is_parsed_before_anything_is_written(
 ):
     (downloaded / "spiece.model").unlink()
     (downloaded / "spiece.model").write_text("root:x:0:0")
-    with pytest.raises(errors.UserError, match=r"spiece\.model"):
+    with refused(r"spiece\.model"):
         convert(downloaded, tmp_path / "to" / "x", name, vocabulary=NONE)
     assert not list(tmp_path.glob("to/*"))

@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import export
-from albert_tf.common import errors, strict_json
+from albert_tf.common import strict_json
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
@@ -24,7 +24,7 @@ from albert_tf.text import tokenization
 from tests import brightmart_files
 from tests.albert_tf.model import passes
 from tests.albert_tf.serving import saved_services
-from tests.conftest import LAYER_ATOL
+from tests.conftest import LAYER_ATOL, refused
 from tests.export_options import (
     exported,
     make_options,
@@ -117,7 +117,7 @@ def test_damaged_run_is_refused(run_dir, pattern, change, message):
         path.unlink()
         if change:
             path.write_bytes(change(content))
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         export.run(options(run_dir))
     assert not (run_dir.parent / "exported").exists()
 
@@ -249,7 +249,7 @@ def test_a_classifier_without_a_pooler_is_refused(
 ):
     encoder = AlbertModel(config, with_pooler=False)
     settings = bare_options(tmp_path, config, tiny_vocab, encoder, "regression")
-    with pytest.raises(errors.UserError, match="has no pooler.*need none"):
+    with refused("has no pooler.*need none"):
         export.run(settings)
     assert not no_saving
 
@@ -263,7 +263,7 @@ def test_a_finetuned_run_is_not_taken_for_a_bare_checkpoint(
     make_run(run, config, tiny_vocab, "RTE")
     given = {"export_dir": str(tmp_path / "exported")}
     given["init_checkpoint"] = str(run / "model.ckpt-best")
-    with pytest.raises(errors.UserError, match=f"Use `run_dir={run}`"):
+    with refused(f"Use `run_dir={run}`"):
         export.run(make_options(task=task, **given))
     assert not no_saving
     export.run(make_options(task="encoder", **given))
@@ -352,7 +352,7 @@ def test_only_an_export_is_replaced_and_with_overwrite_alone(run_dir):
         ("saved_model.pb", "`export_dir=.* already exists.*`overwrite"),
     ):
         (target / name).write_text("years")
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             export.run(options(run_dir, overwrite=name == "a.tex"))
         assert (target / name).read_text() == "years"
 
@@ -366,8 +366,7 @@ def test_folder_that_cannot_be_made_is_refused_at_once(
     monkeypatch.setattr(source, "find", None)
     (run_dir.parent / "link").symlink_to("nowhere")
     before = sorted(run_dir.parent.iterdir())
-    message = "`export_dir.* cannot be written|`export_dir`: Cannot"
-    with pytest.raises(errors.UserError, match=message):
+    with refused("`export_dir.* cannot be written|`export_dir`: Cannot"):
         export.run(options(run_dir, export_dir=str(run_dir.parent / name)))
     assert sorted(run_dir.parent.iterdir()) == before
 

@@ -5,9 +5,8 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import export
-from albert_tf.common import errors
 from tests.albert_tf.serving import saved_services
-from tests.conftest import LAYER_ATOL, tiny_config
+from tests.conftest import LAYER_ATOL, refused, tiny_config
 from tests.export_options import make_options, make_run, read_report
 
 
@@ -67,7 +66,7 @@ def test_depths_that_do_not_fit_are_refused(
     tmp_path, run_of, task, config_of, changes, message
 ):
     run_of(task, **config_of)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         export.run(options(tmp_path, **changes))
     assert not (tmp_path / "exported").exists()
 

@@ -17,7 +17,7 @@ from albert_tf.serving.client import ask as asking
 from albert_tf.tasks.squad import task as squad
 from albert_tf.training import memory_check
 from tests import export_options, row_files
-from tests.conftest import python
+from tests.conftest import python, refused
 
 CONTEXT = "In spring at the mill Mara gave Ivo the ring. Ivo slept at the farm."
 QUESTIONS = ["Where did Ivo sleep?", "What did Mara give?", "Who slept?"]
@@ -88,7 +88,7 @@ def test_bad_questions_have_errors_in_their_places(squad_run, tmp_path):
     bad = ['{"id": "\\ud83d"}', '{"id": NaN}', "[" * 10**5, '{"id": 7}', "\xff"]
     path = tmp_path / "in.jsonl"
     path.write_bytes("\n".join([good[0], *bad, good[1]]).encode("latin-1"))
-    with pytest.raises(errors.UserError, match="in.jsonl, line 2: .*surrogate"):
+    with refused("in.jsonl, line 2: .*surrogate"):
         ask(squad_run, path, tmp_path / "out.jsonl", strict=True)
     assert [p.name for p in tmp_path.iterdir()] == ["in.jsonl"]
     first, *wrong, last = ask(squad_run, path, tmp_path / "out.jsonl")
@@ -114,7 +114,7 @@ def test_batch_that_no_memory_holds_is_refused(
         "`batch_size=1048576`: a batch needs about .* and 2.0 GiB are free. "
         r"Use a smaller `batch_size`\.$"
     )
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         ask(squad_run, path, tmp_path / "out.jsonl", batch_size=2**20)
 
 
@@ -268,7 +268,7 @@ def test_bad_lines_are_counted(echo, tmp_path, caplog):
 def test_input_without_examples(echo, tmp_path, name, content):
     output = tmp_path / "out.jsonl"
     path = write(tmp_path / name, content)
-    with pytest.raises(errors.UserError, match=f"{name} has no examples. Give"):
+    with refused(f"{name} has no examples. Give"):
         run(path, saved_model=echo, output_file=str(output))
     assert not output.exists()
 
@@ -308,7 +308,7 @@ def test_a_file_is_the_same_in_both_forms(
     path, output = write(tmp_path / name, content), tmp_path / "out.jsonl"
     for model in models:
         if isinstance(expected, str):
-            with pytest.raises(errors.UserError, match=expected):
+            with refused(expected):
                 run(path, output_file=str(output), **model)
             continue
         run(path, output_file=str(output), **model)
@@ -367,5 +367,5 @@ def test_folder_of_several_runs_means_the_best_one(two_runs, tmp_path):
 
 def test_a_line_that_never_ends_is_refused():
     with open("/dev/zero", "rb") as zeros:
-        with pytest.raises(errors.UserError, match="input: line 1 has more th"):
+        with refused("input: line 1 has more th"):
             next(predict._read_lines(zeros, "standard input"))

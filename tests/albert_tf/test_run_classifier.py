@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from albert_tf import run_classifier
-from albert_tf.common import errors, scores
+from albert_tf.common import scores
 from albert_tf.finetuning import (
     base,
     fact_sources,
@@ -19,7 +19,7 @@ from albert_tf.tasks.glue import task as glue
 from albert_tf.tasks.table import data
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import changed
+from tests.conftest import changed, refused
 
 
 def test_both_dev_sets_of_mnli_are_scored(mnli):
@@ -80,7 +80,7 @@ def test_a_head_with_the_labels_of_glue_turned_round_is_refused(
     settings = small_runs.classifier(
         world, tmp_path / "run", do_train=False, init_checkpoint="hub"
     )
-    with pytest.raises(errors.UserError, match="add `new_head`"):
+    with refused("add `new_head`"):
         run_classifier.run(settings)
 
 
@@ -91,7 +91,7 @@ def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
     monkeypatch.setitem(registry.TASKS, "own", Own)
     monkeypatch.setitem(specs.TASKS, "own", specs.TASKS["rte"])
     settings = small_runs.classifier(world, tmp_path / "run", "own")
-    with pytest.raises(errors.UserError, match="Own has no method sources"):
+    with refused("Own has no method sources"):
         run_classifier.run(settings)
 
 
@@ -160,7 +160,7 @@ def test_runs_that_hold_out_other_rows_are_no_ensemble(table_run, tmp_path):
         base.HELD_OUT,
         dataclasses.replace(saved, facts=other),
     )
-    with pytest.raises(errors.UserError, match="dev_share was .* now .0.1, 1."):
+    with refused("dev_share was .* now .0.1, 1."):
         small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
 
 
@@ -218,5 +218,5 @@ def test_another_training_file_holds_out_no_learnt_rows(world, table_run):
     path = table_run.parent / "more.csv"
     before = (table_run.parent / "train.csv").read_text()
     path.write_text(f'{before}x,"T","B",glad\n')
-    with pytest.raises(errors.UserError, match="more.csv` has changed since"):
+    with refused("more.csv` has changed since"):
         run_classifier.run(changed(settings, train_file=str(path)))

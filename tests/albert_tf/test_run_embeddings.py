@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from albert_tf import convert_checkpoint, run_embeddings
-from albert_tf.common import errors, scores
+from albert_tf.common import scores
 from albert_tf.finetuning import finetune, lesson
 from albert_tf.model import config
 from albert_tf.tasks.embedding import task as embedding
@@ -13,7 +13,7 @@ from albert_tf.training import distribution
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.tasks import contract
-from tests.conftest import changed, make_replicas
+from tests.conftest import changed, make_replicas, refused
 
 TOPICS = contract.TOPICS
 
@@ -68,8 +68,7 @@ def test_an_example_without_others_is_refused(
         do_eval=False,
         do_predict=False,
     )
-    message = f"{replicas} replica.*_steps={parts}` divide the batch"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(f"{replicas} replica.*_steps={parts}` divide the batch"):
         run_embeddings.run(settings)
     task = embedding.EmbeddingTask(None, 24, settings.vectors)
     finetune._check_batch_sizes(

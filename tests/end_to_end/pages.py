@@ -54,7 +54,7 @@ def place(tmp_path, small_config, tiny_vocab, monkeypatch):
         checkpoint.write(str(folder / "model.ckpt-best"))
         shutil.copy(tiny_vocab, folder / "spm.model")
     for split in ("train", "dev"):
-        path = tagged.write(tmp_path / f"{split}.txt", kind="columns")
+        path = tagged.write(tmp_path / f"{split}.txt")
         shutil.move(path, tmp_path / f"{split}.conll")
     (tmp_path / "texts.txt").write_text("\n".join(TEXTS) + "\n")
     rows = [

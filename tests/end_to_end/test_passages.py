@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import run_pretraining
-from albert_tf.common import errors, options
+from albert_tf.common import options
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import from_checkpoint
@@ -13,7 +13,7 @@ from albert_tf.text import tokenization
 from albert_tf.training import pretrain, run_log
 from data_prep import create_pretraining_data
 from data_prep.writer import corpus, segment_pairs
-from tests.conftest import LOSS_RTOL, tiny_config
+from tests.conftest import LOSS_RTOL, refused, tiny_config
 from tests.data_prep import writing
 from tests.end_to_end import test_pipeline
 
@@ -261,5 +261,5 @@ def test_records_that_lack_what_is_drawn_are_refused(
     ):
         settings = make(**changes)
         config = AlbertConfig.from_json_file(settings.albert_config_file)
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             pretrain._prepare_data(settings, config)

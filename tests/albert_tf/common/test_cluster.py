@@ -17,9 +17,9 @@ import types
 
 import pytest
 
-from albert_tf.common import cluster, errors, options, parallel
+from albert_tf.common import cluster, options, parallel
 from data_prep import create_pretraining_data
-from tests.conftest import ROOT
+from tests.conftest import ROOT, refused
 from tests.data_prep import writing
 
 WRITER = "data_prep.create_pretraining_data"
@@ -259,7 +259,7 @@ def test_a_scheduler_that_does_not_answer_is_told_from_a_full_disk(
 
 def refuse(address, folder, message):
     with (
-        pytest.raises(errors.UserError, match=message),
+        refused(message),
         cluster.connect(address, str(folder)),
     ):
         pass

@@ -42,8 +42,7 @@ def test_bad_bytes_are_counted_from_1():
 
 def test_an_unknown_name_is_refused_with_those_that_are_known():
     errors.require_known("color", ["red"], {"red": 1, "blue": 2})
-    message = "'green' is no color. There are blue, red."
-    with refused(message):
+    with refused("'green' is no color. There are blue, red."):
         errors.require_known("color", ["red", "green"], ["red", "blue"])
     with refused("There are none."):
         errors.require_known("color", ["red"], [])

@@ -11,8 +11,8 @@ import sys
 
 import pytest
 
-from albert_tf.common import errors, folder_lock
-from tests.conftest import ROOT
+from albert_tf.common import folder_lock
+from tests.conftest import ROOT, refused
 
 # Holds a folder until its standard input ends.
 HOLDER = """
@@ -70,14 +70,14 @@ def hold(folder, **values):
 def test_second_process_is_told_who_holds_the_folder(start, tmp_path):
     first = start(tmp_path / "run")
     before = (tmp_path / "run" / ".lock").read_bytes()
-    with pytest.raises(errors.UserError) as error, hold(tmp_path / "run"):
+    with refused() as error, hold(tmp_path / "run"):
         pass
     message = str(error.value)
     assert f"`output_dir={tmp_path / 'run'}` is in use by" in message
     assert f", process {first.pid} or its children on " in message
     assert f"on {socket.gethostname()}, since 20" in message
     assert message.endswith("choose another place.")
-    with pytest.raises(errors.UserError, match="damage its work. Go home."):
+    with refused("damage its work. Go home."):
         hold(tmp_path / "run", remedy="Go home.").__enter__()
     assert (tmp_path / "run" / ".lock").read_bytes() == before
 
@@ -100,7 +100,7 @@ def test_an_ended_process_keeps_nobody_out(start, tmp_path, is_killed):
 def test_children_of_a_killed_process_hold_it_on(start, tmp_path):
     parent = start(tmp_path, PARENT)
     parent.wait()
-    with pytest.raises(errors.UserError, match="is in use by"):
+    with refused("is in use by"):
         hold(tmp_path).__enter__()
     parent.stdin.close()
     with hold(tmp_path, patience=60.0):
@@ -143,7 +143,7 @@ def test_a_refused_process_has_no_open_file(tmp_path, monkeypatch):
         before = os.listdir("/proc/self/fd")
         monkeypatch.setattr(folder_lock, "PATIENCE", 60.0)
         monkeypatch.setattr(folder_lock.time, "sleep", pytest.fail)
-        with pytest.raises(errors.UserError):
+        with refused():
             hold(tmp_path, patience=0.0).__enter__()
         assert os.listdir("/proc/self/fd") == before
 
@@ -171,7 +171,7 @@ def test_a_lock_that_says_nothing_is_one(tmp_path):
     with hold(tmp_path):
         for content in ("", "{", "[]", "{}"):
             (tmp_path / ".lock").write_text(content)
-            with pytest.raises(errors.UserError, match="by another process"):
+            with refused("by another process"):
                 hold(tmp_path).__enter__()
 
 
@@ -191,7 +191,7 @@ def test_a_file_that_is_no_lock_is_kept(tmp_path, content, is_lock):
             holder = path.read_text()
             assert len(holder) < 300 and f"process {os.getpid()} " in holder
         return
-    with pytest.raises(errors.UserError, match="Rename that file"):
+    with refused("Rename that file"):
         folder_lock.hold("export", "export_dir", lock=str(path)).__enter__()
     assert path.read_bytes() == content
 
@@ -217,7 +217,7 @@ def test_folder_that_may_not_be_written_to_is_named(
     reason = os.strerror(number)
     message = f"`output_dir={tmp_path}` cannot be written: {reason}. "
     for values, advice in (({}, "Choose"), ({"advice": "Do so."}, "Do so.")):
-        with pytest.raises(errors.UserError, match=message + advice):
+        with refused(message + advice):
             hold(tmp_path, **values).__enter__()
 
 

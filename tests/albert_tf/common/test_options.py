@@ -10,7 +10,7 @@ from absl import logging as absl_logging
 
 from albert_tf.common import errors, options, ranges
 from albert_tf.common.options import checked, option
-from tests.conftest import python
+from tests.conftest import python, refused
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +122,7 @@ def test_recipes_are_found_from_any_folder(folder):
     (folder / "mine.flags").write_text("--flagfile=configs/race/race.flags\n")
     for path in ("configs/race/race.flags", "mine.flags"):
         # The second line of the recipe is no option here.
-        with pytest.raises(errors.UserError, match="flag 'max_seq_length'"):
+        with refused("flag 'max_seq_length'"):
             options.parse(Options, [f"--flagfile={path}"])
     word = "configs/race/race.flags"  # No flag file, but a value.
     assert options.parse(Options, [word]).albert_config_file == word
@@ -274,7 +274,7 @@ def test_values_of_a_repeated_option_are_joined():
     assert options.parse(Models, ["--names=a", "--names=b,c"]) == Models(
         "a,b,c"
     )
-    with pytest.raises(errors.UserError, match="`names` is empty"):
+    with refused("`names` is empty"):
         options.parse(Models, ["--names="])
 
 
@@ -307,7 +307,7 @@ def test_to_dict_is_flat_and_from_dict_undoes_it():
     # Where nothing is said the outer class decides, as on the command line.
     assert options.from_dict(Outer, {"name": "x"}) == parse("--name=x")
     for wrong in ({"shape": "flat"}, {"size": 11}, {"rate": None}):
-        with pytest.raises(errors.UserError, match=f"`{[*wrong][0]}="):
+        with refused(f"`{[*wrong][0]}="):
             options.from_dict(Outer, {"name": "x", **wrong})
 
 
@@ -351,14 +351,14 @@ def test_options_without_what_they_need_are_refused(values, says):
         flat = options.to_dict(options.from_dict(Meal, values))
         assert values.items() <= flat.items()
         return
-    with pytest.raises(errors.UserError, match=says):
+    with refused(says):
         options.from_dict(Meal, values)
 
 
 def test_options_of_something_else_are_refused_whatever_they_are():
     options.refuse_unused(Viewer("a", 3), ["size"], "other=x")
     words = "`size=0` is only used with `other=x`, .* Give both or neither"
-    with pytest.raises(errors.UserError, match=words):
+    with refused(words):
         options.refuse_unused(Viewer("a", 0), ["size"], "other=x")
 
 

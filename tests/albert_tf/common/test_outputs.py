@@ -7,7 +7,8 @@ import re
 
 import pytest
 
-from albert_tf.common import errors, files, options, outputs
+from albert_tf.common import files, options, outputs
+from tests.conftest import refused
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,7 +73,7 @@ def test_an_input_is_never_replaced(inputs, path):
     for output, paths in ((path, [path]), ("stem", ["stem", path])):
         settings = Settings(output, **inputs, overwrite=True)
         for is_own in (False, True):
-            with pytest.raises(errors.UserError, match=INPUT) as caught:
+            with refused(INPUT) as caught:
                 outputs.check(settings, "output_file", paths, is_own=is_own)
             assert f"output_file={output}" in str(caught.value)
             assert path in str(caught.value)
@@ -81,10 +82,10 @@ def test_an_input_is_never_replaced(inputs, path):
 @pytest.mark.parametrize("run_dir", ["run", "linked", "./run/", "other,run"])
 def test_nothing_in_a_folder_that_is_read_is_replaced(run_dir):
     settings = Settings("linked/x", run_dir=run_dir, overwrite=True)
-    with pytest.raises(errors.UserError, match="in a folder that is read"):
+    with refused("in a folder that is read"):
         outputs.check(settings, "output_file", ["linked/x"])
     os.symlink("run/x", "into")
-    with pytest.raises(errors.UserError, match="in a folder that is read"):
+    with refused("in a folder that is read"):
         outputs.check(settings, "output_file", ["into"])
     outputs.check(settings, "output_file", ["linked/x"], is_own=True)
     outputs.check(settings, "output_file", ["run/new"])
@@ -93,23 +94,22 @@ def test_nothing_in_a_folder_that_is_read_is_replaced(run_dir):
 def test_a_folder_that_is_replaced_holds_no_input(monkeypatch):
     words = "run (holds the input (run|linked)/x|is one of the input files)\\."
     for path in ("run/x", "linked/x", "run", "run/*"):
-        with pytest.raises(errors.UserError, match=words):
+        with refused(words):
             outputs.refuse_inputs(Settings("run", path), "output_file", ["run"])
     outputs.refuse_inputs(Settings("run", "a"), "output_file", ["run"])
     monkeypatch.setattr(options, "flag_files", ["run/x"])
-    with pytest.raises(errors.UserError, match=words):
+    with refused(words):
         outputs.refuse_inputs(Settings("run", "a"), "output_file", ["run"])
     outputs.refuse_inputs(Settings("run/z", "run"), "output_file", ["run/z"])
 
 
 @pytest.mark.parametrize("path", ["a", "link", "rte/x"])
 def test_what_exists_needs_overwrite(path):
-    words = f"`output_file={path}` exists.* replace it with `overwrite`"
-    with pytest.raises(errors.UserError, match=words):
+    with refused(f"`output_file={path}` exists.* replace it with `overwrite`"):
         outputs.check(Settings(path), "output_file", [path])
-    with pytest.raises(errors.UserError, match=f"`output_file=s`: {path} exi"):
+    with refused(f"`output_file=s`: {path} exi"):
         outputs.check(Settings("s"), "output_file", ["s", path])
-    with pytest.raises(errors.UserError, match="exists.* move it away"):
+    with refused("exists.* move it away"):
         outputs.check(NeverReplaces(path), "output_file", [path])
     outputs.check(Settings(path), "output_file", [path], is_own=True)
     # The name of a task is no input, even where a folder is called so.
@@ -123,20 +123,20 @@ def test_a_killed_command_begins_again(folder):
     outputs.check(Settings("new"), "output_file", written)
     outputs.check(Settings("new"), "output_file", reversed(written))
     (folder / "new").write_text("another's, since then")
-    with pytest.raises(errors.UserError, match="new` exists"):
+    with refused("new` exists"):
         outputs.check(Settings("new"), "output_file", written)
     (folder / "new").unlink()
     partial.unlink()
     with (
         files.replace_atomically("new"),  # Of a process that lives.
-        pytest.raises(errors.UserError, match="a exists"),
+        refused("a exists"),
     ):
         outputs.check(Settings("new"), "output_file", written)
     (folder / "new").unlink()
     (folder / "new.partial").write_text("what a browser left")
-    with pytest.raises(errors.UserError, match="a exists"):
+    with refused("a exists"):
         outputs.check(Settings("new"), "output_file", written)
-    with pytest.raises(errors.UserError, match="link is written twice"):
+    with refused("link is written twice"):
         outputs.check(
             Settings("new", overwrite=True), "output_file", ["a", "link"]
         )
@@ -155,7 +155,7 @@ def test_a_killed_command_begins_again(folder):
 def test_what_is_no_name_of_a_file(path, message):
     for overwrite in (False, True):
         settings = Settings(path, overwrite=overwrite)
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             outputs.check(settings, "output_file", [path])
 
 

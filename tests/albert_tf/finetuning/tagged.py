@@ -19,23 +19,23 @@ def sentences():
                 yield words, tags
 
 
-def write(path, *, kind="columns"):
-    """Write the sentences as `columns`, `words` or `spans`."""
+def texts():
+    """Yield the same as texts with spans."""
+    for words, tags in sentences():
+        text = " ".join(words)
+        spans = [{"start": 0, "end": len(words[0]), "label": "PER"}]
+        if "B-LOC" in tags:
+            start = text.index("Nord")
+            spans.append({"start": start, "end": len(text) - 2, "label": "LOC"})
+        yield {"text": text, "spans": spans}
+
+
+def write(path):
+    """Write the sentences in columns."""
     lines = []
     for words, tags in sentences():
-        if kind == "columns":
-            rows = zip(words, tags, strict=True)
-            lines += ["\t".join(row) for row in rows] + [""]
-        elif kind == "words":
-            lines.append(json.dumps({"words": words, "tags": tags}))
-        else:
-            text = " ".join(words)
-            spans = [{"start": 0, "end": len(words[0]), "label": "PER"}]
-            if "B-LOC" in tags:
-                start = text.index("Nord")
-                span = {"start": start, "end": len(text) - 2, "label": "LOC"}
-                spans.append(span)
-            lines.append(json.dumps({"text": text, "spans": spans}))
+        lines += ["\t".join(row) for row in zip(words, tags, strict=True)]
+        lines.append("")
     path.write_text("\n".join(lines) + "\n")
     return str(path)
 

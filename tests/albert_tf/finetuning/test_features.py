@@ -9,12 +9,13 @@ import re
 import numpy as np
 import pytest
 
-from albert_tf.common import errors, files, parallel
+from albert_tf.common import files, parallel
 from albert_tf.data import inputs
 from albert_tf.finetuning import features, packing
 from albert_tf.text import tokenization
 from data_prep import train_sentencepiece
 from tests.albert_tf.tasks.glue import small_tasks
+from tests.conftest import refused
 
 ROWS = (("It rains.", "It is wet.", "entailment"), ("We stay.", "We go.", None))
 
@@ -112,20 +113,20 @@ def test_training_examples_are_shuffled_once_for_all(
         assert (facts["num_examples"], facts["num_records"]) == (40, 50)
     pathlib.Path(path).write_bytes(first + first)
     message = f"{path} is damaged: it has 100 records of 50. Remove it and"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         features.shuffle(offline, task, str(tmp_path / "cache"))
     os.remove(path)
     whole = files.read_bytes(offline.path)
     for content, count in ((whole[:-1], 49), (whole + whole, 100)):
         pathlib.Path(offline.path).write_bytes(content)
         message = f"own.tfrecord is damaged after {count} whole records: "
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             features.shuffle(offline, task, str(tmp_path / "cache"))
     pathlib.Path(offline.path).write_bytes(whole)
     known = max(max(row) for row in ids["train"])
     monkeypatch.setattr(type(task.tokenizer), "vocab_size", known)
     message = f"own.tfrecord is damaged .* input_ids has the number {known}"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         features.shuffle(offline, task, str(tmp_path / "cache"))
 
 
@@ -344,9 +345,7 @@ def test_file_of_other_options_is_refused(
     task = small_tasks.make(
         change.get("name", "rte"), tokenizer, change.get("max_seq_length", 16)
     )
-    with pytest.raises(
-        errors.UserError, match=f"(?s)`train_feature_file=.*{line}.*again"
-    ):
+    with refused(f"(?s)`train_feature_file=.*{line}.*again"):
         opened(path, task)
 
 
@@ -354,11 +353,9 @@ def test_file_of_other_data_is_refused(tmp_path, tiny_tokenizer):
     path = make(tmp_path, tiny_tokenizer)
     source = write_rte(tmp_path / "other", ROWS[:1])
     task = small_tasks.make("rte", tiny_tokenizer, 16)
-    with pytest.raises(errors.UserError, match="content_sha256"):
+    with refused("content_sha256"):
         opened(path, task, source)
-    with pytest.raises(
-        errors.UserError, match="split was 'dev', is now 'train'"
-    ):
+    with refused("split was 'dev', is now 'train'"):
         opened(path, task, split="train")
 
 
@@ -373,7 +370,7 @@ def test_file_of_unknown_origin_is_refused(tmp_path, tiny_tokenizer):
     ):
         with open(f"{path}.json", "wb") as stream:
             stream.write(content)
-        with pytest.raises(errors.UserError, match="it is not known"):
+        with refused("it is not known"):
             opened(path, task)
-    with pytest.raises(errors.UserError, match="`train_feature_file=nowhere"):
+    with refused("`train_feature_file=nowhere"):
         opened("nowhere", task)

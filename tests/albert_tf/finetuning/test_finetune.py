@@ -10,9 +10,9 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import run_classifier
-from albert_tf.common import errors, folder_lock, scores
+from albert_tf.common import folder_lock, scores
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import changed
+from tests.conftest import changed, refused
 from tests.hostile import commands
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ def test_another_number_of_runs_is_refused_and_changes_nothing(
     settings = small_runs.classifier(
         world, tmp_path / "rte" / folder, num_runs=num_runs, seed=7
     )
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         run_classifier.run(settings)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -99,7 +99,7 @@ def test_another_number_of_runs_is_refused_and_changes_nothing(
 def test_missing_weights_are_found_before_features_are_made(world, tmp_path):
     settings = small_runs.classifier(world, tmp_path / "rte")
     settings = changed(settings, do_train=False)
-    with pytest.raises(errors.UserError, match="has no checkpoint to evaluat"):
+    with refused("has no checkpoint to evaluat"):
         run_classifier.run(settings)
     assert not (tmp_path / "rte").exists()
 
@@ -117,7 +117,7 @@ def test_a_run_is_not_continued_with_other_data(world, tmp_path):
     table = glue / "RTE/train.tsv"
     table.write_text(table.read_text().replace("0", "1", 1))
     before = commands.snapshot(tmp_path / "rte")
-    with pytest.raises(errors.UserError, match="other records.*init_checkp"):
+    with refused("other records.*init_checkp"):
         run_classifier.run(settings)
     assert commands.snapshot(tmp_path / "rte") == before
 
@@ -128,7 +128,7 @@ def test_a_second_finetuning_in_a_folder_is_refused_and_changes_nothing(
 ):
     monkeypatch.setattr(folder_lock, "PATIENCE", 0.0)
     with folder_lock.hold(str(tmp_path / "rte"), "output_dir"):
-        with pytest.raises(errors.UserError, match="/rte` is in use by"):
+        with refused("/rte` is in use by"):
             run_classifier.run(
                 small_runs.classifier(
                     world, tmp_path / "rte", num_runs=num_runs

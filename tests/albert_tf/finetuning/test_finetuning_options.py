@@ -4,9 +4,9 @@ import dataclasses
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.finetuning import finetuning_options
 from tests.albert_tf.finetuning import small_runs
+from tests.conftest import refused
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_steps_follow_from_records_where_they_are_not_given(values, expected):
 
 def test_warmup_longer_than_the_run_is_refused():
     length = finetuning_options.LengthOptions(train_step=5, warmup_step=6)
-    with pytest.raises(errors.UserError, match="`warmup_step=6` is more than"):
+    with refused("`warmup_step=6` is more than"):
         length.steps(100, 8)
 
 

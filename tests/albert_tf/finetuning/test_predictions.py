@@ -5,10 +5,11 @@ import types
 import numpy as np
 import pytest
 
-from albert_tf.common import errors, rows, scores
+from albert_tf.common import rows, scores
 from albert_tf.finetuning import batches, predictions, registry
 from albert_tf.text import tokenization
 from albert_tf.training import run_folder
+from tests.conftest import refused
 
 BAD = rows.BadLine({"line": 2}, "line 2: no text.")
 
@@ -77,9 +78,8 @@ def asked(monkeypatch):
 
 
 def test_run_without_a_task_is_refused(make):
-    with pytest.raises(
-        errors.UserError,
-        match="`run_dir=r` was made by run_pretraining, which finetunes no",
+    with refused(
+        "`run_dir=r` was made by run_pretraining, which finetunes no",
     ):
         make(has_task=False)
 
@@ -106,5 +106,5 @@ def test_group_of_bad_lines_asks_nobody(make, asked):
     [((), "own.tsv has no examples"), ((BAD, BAD), "line 2: no text.")],
 )
 def test_file_without_an_example_is_refused(make, items, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         make(*items).read("own.tsv")

@@ -4,12 +4,12 @@ import sys
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.finetuning import registry
 from albert_tf.tasks.glue import specs
 from albert_tf.tasks.glue import task as glue
 from albert_tf.tasks.race import task as race
 from albert_tf.tasks.squad import task as squad
+from tests.conftest import refused
 
 VALUES = {"max_seq_length": 64, "max_query_length": 16, "max_qa_length": 20}
 
@@ -43,7 +43,7 @@ def test_names_of_own_tasks_may_have_capitals(name, monkeypatch):
     assert type(registry.make(values, None)) is Reviews
     for wrong in ("a task", specs.TaskSpec):
         monkeypatch.setitem(registry.TASKS, "Reviews", wrong)
-        with pytest.raises(errors.UserError, match="not a subclass of base.T"):
+        with refused("not a subclass of base.T"):
             registry.make(values, None)
 
 
@@ -74,7 +74,7 @@ def test_tables_are_of_four_kinds(given, kind):
 )
 def test_facts_that_no_run_has_are_refused(task_name, facts, message):
     values = {**VALUES, "task_name": task_name, "text_columns": "t"}
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         registry.make(values, None, {"labels": ["a", "b"], **facts})
 
 
@@ -86,7 +86,7 @@ def test_a_task_gets_its_own_options():
 
 
 def test_an_unknown_task_is_named():
-    with pytest.raises(errors.UserError, match="`task_name=rtf` .*mrpc, .*rte"):
+    with refused("`task_name=rtf` .*mrpc, .*rte"):
         registry.make({**VALUES, "task_name": "rtf"}, None)
 
 
@@ -94,7 +94,7 @@ def test_a_module_is_imported_only_if_the_user_names_it(tmp_path, monkeypatch):
     (tmp_path / "module_of_a_run.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     values = {"task_module": "module_of_a_run"}
-    with pytest.raises(errors.UserError, match="add `task_module=module_of"):
+    with refused("add `task_module=module_of"):
         registry.load_module_for(values, "folder", None)
     assert "module_of_a_run" not in sys.modules
     registry.load_module_for(values, "folder", "module_of_a_run")
@@ -102,7 +102,7 @@ def test_a_module_is_imported_only_if_the_user_names_it(tmp_path, monkeypatch):
 
 
 def test_a_module_that_is_missing_or_wrong_is_named(tmp_path, monkeypatch):
-    with pytest.raises(errors.UserError, match="`task_module=no_such_module"):
+    with refused("`task_module=no_such_module"):
         registry.load_module("no_such_module")
     (tmp_path / "wrong_labels.py").write_text(
         "from albert_tf.tasks.glue import specs\n"
@@ -110,5 +110,5 @@ def test_a_module_that_is_missing_or_wrong_is_named(tmp_path, monkeypatch):
     )
     monkeypatch.syspath_prepend(tmp_path)
     message = "`task_module=wrong_labels`: labels='goodbad' must be a tuple"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         registry.load_module("wrong_labels")

@@ -9,7 +9,6 @@ import pytest
 import tensorflow as tf
 
 from albert_tf import run_classifier
-from albert_tf.common import errors
 from albert_tf.data import examples, layouts, tfrecord
 from albert_tf.finetuning import (
     base,
@@ -27,7 +26,7 @@ from data_prep import create_finetuning_data
 from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.tasks.glue import small_tasks
-from tests.conftest import changed
+from tests.conftest import changed, refused
 
 
 @pytest.mark.slow
@@ -108,8 +107,7 @@ def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
     settings = small_runs.classifier(
         world, tmp_path / "run", cached_dir=str(tmp_path)
     )
-    message = f"{path} is damaged: record {record} cannot .* Remove it and"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(f"{path} is damaged: record {record} cannot .* Remove it and"):
         run_classifier.run(settings)
 
 
@@ -136,7 +134,7 @@ def test_numbers_that_the_model_does_not_have_are_named(
         world, tmp_path / "run", cached_dir=str(tmp_path)
     )
     message = f"{path} cannot be used: record 1 has {name} {value}; allowed"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         run_classifier.run(settings)
 
 
@@ -175,7 +173,7 @@ def test_each_split_has_its_records_and_batches(world, tmp_path):
     data = run_data.RunData(only, task, sources, strategy)
     assert ([*data.examples], data.steps()) == (["dev"], (1, 0))
     del sources["dev"]
-    with pytest.raises(errors.UserError, match="`do_eval` is set, .*: dev. G"):
+    with refused("`do_eval` is set, .*: dev. G"):
         run_data.RunData(only, task, sources, strategy)
 
 
@@ -214,7 +212,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_it_is_read(
     tokenizer = finetuning_options.load_tokenizer(settings)
     task = small_tasks.make("rte", tokenizer, small_runs.LENGTH)
     sources = dict.fromkeys(("train", "test"), world.glue)
-    with pytest.raises(errors.UserError, match="is a folder, but rte is read"):
+    with refused("is a folder, but rte is read"):
         data = run_data.RunData(
             settings, task, sources, tf.distribute.get_strategy()
         )
@@ -224,7 +222,7 @@ def test_a_folder_in_the_place_of_a_file_is_refused_before_it_is_read(
 def test_cached_dir_that_cannot_be_made_is_refused(world, tmp_path):
     path = f"{world.config}/features"
     settings = small_runs.classifier(world, tmp_path / "run", cached_dir=path)
-    with pytest.raises(errors.UserError, match=f"`cached_dir`: .*{path}"):
+    with refused(f"`cached_dir`: .*{path}"):
         run_classifier.run(settings)
     assert not (tmp_path / "run").exists()
 
@@ -288,7 +286,7 @@ def test_outputs_of_a_teacher_are_those_for_the_texts_of_the_student(
     read(stored)
     for values in others:
         read("model", **values)
-        with pytest.raises(errors.UserError, match="in examples_sha256"):
+        with refused("in examples_sha256"):
             read(stored, **values)
     found = list((tmp_path / "cache").glob("teacher-table-*"))
     assert len(found) == 1 + len(others)

@@ -5,13 +5,13 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.model.config import HISTORIC_KEYS, AlbertConfig
+from tests.conftest import refused
 
 
 def test_unknown_key_comes_with_a_suggestion_and_the_allowed_ones():
     values = {"vocab_size": 10, "hiden_size": 8}
-    with pytest.raises(errors.UserError) as error:
+    with refused() as error:
         AlbertConfig.from_dict(values, "my.json")
     message = str(error.value)
     assert "Unknown key 'hiden_size' in my.json" in message
@@ -21,7 +21,7 @@ def test_unknown_key_comes_with_a_suggestion_and_the_allowed_ones():
         "gap_size",
     ):
         assert name in message
-    with pytest.raises(errors.UserError, match="'zq' in my.json. Allowed are"):
+    with refused("'zq' in my.json. Allowed are"):
         AlbertConfig.from_dict({"vocab_size": 10, "zq": 8}, "my.json")
 
 
@@ -29,7 +29,7 @@ def test_historic_keys_are_accepted_and_one_is_required(small_config):
     values = dataclasses.asdict(small_config)
     historic = dict.fromkeys(HISTORIC_KEYS, 0)
     assert AlbertConfig.from_dict({**values, **historic}) == small_config
-    with pytest.raises(errors.UserError, match="'vocab_size' is missing"):
+    with refused("'vocab_size' is missing"):
         AlbertConfig.from_dict({"hidden_size": 8})
 
 
@@ -75,7 +75,7 @@ def test_historic_keys_are_accepted_and_one_is_required(small_config):
 )
 def test_wrong_values_are_refused(small_config, change, message):
     values = {**dataclasses.asdict(small_config), **change}
-    with pytest.raises(errors.UserError, match=f"In my.json: {message}"):
+    with refused(f"In my.json: {message}"):
         AlbertConfig.from_dict(values, "my.json")
 
 
@@ -94,7 +94,7 @@ def test_wrong_values_are_refused(small_config, change, message):
 def test_wrong_files_are_named(tmp_path, text, message):
     path = tmp_path / "albert_config.json"
     path.write_text(text)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         AlbertConfig.from_json_file(str(path))
 
 
@@ -233,9 +233,9 @@ def test_exits_are_some_depths_and_the_last(small_config):
     for listed, depths in ((None, (4,)), ("3,1", (1, 3, 4)), (" 2,4", (2, 4))):
         assert small_config.exits(listed) == depths
     for wrong in ("0", "5", "1,", "-1", "1.5", "\u00b2"):
-        with pytest.raises(errors.UserError, match=f"={wrong}` .* 1 to 4, the"):
+        with refused(f"={wrong}` .* 1 to 4, the"):
             small_config.exits(wrong)
-    with pytest.raises(errors.UserError, match="the last layer alone"):
+    with refused("the last layer alone"):
         small_config.exits("4")
 
 

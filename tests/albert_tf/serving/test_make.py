@@ -2,7 +2,6 @@
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make
@@ -10,6 +9,7 @@ from albert_tf.tasks.glue import task as glue
 from albert_tf.tasks.table import data, labels, numbers
 from albert_tf.tasks.text import task as text
 from tests.albert_tf.tasks.glue import small_tasks
+from tests.conftest import refused
 
 TABLES = {
     ("ClassifierService", "mean"): (labels.LabelTask, {"labels": "a,b"}),
@@ -67,5 +67,5 @@ def test_a_head_without_a_service_is_refused(
     monkeypatch.setattr(OtherTask, "package", package)
     task = small_tasks.make("rte", tiny_tokenizer, 16, OtherTask)
     encoder = AlbertModel(small_config)
-    with pytest.raises(errors.UserError, match="rte with the head OtherHead"):
+    with refused("rte with the head OtherHead"):
         make.of_task(task, encoder)

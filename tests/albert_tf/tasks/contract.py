@@ -46,11 +46,6 @@ Rows = Iterator[dict[str, Any]]
 # Rows with labels, of tables; `text` and `text_pair` are what others see.
 
 
-def of_tags() -> Rows:
-    for words, tags in tagged.sentences():
-        yield {"words": words, "tags": tags, "text": " ".join(words)}
-
-
 def of_vectors(kind: str) -> Rows:
     """Pairs of one topic have score 5, others 0."""
     for n, text in enumerate(TOPICS):
@@ -152,7 +147,7 @@ CASES = {
     "tags": Case(
         "tagger",
         "max_seq_length=24 learning_rate=3e-3",
-        of_tags,
+        tagged.texts,
         "f1>0.9",
         60,
         "AlbertForTokenClassification",

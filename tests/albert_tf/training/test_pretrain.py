@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors, options, preemption
+from albert_tf.common import options, preemption
 from albert_tf.data import packed_rows
 from albert_tf.training import (
     distribution,
@@ -22,7 +22,7 @@ from albert_tf.training import (
 from tests import record_files
 from tests.albert_tf.data import short_records
 from tests.albert_tf.training import tiny_manifests
-from tests.conftest import ROOT, tiny_config
+from tests.conftest import ROOT, refused, tiny_config
 
 RECIPES = sorted(
     path
@@ -103,7 +103,7 @@ def test_only_a_new_training_reads_word_embeddings(
     path, folder = tmp_path / "words.npy", tmp_path / "run"
     folder.mkdir()
     settings = make(word_embeddings_file=str(path), output_dir=str(folder))
-    with pytest.raises(errors.UserError, match=r"words\.npy` is not a file"):
+    with refused(r"words\.npy` is not a file"):
         pretrain._read_word_embeddings(settings, small_config)
     shape = small_config.vocab_size, small_config.embedding_size
     np.save(path, np.ones(shape))
@@ -120,10 +120,10 @@ def test_rows_of_several_examples_have_their_first_tokens_only(
         small_config, pooling="pair", max_position_embeddings=128
     )
     settings = make(pack_sequences=True)
-    with pytest.raises(errors.UserError, match="not fit pooling='pair'"):
+    with refused("not fit pooling='pair'"):
         pretrain._prepare_data(settings, config)
     settings = make(pack_sequences=True, sentence_objective="none")
-    with pytest.raises(errors.UserError, match="matches no file"):
+    with refused("matches no file"):
         pretrain._prepare_data(settings, config)
 
 
@@ -205,9 +205,9 @@ def test_targets_of_spans_need_positions(make, small_config):
         "max_seq_length": 48,
     }
     # 47 pieces, 16 ids of spans and the end are 64, as the positions.
-    with pytest.raises(errors.UserError, match="is not a file"):
+    with refused("is not a file"):
         pretrain._prepare_data(make(**given, masked_lm_budget=47), small_config)
-    with pytest.raises(errors.UserError, match="=48` gives targets of 65 tok"):
+    with refused("=48` gives targets of 65 tok"):
         pretrain._prepare_data(make(**given, masked_lm_budget=48), small_config)
 
 
@@ -256,7 +256,7 @@ def test_a_vocabulary_has_the_size_of_the_model(
         config, vocab_size=400 + settings.recipe.sentinels
     )
     pretrain._check_vocab_size(settings, fitting)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         pretrain._check_vocab_size(settings, config)
 
 
@@ -265,7 +265,7 @@ def test_a_run_checks_the_size_of_its_vocabulary(make_short, tiny_vocab):
     settings = make_short(
         spm_model_file=tiny_vocab, num_train_steps=1, num_warmup_steps=0
     )
-    with pytest.raises(errors.UserError, match=".model` has 400 pieces, but "):
+    with refused(".model` has 400 pieces, but "):
         pretrain.run(settings)
 
 
@@ -290,9 +290,7 @@ def test_a_follower_refuses_the_run_of_others_that_begins_later(
 
     monkeypatch.setattr(validation.time, "sleep", begin)
     follower = make_short(do_train=False, do_eval=True, follow_checkpoints=True)
-    with pytest.raises(
-        errors.UserError, match="another run:\n.*num_attention_heads was 4"
-    ):
+    with refused("another run:\n.*num_attention_heads was 4"):
         pretrain.run(follower)
 
 

@@ -7,13 +7,13 @@ import os
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import layouts, manifests
 from albert_tf.text import tokenization
 from albert_tf.training import pretraining_data
 from tests import record_files
 from tests.albert_tf.data import short_records
 from tests.albert_tf.training import recipes, tiny_manifests
+from tests.conftest import refused
 
 PHRASES = {"mask_levels": "basic:5,phrase"}
 DIALOGUE = {"sentence_objective": "sop,dialogue"}
@@ -50,7 +50,7 @@ def test_labels_of_another_objective(monkeypatch, caplog):
     monkeypatch.setattr(manifests, "find", {"a.tfrecord": manifest}.get)
     pretraining_data.check_labels("sop", manifest, ["other.tfrecord"])
     assert "mean nsp; the model is asked about sop" in caplog.text
-    with pytest.raises(errors.UserError, match="were written for nsp"):
+    with refused("were written for nsp"):
         pretraining_data.check_labels("sop", manifest, ["a.tfrecord"])
 
 
@@ -63,7 +63,7 @@ def test_passages_serve_every_task_unless_they_cross_documents():
         kind="passages", options={"cross_documents": True}
     )
     pretraining_data.check_labels("none", manifest, shards)
-    with pytest.raises(errors.UserError, match="go on behind the end of a doc"):
+    with refused("go on behind the end of a doc"):
         pretraining_data.check_labels("reordering", manifest, shards)
 
 
@@ -102,7 +102,7 @@ def test_records_need_the_marks_of_what_is_drawn(
     recipe = recipes.make(**values)
     refused = contextlib.nullcontext()
     if message:
-        refused = pytest.raises(errors.UserError, match=message)
+        refused = refused(message)
     with refused:
         pretraining_data.check_marks(recipe, ["a", "b"])
 
@@ -110,7 +110,7 @@ def test_records_need_the_marks_of_what_is_drawn(
 def test_records_of_another_normalization_are_refused():
     manifest = tiny_manifests.make(options={"do_lower_case": False})
     vocabulary = tokenization.VocabularyOptions(do_lower_case=True)
-    with pytest.raises(errors.UserError, match="`do_lower_case=True`, but"):
+    with refused("`do_lower_case=True`, but"):
         pretraining_data.check_normalization(vocabulary, manifest)
     pretraining_data.check_normalization(
         tokenization.VocabularyOptions(), manifest
@@ -213,10 +213,10 @@ def test_rows_of_training_are_shared_and_those_of_evaluation_are_not(tmp_path):
         assert "instance_ids" not in evaluated[0]
     plain.check_first_records()
     few = layouts.for_model(short_records.LAYOUT, 6, 2)
-    with pytest.raises(errors.UserError, match="record 1 has input_.* config"):
+    with refused("record 1 has input_.* config"):
         dataclasses.replace(plain, layout=few).check_first_records()
     os.truncate(path, os.path.getsize(path) - 5)
-    with pytest.raises(errors.UserError, match="damaged"):
+    with refused("damaged"):
         print(make_data(path, pack=True).examples_per_row)
 
 

@@ -4,7 +4,6 @@ import contextlib
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import (
     drawing,
     examples,
@@ -18,6 +17,7 @@ from albert_tf.data import (
 )
 from albert_tf.training import pretraining_drawer
 from tests.albert_tf.training import recipes
+from tests.conftest import refused
 from tests.data_prep import writing
 
 
@@ -60,9 +60,7 @@ def test_each_objective_has_a_drawer(make, objective, kind):
 def test_spans_need_padding_with_id_0(make, tiny_tokenizer):
     """Targets are padded with 0, and it has no loss."""
     tiny_tokenizer.pad_id = 3
-    with pytest.raises(
-        errors.UserError, match="`objective=spans` needs .* id 0 is padding"
-    ):
+    with refused("`objective=spans` needs .* id 0 is padding"):
         make("instances", objective="spans", sentence_objective="none")
     make("instances", objective="plm", sentence_objective="none")
 
@@ -82,9 +80,8 @@ def test_markers_are_pieces_and_the_longest_is_first(
 
 
 def test_markers_of_two_classes_are_refused(make, markers):
-    with pytest.raises(
-        errors.UserError,
-        match=r"markers.txt` has 'We', whose pieces are .* of another class",
+    with refused(
+        r"markers.txt` has 'We', whose pieces are .* of another class",
     ):
         make(**markers("we\nIt\tWe\n"))
 
@@ -105,7 +102,7 @@ def test_markers_must_occur(make, markers, tiny_tokenizer, monkeypatch):
 
     check("it", "we say")
     for texts in (["we say"], ["it", "we"]):
-        with pytest.raises(errors.UserError, match="nothing in .* 1,000 pass"):
+        with refused("nothing in .* 1,000 pass"):
             check(*texts)
 
 
@@ -119,7 +116,7 @@ def test_tasks_about_two_documents_need_two(make, monkeypatch, task):
     needs_two = contextlib.nullcontext()
     if task != "sop":
         message = f"has {task}, which needs .* 1,000 passages of each file are"
-        needs_two = pytest.raises(errors.UserError, match=message)
+        needs_two = refused(message)
     with needs_two:
         pretraining_drawer.check_documents(drawer, ["7", "7"], "i")
 
@@ -205,8 +202,7 @@ def test_tasks_share_the_rows_of_segments(make, tasks, rows, each):
     ],
 )
 def test_too_few_rows_for_the_tasks_are_refused(make, tasks, rows, needed):
-    with pytest.raises(
-        errors.UserError,
-        match=f"`task_embeddings=True` has {rows} rows of .*size={needed}, or",
+    with refused(
+        f"`task_embeddings=True` has {rows} rows of .*size={needed}, or",
     ):
         make(sentence_objective=tasks, num_segments=rows, task_embeddings=True)

@@ -5,13 +5,13 @@ import re
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.model import model_options
 from albert_tf.training import (
     pretraining_recipe,
     training_options,
 )
 from tests.albert_tf.training import recipes
+from tests.conftest import refused
 from tests.data_prep import writing
 
 RTD = {"objective": "rtd"}
@@ -65,7 +65,7 @@ def test_learning_rates_that_are_too_high(
 )
 def test_factors_that_leave_nothing_to_learn_are_refused(values, message):
     recipe = recipes.make(**values)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         pretraining_recipe.make_objective(recipe)
 
 
@@ -132,7 +132,7 @@ def test_what_is_measured_follows_from_what_is_learned(values, names):
 )
 def test_metrics_that_are_not_measured_are_refused(values, metric, message):
     recipe = recipes.make(**values)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         pretraining_recipe.best_metric(recipe, metric)
 
 

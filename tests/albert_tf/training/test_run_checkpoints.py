@@ -8,9 +8,9 @@ import types
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.training import distribution
 from tests.albert_tf.training import tiny_training
+from tests.conftest import refused
 
 
 def test_damage_of_any_kind_is_left_for_the_one_before(
@@ -18,7 +18,7 @@ def test_damage_of_any_kind_is_left_for_the_one_before(
 ):
     """The list of checkpoints, which only evaluating leaves, does not count."""
     folder = tmp_path / "run"
-    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
+    with refused("no checkpoint to evaluate"):
         make_trainer().restore_best()
     tiny_training.train(make_trainer(save_checkpoints_steps=1), 2)
     (folder / "checkpoint").write_text("")
@@ -37,7 +37,7 @@ def test_damage_of_any_kind_is_left_for_the_one_before(
     assert (folder / "checkpoint").read_text() == ""
     first = folder / "model.ckpt-1.data-00000-of-00001"
     first.write_bytes(first.read_bytes()[:100])
-    with pytest.raises(errors.UserError, match="No checkpoint .*ckpt-2 cannot"):
+    with refused("No checkpoint .*ckpt-2 cannot"):
         make_trainer()
 
 
@@ -118,5 +118,5 @@ def test_workers_that_restore_different_steps_stop(make_trainer, monkeypatch):
 
     monkeypatch.setattr(distribution.Workers, "gather", gather)
     for restore in (make_trainer, first.restore_best):
-        with pytest.raises(errors.UserError, match="`output_dir=.* 4 to 7. It"):
+        with refused("`output_dir=.* 4 to 7. It"):
             restore()

@@ -7,11 +7,12 @@ import pathlib
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors, files, folder_lock
+from albert_tf.common import files, folder_lock
 from albert_tf.common.options import option
 from albert_tf.text import normalization, tokenization
 from albert_tf.text.normalization import Normalization
 from albert_tf.training import run_folder
+from tests.conftest import refused
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +63,7 @@ def test_a_run_goes_on_with_the_data_of_its_last_start(tmp_path):
     (tmp_path / "model.ckpt-best.index").touch()
     run_folder.check_same_data(folder, "b")
     for other in ("a", "c"):
-        with pytest.raises(errors.UserError, match="trained on other records"):
+        with refused("trained on other records"):
             run_folder.check_same_data(folder, other)
 
 
@@ -81,7 +82,7 @@ def test_a_run_goes_on_with_its_facts(claim, tmp_path, name):
         path.write_text(json.dumps(written))
     claim(facts=facts)
     for changed in ({"labels": ["c", "a,b"]}, {"mean": 3.0}):
-        with pytest.raises(errors.UserError, match=f"{[*changed][0]} was"):
+        with refused(f"{[*changed][0]} was"):
             claim(facts={**facts, **changed})
 
 
@@ -158,7 +159,7 @@ def test_another_run_is_refused(
         claim(**change)
         return
     words = f"(?s)belongs to another run:\n.*  {message}.*\nRepeat its options"
-    with pytest.raises(errors.UserError, match=words):
+    with refused(words):
         claim(**change)
     assert content(tmp_path / "run") == before
 
@@ -182,7 +183,7 @@ def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
     other = tmp_path / "other.model"
     other.write_bytes(b"another vocabulary")
     before = content(tmp_path / "run")
-    another = pytest.raises(errors.UserError, match="another vocabulary")
+    another = refused("another vocabulary")
     for changes in ({"spm": str(other)}, {"record_vocab_hashes": ["0ther"]}):
         with another:
             claim(**changes)
@@ -208,10 +209,10 @@ def test_another_vocabulary_is_refused(claim, tiny_vocab, tmp_path, named):
 def test_checkpoints_of_no_run_are_not_overwritten(claim, tmp_path, name):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / name).write_text("")
-    with pytest.raises(errors.UserError, match="no run_options.json, so it ca"):
+    with refused("no run_options.json, so it ca"):
         claim()
     assert content(tmp_path) == {name: b""}
-    with pytest.raises(errors.UserError, match="`run_dir=.*` is not the fold"):
+    with refused("`run_dir=.*` is not the fold"):
         run_folder.read(str(tmp_path))
 
 
@@ -243,7 +244,7 @@ def test_damaged_options_are_an_error(claim, tmp_path, text, message):
     claim()
     (tmp_path / "run" / "checkpoint").write_text("")
     (tmp_path / "run" / run_folder.OPTIONS_NAME).write_text(text)
-    with pytest.raises(errors.UserError, match=f"run_options.json ?{message}"):
+    with refused(f"run_options.json ?{message}"):
         claim()
 
 
@@ -276,8 +277,7 @@ def test_what_is_said_of_normalization_must_be_as_before(
     claim_with(undescribed_vocab, None, False)
     (tmp_path / "run" / "model.ckpt-best.index").touch()
     claim_with()
-    message = "--do_lower_case was False, is now True"
-    with pytest.raises(errors.UserError, match=message):
+    with refused("--do_lower_case was False, is now True"):
         claim_with(undescribed_vocab, None, True)
 
 
@@ -305,7 +305,7 @@ def test_a_checkpoint_of_another_normalization_is_refused(
     run_folder.check_start("new", checkpoint, same)
     other = dataclasses.replace(same, keep_accents=True)
     message = "`keep_accents=true` is not what the run of .*keep_accents=false"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         run_folder.check_start("new", checkpoint, other)
 
 
@@ -313,7 +313,7 @@ def test_a_checkpoint_of_another_normalization_is_refused(
 def test_a_folder_named_as_a_pattern_is_refused(name):
     """TensorFlow would delete checkpoints of the other folders it matches."""
     vocabulary = tokenization.VocabularyOptions("x.model")
-    with pytest.raises(errors.UserError, match="reads as a pattern"):
+    with refused("reads as a pattern"):
         run_folder.check_start(f"runs/{name}", None, vocabulary)
 
 
@@ -326,7 +326,7 @@ def test_files_of_no_run_are_not_replaced(claim, tiny_vocab, tmp_path):
     names += " null_odds.json dev_outputs.npz nbest_predictions.json spm.model"
     for name in [*names.split(), "predictions.jsonl"]:
         (folder / name).touch()
-        with pytest.raises(errors.UserError, match=f"{name} exists"):
+        with refused(f"{name} exists"):
             claim(spm=tiny_vocab)
         (folder / name).unlink()
     (folder / "notes_results.md").touch()

@@ -11,12 +11,12 @@ import pytest
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.common import errors, preemption
+from albert_tf.common import preemption
 from albert_tf.model import model_options
 from albert_tf.model.losses import pretraining_objective
 from albert_tf.training import run_log, training_loop, training_options
 from tests.albert_tf.training import tiny_training
-from tests.conftest import LOSS_RTOL, make_replicas
+from tests.conftest import LOSS_RTOL, make_replicas, refused
 
 ONE_BATCH = {
     name: value[: tiny_training.BATCH]
@@ -167,9 +167,7 @@ def test_ten_skipped_updates_in_a_row_stop_the_run(make_trainer):
     trainer = make_trainer()
     tiny_training.train(trainer, 1)
     every = spoiled(*range(tiny_training.STEPS))
-    with pytest.raises(
-        errors.UserError, match=r"last 10 updates before step 11.*model\.ckpt-9"
-    ):
+    with refused(r"last 10 updates before step 11.*model\.ckpt-9"):
         tiny_training.train(trainer, 20, examples=every)
     resumed = make_trainer()
     assert resumed.step == 9
@@ -245,7 +243,7 @@ def test_only_whole_weights_are_evaluated_and_only_steps_asked_for_go_on(
     trainer, init = make_trainer(), model_options.InitOptions(path)
     new = dataclasses.replace(init, new_weights="cls/predictions")
     trainer.restore_or_initialize(new)
-    with pytest.raises(errors.UserError, match="no checkpoint to evaluate"):
+    with refused("no checkpoint to evaluate"):
         trainer.restore_best()
     for goes_on, step in ((False, 0), (True, 7)):
         trainer.restore_or_initialize(init, continue_schedule=goes_on)
@@ -256,7 +254,7 @@ def test_only_whole_weights_are_evaluated_and_only_steps_asked_for_go_on(
 def test_variables_exist_before_training(make_trainer, tmp_path):
     trainer = make_trainer()
     trainer.model.late = keras.layers.Dense(2)
-    with pytest.raises(errors.UserError, match="'dense.*when it is first"):
+    with refused("'dense.*when it is first"):
         training_loop.Trainer(
             trainer.model,
             trainer.optimizer,

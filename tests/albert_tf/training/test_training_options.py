@@ -1,9 +1,7 @@
 """Options of training and devices; refusals: test_option_refusals.py."""
 
-import pytest
-
-from albert_tf.common import errors
 from albert_tf.training import training_options
+from tests.conftest import refused
 
 TRAINER = training_options.TrainerOptions
 DEVICES = training_options.DistributionOptions
@@ -20,7 +18,7 @@ def test_values_that_fit():
         assert DEVICES(tpu_name="local", **tpu).on_tpu
     assert not DEVICES().on_tpu
     training_options.check_warmup("warmup_step", 5, 5)
-    with pytest.raises(errors.UserError, match="`warmup_step=6` is more than"):
+    with refused("`warmup_step=6` is more than"):
         training_options.check_warmup("warmup_step", 6, 5)
 
 

@@ -13,6 +13,7 @@ from albert_tf.training import (
     validation,
 )
 from tests.albert_tf.training import tiny_training
+from tests.conftest import refused
 
 
 def step_of(path):
@@ -223,6 +224,6 @@ def test_a_follower_reads_no_checkpoint_of_another_run(make_trainer, tmp_path):
 
     for path in (tmp_path / "run").glob("model.ckpt-3.*"):
         path.rename(folder / path.name)
-    with pytest.raises(errors.UserError, match="another run"):
+    with refused("another run"):
         following.follow(3, refuse)
     assert trainer.step == 0 and not log.column("eval", "score")

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from albert_tf.common import errors
 from data_prep.writer import output_files
+from tests.conftest import refused
 from tests.data_prep import writing
 
 
@@ -54,7 +54,7 @@ def test_outputs_that_are_refused(
     os.mkfifo("pipe")
     before = sorted(tmp_path.rglob("*"))
     changes = {"output_file": output_file, "num_shards": num_shards}
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         writing.run(base, **changes, overwrite=True)
     assert sorted(tmp_path.rglob("*")) == before
 
@@ -87,7 +87,7 @@ def test_inputs_that_the_writer_would_write(
         if not is_own:
             output_files.check(settings, ["x"])
             continue
-        with pytest.raises(errors.UserError, match="the input"):
+        with refused("the input"):
             output_files.check(settings, ["x"])
 
 
@@ -110,5 +110,5 @@ def test_shards_of_two_sets_do_not_mix(tmp_path, there, is_other):
     if not is_other:
         output_files.check(Settings(path), outputs)
         return
-    with pytest.raises(errors.UserError, match=f"{there} is a shard of anoth"):
+    with refused(f"{there} is a shard of anoth"):
         output_files.check(Settings(path), outputs)

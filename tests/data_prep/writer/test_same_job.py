@@ -10,10 +10,9 @@ from importlib import metadata
 import pytest
 import sentencepiece
 
-from albert_tf.common import errors
 from albert_tf.data import manifests
 from data_prep.writer import instances, same_job
-from tests.conftest import changed
+from tests.conftest import changed, refused
 from tests.data_prep import writing
 
 
@@ -21,11 +20,10 @@ def test_work_of_another_job_is_refused_and_kept(base, monkeypatch, tmp_path):
     writing.interrupt(base, monkeypatch, instances, "save")
     place = base.output_file + ".work"
     work = writing.read_folder(place)
-    message = "--dupe_factor was 3, is now 4\nRepeat.*remove.*`overwrite`"
-    with pytest.raises(errors.UserError, match=message):
+    with refused("--dupe_factor was 3, is now 4\nRepeat.*remove.*`overwrite`"):
         writing.run(base, dupe_factor=4)
     os.utime(tmp_path / "a.txt", (1, 1))
-    with pytest.raises(errors.UserError, match="a.txt was changed"):
+    with refused("a.txt was changed"):
         writing.run(base)
     assert writing.read_folder(place) == work
     writing.run(base, dupe_factor=4, overwrite=True)
@@ -45,9 +43,9 @@ def test_output_of_other_options_is_protected(base, tmp_path):
     message = "--dupe_factor was 3, is now 4\nOnly.*`overwrite`"
     for _ in range(2):
         assert output.read_bytes() == before
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             writing.run(base, dupe_factor=4)
-        with pytest.raises(errors.UserError, match="bad"):
+        with refused("bad"):
             writing.run(base, input_file=str(tmp_path / "bad"), overwrite=True)
     writing.run(base, dupe_factor=4, overwrite=True)
     manifest = manifests.find(base.output_file)
@@ -58,7 +56,7 @@ def test_output_may_be_named_by_another_path(base, monkeypatch):
     writing.run(base)
     monkeypatch.chdir(os.path.dirname(base.output_file))
     writing.run(base, output_file="a.tfrecord")
-    with pytest.raises(errors.UserError, match=r"named \['a.tfrecord'\]"):
+    with refused(r"named \['a.tfrecord'\]"):
         writing.run(base, output_file="a.tfrecord,b.tfrecord")
 
 
@@ -70,16 +68,14 @@ def test_output_of_another_vocabulary_is_protected(base, monkeypatch):
         "find",
         lambda path: dataclasses.replace(manifest, vocab_sha256="another"),
     )
-    with pytest.raises(
-        errors.UserError, match="vocabulary file has other content"
-    ):
+    with refused("vocabulary file has other content"):
         writing.run(base)
 
 
 def test_output_of_another_program_is_protected(base):
     os.makedirs(os.path.dirname(base.output_file))
     pathlib.Path(base.output_file).write_bytes(b"precious")
-    with pytest.raises(errors.UserError, match="has no manifest"):
+    with refused("has no manifest"):
         writing.run(base)
     assert pathlib.Path(base.output_file).read_bytes() == b"precious"
 
@@ -146,9 +142,7 @@ def test_versions_are_those_of_what_is_used(base):
 def test_unfinished_work_alone_depends_on_versions(base, monkeypatch):
     writing.interrupt(base, monkeypatch, instances, "save")
     monkeypatch.setattr(unicodedata, "unidata_version", "99")
-    with pytest.raises(
-        errors.UserError, match="version of unicode was .*, is now '99'"
-    ):
+    with refused("version of unicode was .*, is now '99'"):
         writing.run(base)
     writing.run(base, overwrite=True)
     manifest = manifests.find(base.output_file)

@@ -5,15 +5,16 @@ import shutil
 
 import pytest
 
-from albert_tf.common import errors, folder_lock
+from albert_tf.common import folder_lock
 from data_prep import create_pretraining_data
 from data_prep.writer import token_blocks
+from tests.conftest import refused
 from tests.data_prep import writing
 
 
 def test_a_job_that_has_finished_nothing_leaves_no_work(base, tmp_path):
     (tmp_path / "wrong").write_bytes(bytes(range(256)) * 9)
-    with pytest.raises(errors.UserError, match="wrong`: line"):
+    with refused("wrong`: line"):
         writing.run(base, input_file=str(tmp_path / "wrong"))
     assert not os.path.exists(base.output_file + ".work")
     writing.run(base)
@@ -35,7 +36,7 @@ def test_a_job_with_a_bad_line_goes_on_or_may_be_corrected(base, tmp_path):
     with open(tmp_path / "b.txt", "ab") as stream:
         stream.write(b"\xff\n")
     for _ in range(2):  # The finished blocks stay.
-        with pytest.raises(errors.UserError, match="b.txt`: line .*not UTF-8"):
+        with refused("b.txt`: line .*not UTF-8"):
             writing.run(base)
         assert os.path.exists(base.output_file + ".work/block-000001.json")
     writing.run(base, on_bad_line="skip")
@@ -70,7 +71,7 @@ def test_a_kill_while_the_folder_is_removed(base, monkeypatch):
 def test_a_job_with_too_little_text_may_be_given_more(base, tmp_path):
     (tmp_path / "c").write_text("it\n")
     changes = {"input_file": str(tmp_path / "c")}
-    with pytest.raises(errors.UserError, match="only 0 inst"):
+    with refused("only 0 inst"):
         writing.run(base, **changes)
     (tmp_path / "c").write_text("it rains\nwe stay\n")
     writing.run(base, **changes)
@@ -86,7 +87,7 @@ def test_folder_of_somebody_else_is_refused(base, name):
     if name.endswith("job.json"):
         (folder / "job.json").write_text('{"mine": 1}')
     before = writing.read_folder(folder)
-    with pytest.raises(errors.UserError, match="is not a work folder.*thesis"):
+    with refused("is not a work folder.*thesis"):
         writing.run(base, overwrite=True)
     assert writing.read_folder(folder) == before
 
@@ -97,7 +98,7 @@ def test_two_runs_do_not_write_one_output(base, monkeypatch):
     os.makedirs(os.path.dirname(base.output_file))
     with work_folder.hold(base.output_file + ".work"):
         message = f"work` is in use by .*, process {os.getpid()} or its chil"
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             writing.run(base)
     writing.run(base)
 

@@ -2,10 +2,8 @@
 
 import json
 
-import pytest
-
-from albert_tf.common import errors
 from lab.measure import compare, report
+from tests.conftest import refused
 
 
 def parts(bits, right, scores, windows=9):
@@ -54,11 +52,10 @@ def test_parts_that_are_missing_are_left_out_and_others_refused():
     rows = compare.compare([one], [other])
     assert rows[0] == ["bits per byte", "-1.00", "1"]
     assert len(rows) == 3
-    with pytest.raises(errors.UserError, match="no part in common"):
+    with refused("no part in common"):
         compare.compare([one], [{"cost": one["held_out"]}])
     changed = parts(2.0, 50.0, (1.0, 2.0), windows=8)
-    message = "part held_out with different settings: windows. "
-    with pytest.raises(errors.UserError, match=message):
+    with refused("part held_out with different settings: windows. "):
         compare.compare([one], [changed])
 
 
@@ -74,5 +71,5 @@ def test_as_many_folders_with_measures_are_needed(tmp_path, capsys):
         (f"{a},{b}", c, "are 2 folders and `second` 1, .*no measure: none"),
         (a, f"{c}x", f"no measure: {c}x. Give"),
     ):
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             compare.run(compare.CompareOptions(first=first, second=second))

@@ -6,8 +6,8 @@ import lzma
 
 import pytest
 
-from albert_tf.common import errors
 from lab.measure import evaluate, report
+from tests.conftest import refused
 from tests.lab.conftest import write_model
 
 PAIR = {"field": "syntax", "linguistics_term": "order"}
@@ -81,14 +81,13 @@ def test_files_of_others_stay(settings, tmp_path, name, content, message):
     path = tmp_path / "out" / name
     path.parent.mkdir()
     path.write_text(content)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         evaluate.run(dataclasses.replace(settings, parts="held_out"))
     assert path.read_text() == content
 
 
 def test_an_unknown_name_is_refused(settings):
-    message = "'hald_out' is no name for `parts`. There are .*held_out"
-    with pytest.raises(errors.UserError, match=message):
+    with refused("'hald_out' is no name for `parts`. There are .*held_out"):
         dataclasses.replace(settings, parts="cost,hald_out")
 
 
@@ -105,20 +104,20 @@ def test_an_unknown_name_is_refused(settings):
     ],
 )
 def test_wrong_options_of_finetuning_are_refused(settings, given, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         dataclasses.replace(settings, finetuning_options=given)
 
 
 def test_text_in_another_encoding_is_refused(settings, tmp_path):
     (tmp_path / "text.txt").write_bytes("Über".encode("latin1"))
-    with pytest.raises(errors.UserError, match="held_out_file.*not UTF-8"):
+    with refused("held_out_file.*not UTF-8"):
         evaluate.run(settings)
 
 
 def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
     settings = dataclasses.replace(settings, parts="held_out")
     evaluate.run(settings)
-    with pytest.raises(errors.UserError, match="measured with other windows"):
+    with refused("measured with other windows"):
         evaluate.run(dataclasses.replace(settings, windows=1))
     other = tmp_path / "other"
     other.mkdir()
@@ -128,7 +127,7 @@ def test_other_settings_and_weights_are_refused(settings, tmp_path, tiny_vocab):
         changed,
         dataclasses.replace(changed, parts="cost", overwrite=True),
     ):
-        with pytest.raises(errors.UserError, match="held_out, .*other weights"):
+        with refused("held_out, .*other weights"):
             evaluate.run(given)
     before = report.read(settings.output_dir)["held_out"]["results"]
     evaluate.run(dataclasses.replace(changed, overwrite=True))

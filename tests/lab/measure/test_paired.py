@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from lab.measure import paired
+from tests.conftest import refused
 
 
 def test_differences_by_hand():
@@ -18,7 +18,7 @@ def test_differences_by_hand():
     found = paired.interval([[2.0], [4.0, 6.0]])
     assert found == paired.Difference(3.5, None, None, 3)
     for groups in ([], [[1.0], []], [[1.0, np.nan]]):
-        with pytest.raises(errors.UserError, match="at least one finite"):
+        with refused("at least one finite"):
             paired.interval(groups)
 
 

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.text import tokenization
 from lab.measure import real_tasks
+from tests.conftest import refused
 
 
 def make_plan(**values):
@@ -145,8 +145,8 @@ def test_runs_with_other_examples_or_data_are_others(start, tmp_path):
 
 
 def test_a_missing_file_shows_before_any_run(start, tmp_path):
-    with pytest.raises(errors.UserError, match="train.tsv.xz` is not a file"):
+    with refused("train.tsv.xz` is not a file"):
         start(data_dir="none")
     (tmp_path / "pretrained/model.ckpt-best.index").unlink()
-    with pytest.raises(errors.UserError, match="which checkpoint is meant"):
+    with refused("which checkpoint is meant"):
         start()

@@ -6,9 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from lab.tables import layers
-from tests.conftest import LAYER_ATOL
+from tests.conftest import LAYER_ATOL, refused
 
 
 def test_distance_and_angle_of_known_vectors():
@@ -34,7 +33,7 @@ def test_models_are_measured_and_drawn(tmp_path, model_dir):
     assert length > 0 and 0 < angle < 180
     picture = (tmp_path / "out/layers.png").read_bytes()
     assert picture.startswith(b"\x89PNG")
-    with pytest.raises(errors.UserError, match="layers.json exists"):
+    with refused("layers.json exists"):
         layers.run(settings)
     layers.run(dataclasses.replace(settings, overwrite=True))
 
@@ -45,5 +44,5 @@ def test_runs_need_names(tmp_path, runs):
     settings = layers.LayersOptions(
         runs=runs, text_file=str(tmp_path / "text.txt"), output_dir="out"
     )
-    with pytest.raises(errors.UserError, match=f"runs={runs}.*NAME=FOLDER"):
+    with refused(f"runs={runs}.*NAME=FOLDER"):
         layers.run(settings)

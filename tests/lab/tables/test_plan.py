@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from albert_tf.common import errors, options
+from albert_tf.common import options
 from lab.tables import plan
-from tests.conftest import ROOT
+from tests.conftest import ROOT, refused
 
 PLANS = sorted((ROOT / "lab/tables/plans").glob("[!s]*.toml"))  # No steps.toml.
 PLACES = {"output_dir": "/out dir", "corpus_dir": "/c", "data_dir": "/d"}
@@ -101,13 +101,13 @@ def read(tmp_path, text, size="default"):
 )
 def test_a_wrong_plan_is_refused(tmp_path, old, new, message):
     assert old in PLAN
-    with pytest.raises(errors.UserError, match=message) as raised:
+    with refused(message) as raised:
         read(tmp_path, PLAN.replace(old, new, 1)).cells(PLACES)
     assert "\n" not in str(raised.value)
 
 
 def test_an_unknown_size_is_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="'night' is no size.*default"):
+    with refused("'night' is no size.*default"):
         read(tmp_path, PLAN, "night")
 
 
@@ -157,7 +157,7 @@ def test_a_changed_command_or_file_begins_all_behind_it_anew(tmp_path):
 
 def test_a_folder_that_a_command_names_must_be_given(tmp_path):
     chosen = read(tmp_path, PLAN)
-    with pytest.raises(errors.UserError, match="records: `corpus_dir` is need"):
+    with refused("records: `corpus_dir` is need"):
         chosen.cells({**PLACES, "corpus_dir": ""})
 
 

@@ -12,10 +12,10 @@ import time
 
 import pytest
 
-from albert_tf.common import errors, options, preemption
+from albert_tf.common import options, preemption
 from albert_tf.text import tokenization
 from lab.tables import __main__ as tables
-from tests.conftest import FIXTURES, ROOT
+from tests.conftest import FIXTURES, ROOT, refused
 
 WORKER = "tests.lab.tables.worker"
 PLAN = f'''
@@ -221,9 +221,7 @@ def test_a_wrong_option_is_found_before_any_command_runs(settings):
             )
         )
     settings = dataclasses.replace(settings, dry_run=True)
-    with pytest.raises(
-        errors.UserError, match="Step train of red: .*'output_dir'"
-    ):
+    with refused("Step train of red: .*'output_dir'"):
         tables.run(settings)
     assert not steps_begun()
 
@@ -236,8 +234,7 @@ def test_a_command_that_is_no_module_is_refused(settings, command, package):
     known = f"{WORKER} --output_dir={{records}} --score=1"
     with open(settings.plan, "w") as plan:
         plan.write(PLAN.replace(known, command))
-    message = f"Step records of red: there is no module '{package}'"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(f"Step records of red: there is no module '{package}'"):
         tables.run(settings)
     assert not steps_begun()
 

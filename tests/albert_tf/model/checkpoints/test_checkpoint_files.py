@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
 from tests import tf1_checkpoints
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, refused
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
 
@@ -185,7 +184,7 @@ def test_a_folder_may_be_called_as_a_file_of_a_checkpoint(tmp_path, ending):
     best, _ = best_and_new(folder)
     for path in (folder, f"{folder}/", best):
         assert checkpoint_files.find(str(path)) == best
-    with pytest.raises(errors.UserError, match=r"neither a folder nor a check"):
+    with refused(r"neither a folder nor a check"):
         checkpoint_files.find(str(tmp_path / "run"))
 
 
@@ -220,7 +219,7 @@ def test_what_names_no_checkpoint_is_an_error(tmp_path, path, message):
     (tmp_path / "run" / "checkpoint").write_text(
         f'model_checkpoint_path: "{tmp_path}/model.ckpt-5"\n'
     )
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         checkpoint_files.find(str(tmp_path / path), "checkpoint")
 
 
@@ -242,7 +241,7 @@ def test_another_safetensors_file_is_an_error(tmp_path):
         folder
     )
     (folder / "adapter.safetensors").write_bytes(b"")
-    with pytest.raises(errors.UserError, match="is not the model.safetensors"):
+    with refused("is not the model.safetensors"):
         checkpoint_files.find(str(folder / "adapter.safetensors"))
 
 

@@ -7,17 +7,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader
 from tests import tf1_checkpoints
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, refused
 
 
 def test_damaged_index_is_an_error(tmp_path):
     (tmp_path / "x.index").write_bytes(b"no table")
-    with pytest.raises(
-        errors.UserError, match="`init_checkpoint=.*` cannot be"
-    ):
+    with refused("`init_checkpoint=.*` cannot be"):
         checkpoint_reader.read(str(tmp_path / "x"))
 
 
@@ -31,7 +28,7 @@ def test_what_may_not_be_read_is_not_called_damaged(tmp_path, monkeypatch):
         raise raised
 
     monkeypatch.setattr(tf.train, "load_checkpoint", load)
-    with pytest.raises(errors.UserError, match="the right to") as error:
+    with refused("the right to") as error:
         checkpoint_reader.read(str(tmp_path / "x"))
     assert "damaged" not in str(error.value)
 

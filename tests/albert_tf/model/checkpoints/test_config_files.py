@@ -4,10 +4,10 @@ import dataclasses
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.model.checkpoints import config_files
 from albert_tf.model.config import AlbertConfig
 from tests import brightmart_files
+from tests.conftest import refused
 
 SIZES = {"vocab_size": 9, "hidden_size": 8, "num_attention_heads": 2}
 
@@ -134,15 +134,13 @@ def test_keys_that_mean_the_same_keep_their_values_and_others_go():
     ],
 )
 def test_unsupported_values_are_refused(values, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         albert(**values)
 
 
 def test_norms_before_sublayers_are_refused():
     values = {**brightmart_files.CONFIG, "ln_type": "preln"}
-    with pytest.raises(
-        errors.UserError, match="ln_type='preln': this model of brightmart's"
-    ):
+    with refused("ln_type='preln': this model of brightmart's"):
         build("c.json", **values)
 
 
@@ -195,7 +193,7 @@ def test_regression_and_choice_are_read():
     ],
 )
 def test_outputs_without_a_meaning_are_refused(values, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         config_files.read_details(values, "config.json")
 
 
@@ -220,6 +218,5 @@ def test_each_output_needs_a_name():
         "architectures": ["BertForMultipleChoice"]
     }
     for count in (1, 3):
-        message = f"{count} outputs, but 2 names: no, y"
-        with pytest.raises(errors.UserError, match=message):
+        with refused(f"{count} outputs, but 2 names: no, y"):
             config_files.for_labels(count, details)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
@@ -22,7 +21,7 @@ from albert_tf.model.optimizers import optimization
 from albert_tf.tasks.embedding import model as embedding
 from tests import tf1_checkpoints
 from tests.albert_tf.model import passes
-from tests.conftest import FIXTURES
+from tests.conftest import FIXTURES, refused
 
 RECORDED = str(FIXTURES / "original_tiny_lamb" / "model.ckpt-0")
 
@@ -65,7 +64,7 @@ def test_every_variable_without_a_partner_is_listed(
     )
     other = AlbertModel(dataclasses.replace(config, inner_group_num=3))
     before = passes.values(other)
-    with pytest.raises(errors.UserError) as error:
+    with refused() as error:
         restoring.restore(other, prefix)
     message = str(error.value)
     transformer = "bert/encoder/transformer"
@@ -86,7 +85,7 @@ def test_other_layouts_are_named(small_config, tmp_path):
     values = dict.fromkeys(names, np.zeros(16, np.float32))
     prefix = tf1_checkpoints.write(tmp_path / "x.ckpt", values)
     message = "none of the model's variables, but albert/pooler/b, albert/pool"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         restoring.restore(AlbertModel(small_config), prefix)
 
 
@@ -115,15 +114,14 @@ def test_a_head_may_be_new_if_all_of_it_is_missing(
     new = ("output_weights", "output_bias")
     three, other, two = classifier(3), classifier(3), classifier(2)
     prefix = save(pretrainer, tmp_path / "model.ckpt-7")
-    message = "output_bias: model .3., checkpoint nothing"
-    with pytest.raises(errors.UserError, match=message):
+    with refused("output_bias: model .3., checkpoint nothing"):
         restoring.restore(three, prefix)
     assert restoring.restore(three, prefix, new_heads=True).new == new
     # A head that is there must fit.
     prefix = save(three, tmp_path / "mnli")
     assert restoring.restore(other, prefix, new_heads=True).new == ()
     assert_same_values(other, passes.values(three))
-    with pytest.raises(errors.UserError, match="`new_weights`"):
+    with refused("`new_weights`"):
         restoring.restore(two, prefix, new_heads=True)
     assert restoring.restore(two, prefix, new_scopes=new).new == new
 
@@ -142,8 +140,7 @@ def test_start_of_another_objective_says_what_is_new(
         ("all", "cls/replaced_tokens"),
     ):
         scopes = sorted(parts.split(","))
-        advice = f"`new_weights={','.join(scopes)}`"
-        with pytest.raises(errors.UserError, match=advice):
+        with refused(f"`new_weights={','.join(scopes)}`"):
             restoring.restore(detector(sharing), prefix)
         restored = restoring.restore(
             detector(sharing), prefix, new_scopes=scopes
@@ -153,7 +150,7 @@ def test_start_of_another_objective_says_what_is_new(
     # Something else is wrong, too.
     other = dataclasses.replace(small_config, intermediate_size=8)
     model = replaced_tokens.ReplacedTokenDetector(AlbertModel(other), other)
-    with pytest.raises(errors.UserError, match="Use the albert_config.json"):
+    with refused("Use the albert_config.json"):
         restoring.restore(model, prefix)
 
 
@@ -169,15 +166,13 @@ def test_half_a_head_is_an_error(small_config, tmp_path, left, message):
     values = passes.values(model)
     kept = {n: v for n, v in values.items() if "bert/" in n or n == left}
     prefix = tf1_checkpoints.write(tmp_path / "x", kept)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         restoring.restore(model, prefix, new_heads=True)
 
 
 @pytest.mark.parametrize("scope", ["cls/sop", "cls/seq"])
 def test_unknown_scope_is_an_error(pretrainer, scope):
-    with pytest.raises(
-        errors.UserError, match=f"'{scope}', but no variable.*cls/seq_relation"
-    ):
+    with refused(f"'{scope}', but no variable.*cls/seq_relation"):
         restoring.restore(pretrainer, RECORDED, new_scopes=(scope,))
 
 
@@ -187,7 +182,7 @@ def test_unknown_scope_is_an_error(pretrainer, scope):
 )
 def test_groups_may_start_from_the_first(recorded_config, change, caplog):
     encoder = AlbertModel(dataclasses.replace(recorded_config, **change))
-    with pytest.raises(errors.UserError, match="group_3/.*checkpoint nothing"):
+    with refused("group_3/.*checkpoint nothing"):
         restoring.restore(encoder, RECORDED)
     options = model_options.InitOptions(RECORDED, init_from_group0=True)
     with caplog.at_level("INFO", "absl"):
@@ -227,9 +222,7 @@ def test_weights_of_another_function_are_refused(
     prefix = write_with_config(AlbertModel(small_config), tmp_path)
     other = AlbertModel(dataclasses.replace(small_config, **{key: value}))
     stored = getattr(small_config, key)
-    with pytest.raises(
-        errors.UserError, match=f"  {key}: model {value}, checkpoint {stored}\n"
-    ):
+    with refused(f"  {key}: model {value}, checkpoint {stored}\n"):
         restoring.restore(other, prefix)
 
 
@@ -264,7 +257,7 @@ def test_a_deeper_network_starts_from_a_shallower_one(
     shallow, deep = (decoder.SpanPretrainer(AlbertModel(c)) for c in configs)
     passes.fill(shallow)
     prefix = write_with_config(shallow, tmp_path)
-    with pytest.raises(errors.UserError, match="num_hidden_layers|group_"):
+    with refused("num_hidden_layers|group_"):
         restoring.restore(deep, prefix)
     restored = restoring.restore(deep, prefix, layers="shallower")
     expected, found = passes.values(shallow), passes.values(deep)
@@ -287,10 +280,10 @@ def test_depth_must_be_known_and_smaller(small_config, tmp_path):
     )
     prefix = save(AlbertModel(config), tmp_path / "model.ckpt-1")
     deeper = dataclasses.replace(config, num_hidden_layers=4)
-    with pytest.raises(errors.UserError, match="no albert_config.json beside"):
+    with refused("no albert_config.json beside"):
         restoring.restore(AlbertModel(deeper), prefix, layers="shallower")
     (tmp_path / "albert_config.json").write_text(deeper.to_json())
-    with pytest.raises(errors.UserError, match="4 layers, more than the 2"):
+    with refused("4 layers, more than the 2"):
         restoring.restore(AlbertModel(config), prefix, layers="shallower")
     same = restoring.restore(AlbertModel(deeper), prefix, layers="shallower")
     assert not same.copied
@@ -300,8 +293,7 @@ def test_a_head_with_other_pooling_gets_a_new_pooler(small_config, tmp_path):
     stored = AlbertModel(small_config)
     prefix = write_with_config(stored, tmp_path)
     config = dataclasses.replace(small_config, pooling="pair")
-    message = "pooling=cls, .* pooling=pair"
-    with pytest.raises(errors.UserError, match=message):
+    with refused("pooling=cls, .* pooling=pair"):
         restoring.restore(AlbertModel(config), prefix)
     model = classification.AlbertClassifier(AlbertModel(config), 2)
     restored = restoring.restore(model, prefix, new_heads=True)
@@ -321,7 +313,7 @@ def test_a_head_that_reads_no_pooler_needs_none(small_config, tmp_path):
     restored = restoring.restore(model, prefix, new_heads=True)
     assert all(name.startswith("bert/pooler/") for name in restored.new)
     model = classification.AlbertClassifier(AlbertModel(small_config), 2)
-    with pytest.raises(errors.UserError, match="The checkpoint has no pooler"):
+    with refused("The checkpoint has no pooler"):
         restoring.restore(model, prefix, new_heads=True)
 
 
@@ -329,7 +321,7 @@ def test_a_pooler_of_other_pooling_is_never_dropped(small_config, tmp_path):
     config = dataclasses.replace(small_config, pooling="pair")
     prefix = write_with_config(AlbertModel(config), tmp_path)
     model = classification.AlbertClassifier(AlbertModel(small_config), 2)
-    with pytest.raises(errors.UserError, match="`pooling=pair` is enough"):
+    with refused("`pooling=pair` is enough"):
         restoring.restore(model, prefix, new_heads=True)
     restored = restoring.restore(
         model, prefix, new_heads=True, new_scopes=["bert/pooler"]
@@ -370,7 +362,7 @@ def test_weights_are_finite_float32_numbers(
         lambda: restoring.restore(encoder, prefix),
         lambda: restoring.require_finite_weights(prefix),
     ):
-        with pytest.raises(errors.UserError, match=f"x` .* {name}.* {message}"):
+        with refused(f"x` .* {name}.* {message}"):
             refuse()
     assert_same_values(encoder, before)
     values = {**recorded_values(), "cls/predictions/output_bias": value}
@@ -383,7 +375,7 @@ def test_groups_come_from_a_checkpoint_with_one_only():
     folder = FIXTURES / "original_tiny_adamw_groups"
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
     config = dataclasses.replace(config, num_hidden_groups=4)
-    with pytest.raises(errors.UserError, match="has 2 groups of layers, but"):
+    with refused("has 2 groups of layers, but"):
         restoring.restore(
             AlbertModel(config),
             str(folder / "model.ckpt-0"),
@@ -437,7 +429,7 @@ def test_moments_and_step_of_the_original_are_restored(
     ):
         kept = {n: v for n, v in {**stored, **change}.items() if v is not None}
         prefix = tf1_checkpoints.write(tmp_path / "x", kept)
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             restoring.restore_optimizer(optimizer, variables, prefix)
 
 
@@ -455,7 +447,7 @@ def test_moments_of_muon_are_for_muon_only(pretrainer, tmp_path):
     ones = [tf.ones_like(v) for v in variables]
     muon.update(ones, variables, tf.constant(1.0), tf.constant(True))
     checkpoint.write(path)
-    with pytest.raises(errors.UserError, match="holds the moments of Muon"):
+    with refused("holds the moments of Muon"):
         restoring.restore_optimizer(other, variables, path)
     restoring.restore_optimizer(again, variables, path)
     assert int(again.iterations) == 1

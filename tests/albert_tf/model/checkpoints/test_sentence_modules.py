@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_files, sentence_modules
+from tests.conftest import refused
 from tests.sentence_folders import DENSE, OLD, write
 
 
@@ -75,7 +75,7 @@ def test_a_folder_without_its_encoder_is_refused(tmp_path, path):
     steps = [{"type": "a.Transformer", "path": path}]
     (tmp_path / "modules.json").write_text(json.dumps(steps))
     message = "outside of its folder" if path == ".." else "does not say which"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         checkpoint_files.find(str(tmp_path))
 
 
@@ -119,12 +119,12 @@ def test_what_this_project_does_not_have_is_named(
     tmp_path, kinds, given, message
 ):
     folder = write(tmp_path, kinds, **given)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         sentence_modules.read(folder)
 
 
 def test_a_missing_part_is_named(tmp_path):
     folder = write(tmp_path, ["Pooling"])
     (tmp_path / "1_Pooling" / "config.json").unlink()
-    with pytest.raises(errors.UserError, match="1_Pooling/config.json does no"):
+    with refused("1_Pooling/config.json does no"):
         sentence_modules.read(folder)

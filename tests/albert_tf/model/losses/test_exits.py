@@ -1,12 +1,10 @@
 """The losses of several depths against NumPy, for given outputs."""
 
 import numpy as np
-import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.model.losses import distillation, exits, label_objectives
-from tests.conftest import LOSS_RTOL
+from tests.conftest import LOSS_RTOL, refused
 
 LOGITS = np.random.default_rng(7).normal(size=[3, 4, 3]).astype("f4")
 TEACHER = np.random.default_rng(2).normal(size=[4, 3]).astype("f4")
@@ -73,7 +71,5 @@ def test_a_head_without_exits_is_refused():
         return {"logits": tf.constant(LOGITS[0])}
 
     objective = exits.over_depths(label_objectives.CLASSIFICATION, (1, 2))
-    with pytest.raises(
-        errors.UserError, match="`exit_layers=1,2` .*head function, whose"
-    ):
+    with refused("`exit_layers=1,2` .*head function, whose"):
         objective.weighted_sums(model, BATCH, SEED)

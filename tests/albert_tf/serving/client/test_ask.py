@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors, rows, scores
+from albert_tf.common import rows, scores
 from albert_tf.serving.client import ask
 from albert_tf.serving.formats import id_model
 from albert_tf.training import run_folder
+from tests.conftest import refused
 
 LINES = {"text": 1}
 PAIRS = {"text": 1, "text_pair": 1}
@@ -58,7 +59,7 @@ def test_answers_are_known_by_their_id_or_line():
     assert keys == [{"line": 1}, *({"id": id_} for id_ in ids), {"line": 8}]
     (request,) = read(f"[{entry(text='a')}]")
     assert request.key == {"object": 1}
-    with pytest.raises(errors.UserError, match="in.jsonl has no"):
+    with refused("in.jsonl has no"):
         read("\n")
 
 
@@ -89,7 +90,7 @@ def test_missing_options_are_filled_up():
     ],
 )
 def test_bad_line_is_named(content, inputs, message):
-    with pytest.raises(errors.UserError, match=f"in.jsonl, .*{message}"):
+    with refused(f"in.jsonl, .*{message}"):
         read(content, inputs)
 
 
@@ -239,8 +240,7 @@ def test_masks_of_a_text_do_not_depend_on_its_neighbours(pretrained):
 def test_other_folders_are_told_apart(tmp_path, name, advice):
     (tmp_path / name).parent.mkdir(exist_ok=True)
     (tmp_path / name).write_text("{}")
-    message = f"(?s)`saved_model=.*{advice}"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(f"(?s)`saved_model=.*{advice}"):
         ask.load(str(tmp_path), "serving_default")
 
 
@@ -249,8 +249,7 @@ def test_other_folders_are_told_apart(tmp_path, name, advice):
     [("tokens", "takes ids, not texts"), ("other", "does not exist")],
 )
 def test_signature_without_text_is_refused(echo, name, message):
-    with pytest.raises(
-        errors.UserError,
-        match=f"`signature={name}` {message} .*are choose, serving_default",
+    with refused(
+        f"`signature={name}` {message} .*are choose, serving_default",
     ):
         ask.load(echo, name)

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from albert_tf.common import errors, rows
+from albert_tf.common import rows
 from albert_tf.tasks.embedding import data as embedding_data
+from tests.conftest import refused
 
 
 def read(path, kind, content, **how):
@@ -48,7 +49,7 @@ def test_scores_of_a_test_file_may_be_missing(tmp_path):
     content = "text\ttext_pair\tid\na\tb\tx\n"
     found = read(tmp_path / "t.tsv", "scored", content, has_scores=False)
     assert found == [(("a", "b"), None)]
-    with pytest.raises(errors.UserError, match="line 1 has no 'score'"):
+    with refused("line 1 has no 'score'"):
         read(tmp_path / "t.tsv", "scored", content)
 
 
@@ -65,5 +66,5 @@ def test_scores_of_a_test_file_may_be_missing(tmp_path):
 )
 def test_bad_lines_are_named(tmp_path, kind, line, message):
     content = "\n" + json.dumps(line) + "\n"
-    with pytest.raises(errors.UserError, match=f"line 2.*{message}"):
+    with refused(f"line 2.*{message}"):
         read(tmp_path / "t.jsonl", kind, content)

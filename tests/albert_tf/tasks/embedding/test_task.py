@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from albert_tf.common import errors, rows
+from albert_tf.common import rows
 from albert_tf.finetuning import base, packing
 from albert_tf.tasks.embedding import retrieval
 from albert_tf.tasks.embedding import task as embedding
+from tests.conftest import refused
 
 TEXTS = [("It rains.", "It is wet."), ("We stay.", "Nobody goes anywhere.")]
 
@@ -198,7 +199,7 @@ def test_training_files_of_no_use_are_refused(
     lines = ["text\ttext_pair\tscore", *rows, ""]
     path.write_text("\n".join(lines if rows else rows))
     task = make(tiny_tokenizer, train_examples=kind)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         task.read(str(path), base.TRAIN)
     if rows:  # The scale of scores does not matter to correlations.
         assert len(task.read(str(path), base.DEV)) == len(rows)
@@ -216,5 +217,5 @@ def test_equal_scores_of_a_development_file_are_told(
     assert "every score is 3" in caplog.text
     path.write_text("text\ttext_pair\na\tb\n")
     assert len(task.read(str(path), base.TEST)) == 1
-    with pytest.raises(errors.UserError, match="has no 'score'"):
+    with refused("has no 'score'"):
         task.read(str(path), base.DEV)

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.finetuning import packing
 from albert_tf.tasks.glue import data, specs
 from tests import row_files
 from tests.albert_tf.tasks.glue import small_tasks
+from tests.conftest import refused
 
 HEADER = "index\tsentence1\tsentence2\tlabel\n"
 ROW = "7\tIt rains.\tIt is wet.\tentailment\n"
@@ -151,7 +151,7 @@ def test_files_of_an_own_task_name_the_same_columns(
         (example,) = data.read(own_spec(), "r", str(path), "test")
         assert (example.guid, example.texts) == ("r0", ("B.",))
         return
-    with pytest.raises(errors.UserError, match=f"text_a, but have {message}"):
+    with refused(f"text_a, but have {message}"):
         list(data.read(own_spec(), "r", str(path), "test"))
 
 
@@ -163,7 +163,7 @@ def test_an_own_task_has_numbers_between_its_bounds(tmp_path):
     (example,) = data.read(spec, "stars", str(path), "dev")
     assert example.label == 10
     path.write_text("Fine.\t0\n")
-    with pytest.raises(errors.UserError, match="'0' is not .* from 1 to 10"):
+    with refused("'0' is not .* from 1 to 10"):
         list(data.read(spec, "stars", str(path), "dev"))
 
 
@@ -243,16 +243,14 @@ REFUSED = [
 def test_files_in_another_layout_are_refused(
     tmp_path, name, split, content, message
 ):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         read(name, tmp_path, content, split)
 
 
 def test_missing_file_names_the_option_and_the_path(tmp_path):
     task = small_tasks.make("rte")
     path = task.sources(small_tasks.write(tmp_path, HEADER + ROW))["train"]
-    with pytest.raises(
-        errors.UserError, match=r"`data_dir=.*` has no RTE/train\.tsv"
-    ):
+    with refused(r"`data_dir=.*` has no RTE/train\.tsv"):
         task.read(path, "train")
 
 
@@ -280,5 +278,5 @@ def test_answers_have_the_ids_as_given_or_the_lines(tmp_path, name):
 
 def test_own_texts_need_all_columns(tmp_path):
     (tmp_path / "own.tsv").write_text("text\nWe sail.\n")
-    with pytest.raises(errors.UserError, match="line 1 has no 'text_pair'"):
+    with refused("line 1 has no 'text_pair'"):
         small_tasks.make("rte").read_own(str(tmp_path / "own.tsv"))

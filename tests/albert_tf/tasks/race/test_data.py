@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from albert_tf.common import errors, rows
+from albert_tf.common import rows
 from albert_tf.tasks.race import data as race_data
 from tests.albert_tf.tasks.race.articles import (
     ARTICLE,
@@ -16,6 +16,7 @@ from tests.albert_tf.tasks.race.articles import (
     make,
     write,
 )
+from tests.conftest import refused
 
 
 def test_middle_comes_first_and_files_are_in_the_order_of_numbers(raw_folder):
@@ -63,7 +64,7 @@ def test_one_level_of_all_txt(tmp_path, caplog):
     assert ids(make(high_only=True).read(folder, "dev")) == ["high5"]
     assert "2 questions are left out: the id of their article" in caplog.text
     write(tmp_path, "all.txt", *articles[:2])
-    with pytest.raises(errors.UserError, match="no article whose id .* high,"):
+    with refused("no article whose id .* high,"):
         make(high_only=True).read(folder, "dev")
 
 
@@ -74,7 +75,7 @@ def test_a_file_in_which_nothing_has_a_level_is_read_whole(tmp_path, caplog):
     examples = make(middle_only=True).read(f"{folder}/all.txt", "dev")
     assert ids(examples) == ["x7", "x3"]
     assert "4 questions are read although no article's id" in caplog.text
-    with pytest.raises(errors.UserError, match="no article whose id .* middle"):
+    with refused("no article whose id .* middle"):
         make(middle_only=True).read(folder, "dev")
 
 
@@ -83,7 +84,7 @@ def test_own_articles_need_no_answers(tmp_path):
     path = write(tmp_path, "own.jsonl", own) + "/own.jsonl"
     examples = make().read_own(path)
     assert [e.label for e in examples] == [None, None]
-    with pytest.raises(errors.UserError, match="the key 'answers' is missing"):
+    with refused("the key 'answers' is missing"):
         make().read(path, "dev")
 
 
@@ -212,7 +213,7 @@ def test_unusable_articles_name_file_and_id(
 ):
     folder = write(tmp_path, "middle/5.txt", article(5, **changes))
     message = rf"middle/5.txt \(id middle5.txt\).*{message}"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         make(middle_only=True, **options).read(folder, "dev")
 
 
@@ -222,7 +223,7 @@ def test_missing_level_is_named(tmp_path):
         (folder, "high has neither all.txt"),
         ("nowhere", "nowhere does not exist"),
     ):
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             make().read(path, "dev")
 
 

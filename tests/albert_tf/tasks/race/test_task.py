@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.finetuning import base
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.race import data as race_data
@@ -19,6 +18,7 @@ from tests.albert_tf.tasks.race.articles import (
     make,
     write,
 )
+from tests.conftest import refused
 
 
 def test_sources_lie_in_the_folder_or_in_race_below_it(tmp_path):
@@ -79,7 +79,7 @@ def test_filling_is_never_chosen(small_config, tiny_tokenizer):
     ],
 )
 def test_options_that_do_not_fit_are_refused(options, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         make(**options)
 
 

@@ -3,10 +3,11 @@ import json
 
 import pytest
 
-from albert_tf.common import errors, rows
+from albert_tf.common import rows
 from albert_tf.tasks.squad import data as squad_data
 from tests import row_files
 from tests.albert_tf.tasks.squad import question_files
+from tests.conftest import refused
 
 PARAGRAPH = ("data", 0, "paragraphs", 0)
 QUESTION = (*PARAGRAPH, "qas", 0)
@@ -207,7 +208,7 @@ def test_wrong_layout(path, change, message):
         for step in outer:
             place = place[step]
         place[last] = change
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         squad_data.parse(content, "f.json")
 
 
@@ -224,7 +225,7 @@ def test_file_is_json_with_or_without_a_byte_order_mark(tmp_path):
     path.write_text(json.dumps(file_of(entry())), encoding="utf-8-sig")
     assert len(squad_data.read(str(path), "train_file")) == 1
     path.write_text("{")
-    with pytest.raises(errors.UserError, match="`predict_file=.* not JSON"):
+    with refused("`predict_file=.* not JSON"):
         squad_data.read(str(path), "predict_file")
 
 
@@ -277,7 +278,7 @@ def test_own_questions_as_a_table(tmp_path):
 def test_own_questions_of_another_layout(name, content, message, tmp_path):
     path = tmp_path / name
     path.write_text(content)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         list(rows.raise_bad_lines(squad_data.read_own(str(path))))
 
 

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import tfrecord
 from albert_tf.finetuning import overlaps
 from albert_tf.tasks.squad import data as squad_data
 from albert_tf.tasks.squad import features as squad_features
 from albert_tf.text import tokenization
+from tests.conftest import refused
 
 CONTEXT = "The rain falls on the hill and the rain feeds the river."
 
@@ -203,7 +203,7 @@ def test_parts_of_a_file_are_numbered_in_a_row(tiny_tokenizer):
 
 
 def test_smallest_window(tiny_tokenizer):
-    with pytest.raises(errors.UserError, match="`max_seq_length=4` leaves no"):
+    with refused("`max_seq_length=4` leaves no"):
         squad_features.PassageWindows(128, 1).check_length(4)
     questions = [ask("Where does the rain fall?")]
     windows = make_windows(questions, tiny_tokenizer, 5, 128, 1)

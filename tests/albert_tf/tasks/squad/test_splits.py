@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.finetuning import base
 from tests.albert_tf.tasks.squad.question_files import (
     CONTEXT,
     entry,
     write,
 )
+from tests.conftest import refused
 
 
 def test_training_leaves_out_what_cannot_be_learnt(make, tmp_path, caplog):
@@ -72,7 +72,7 @@ def test_files_that_do_not_fit(version, split, change, message, make, tmp_path):
     wrong = {**entry("b"), **change}
     wrong = {key: value for key, value in wrong.items() if value is not None}
     path = write(tmp_path / "f.json", entry("a", "the hill"), wrong)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         make(squad_version=version).read(path, split)
 
 
@@ -88,7 +88,7 @@ def test_a_set_says_how_it_is_scored(make, tmp_path, caplog):
 
 def test_nothing_left_to_learn(make, tmp_path):
     path = write(tmp_path / "f.json", entry("a", "snow", 0))
-    with pytest.raises(errors.UserError, match="nothing is left to train on"):
+    with refused("nothing is left to train on"):
         make().read(path, base.TRAIN)
 
 

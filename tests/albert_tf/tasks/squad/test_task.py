@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import errors
 from albert_tf.data import lengths, parsing, tfrecord
 from albert_tf.finetuning import base
 from albert_tf.model.network.encoder import AlbertModel
@@ -16,6 +15,7 @@ from tests.albert_tf.tasks.squad.question_files import (
     content_of,
     entry,
 )
+from tests.conftest import refused
 
 
 @pytest.fixture
@@ -264,5 +264,5 @@ def test_long_questions_are_reported(make, questions, caplog):
 
 
 def test_sequences_need_room_for_the_paragraph(make):
-    with pytest.raises(errors.UserError, match="`max_seq_length=24` leaves no"):
+    with refused("`max_seq_length=24` leaves no"):
         make(max_query_length=21)

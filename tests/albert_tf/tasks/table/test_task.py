@@ -7,13 +7,14 @@ import pytest
 from sklearn import metrics
 from sklearn.utils import class_weight
 
-from albert_tf.common import errors, rows
 from albert_tf.common import options as options_of
+from albert_tf.common import rows
 from albert_tf.finetuning import base, packing, probabilities
 from albert_tf.finetuning.packing import TextExample
 from albert_tf.tasks.table import data, labels
 from tests import row_files
 from tests.albert_tf.tasks.glue.small_tasks import Markers
+from tests.conftest import refused
 
 ROWS = [
     {"nr": "a", "title": 'He said "go"', "body": "x, y", "mood": "glad"},
@@ -127,7 +128,7 @@ def test_labels_stand_between_commas_or_tabs(given, names):
     ],
 )
 def test_options_that_do_not_go_together(given, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         options(**given)
 
 
@@ -146,9 +147,7 @@ def test_settings_of_a_task():
 
 
 def test_a_line_break_between_names_is_refused():
-    with pytest.raises(
-        errors.UserError, match="cannot be divided .* quotation"
-    ):
+    with refused("cannot be divided .* quotation"):
         options(text_columns="a\rb,c")
 
 
@@ -157,22 +156,20 @@ def test_all_bad_rows_are_counted(tmp_path):
     rows = [{"title": "a", "body": "b", "mood": mood} for mood in moods]
     path = write(tmp_path, "jsonl", rows)
     message = "line 2: the column 'mood' .* holds for 1 more: line 4."
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         task_of().read(path, base.DEV)
     path = write(tmp_path, "jsonl", [row for row in rows if row["mood"]])
     message = r"line 2: the label 'gald' .* 1 more: 'sda' \(.*, line 3\)\."
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         task_of().read(path, base.DEV)
 
 
 def test_a_file_without_header_is_read_with_noheader(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("good,1\n")
-    with pytest.raises(
-        errors.UserError, match="give `header=False`. The first"
-    ):
+    with refused("give `header=False`. The first"):
         task_of().read(str(path), base.DEV)
-    with pytest.raises(errors.UserError, match=r"'1'\. The first row must"):
+    with refused(r"'1'\. The first row must"):
         task_of().read_own(str(path))  # `predict` has no such option.
 
 
@@ -234,11 +231,11 @@ def test_labels_that_look_wrong_are_told(tmp_path, caplog, moods, told):
 
 def test_files_of_one_label_or_without_texts_are_refused(tmp_path):
     rows = [{"title": "", "body": " ", "mood": "a"}] * 3
-    with pytest.raises(errors.UserError, match="is empty in all 3 rows of"):
+    with refused("is empty in all 3 rows of"):
         data.find_labels(write(tmp_path, "jsonl", rows), options())
     rows[0] = {"title": "x", "body": "", "mood": "a"}
     message = "has 3 examples and these labels in the column 'mood': a. Two"
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         data.find_labels(write(tmp_path, "jsonl", rows), options())
 
 
@@ -256,7 +253,7 @@ def test_new_texts_in_own_columns_or_as_an_export_has_them(tmp_path):
     assert isinstance(bad, rows.BadLine)
     neither = tmp_path / "neither.csv"
     neither.write_text("headline,text\na,b\n")
-    with pytest.raises(errors.UserError, match="has no 'title'; .*'headline'"):
+    with refused("has no 'title'; .*'headline'"):
         task.read_own(str(neither))
 
 
@@ -279,11 +276,11 @@ def test_both_parts_are_the_file(tmp_path):
 
 def test_files_without_rows_or_with_too_few_are_refused(tmp_path):
     (tmp_path / "own.csv").write_text("title,body,mood\n")
-    with pytest.raises(errors.UserError, match="own.csv has no examples. Give"):
+    with refused("own.csv has no examples. Give"):
         task_of().read(str(tmp_path / "own.csv"), base.DEV)
     path = write(tmp_path, "jsonl", [{"title": "t", "body": "", "mood": "sad"}])
     task = task_of(dev_share=0.2)
-    with pytest.raises(errors.UserError, match="no examples for held_out; equ"):
+    with refused("no examples for held_out; equ"):
         [task.read(path, split) for split in (base.TRAIN, base.HELD_OUT)]
 
 

@@ -1,14 +1,13 @@
 """Windows of long texts, and what their outputs become."""
 
 import numpy as np
-import pytest
 
-from albert_tf.common import errors
 from albert_tf.finetuning import base, features
 from albert_tf.finetuning.packing import TextExample
 from albert_tf.tasks.table import data, labels
 from albert_tf.tasks.text import task as text
 from tests.albert_tf.tasks.glue.small_tasks import Markers
+from tests.conftest import refused
 
 EMPTY, SHORT, FULL, LONG = (
     TextExample(n, ("x" * n,), n % 2) for n in (0, 3, 6, 11)
@@ -90,14 +89,12 @@ def test_records_without_windows_keep_their_key(tmp_path):
 
 
 def test_wrong_options_are_refused():
-    with pytest.raises(
-        errors.UserError, match="only used with `windows=mean or max`"
-    ):
+    with refused("only used with `windows=mean or max`"):
         text.WindowOptions(window_stride=3)
     long = text.WindowOptions(windows="mean")
     for given, remedy in (
         ({"text_columns": "a,b"}, "name one text column, or leave it out"),
         ({"query_column": "a", "text_columns": "b"}, "of each, leave it out"),
     ):
-        with pytest.raises(errors.UserError, match=remedy):
+        with refused(remedy):
             data.TableOptions(**given, label_column="c", long=long)
