@@ -143,7 +143,7 @@ def test_a_task_needs_passages_of_some_sentences(
     drawer = make(sentence_objective=task, objective=objective)
     context = contextlib.nullcontext()
     if message:
-        context = pytest.raises(errors.UserError, match=message)
+        context = refused(message)
     with context:
         pretraining_drawer.check_sentences(drawer, ["a"], "input_file")
 
@@ -165,7 +165,7 @@ def test_passages_with_special_ids_are_refused(
     monkeypatch.setattr(examples, "decode", lambda _: passage)
     for id_ in (tiny_tokenizer.cls_id, tiny_tokenizer.mask_id):
         passage["tokens"] = [9, id_]
-        with pytest.raises(errors.UserError, match=r"with \[CLS\] or \[MASK"):
+        with refused(r"with \[CLS\] or \[MASK"):
             pretraining_drawer.check_sentences(make(), ["a"], "input_file")
     passage["tokens"] = [9, tiny_tokenizer.sep_id]  # Between two documents.
     pretraining_drawer.check_sentences(make(), ["a"], "input_file")

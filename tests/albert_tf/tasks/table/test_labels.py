@@ -99,16 +99,14 @@ def test_each_column_may_be_a_label(tmp_path, name, one, other):
 def test_columns_that_are_labels_hold_one_or_zero(tmp_path, cell):
     rows = [{"text": "t", "joy": 1, "rain": cell, "fear": 1}]
     path = row_files.write(tmp_path / "t.jsonl", rows)
-    with pytest.raises(
-        errors.UserError, match="line 1: .*'rain' holds .* 1 or"
-    ):
+    with refused("line 1: .*'rain' holds .* 1 or"):
         data.find_labels(path, options(**COLUMNS))
 
 
 def test_a_column_without_a_text_is_refused(tmp_path):
     rows = [{"text": "t", "joy": 1, "rain": 0, "fear": 1}]
     path = row_files.write(tmp_path / "t.jsonl", rows)
-    with pytest.raises(errors.UserError, match="no text has .* 'rain'"):
+    with refused("no text has .* 'rain'"):
         data.find_labels(path, options(**COLUMNS))
 
 
