@@ -182,7 +182,7 @@ def run(settings: PredictOptions) -> None:
                     )
     ask_all = _ask_run if settings.run_dir else _ask_saved_model
     answers = ask_all(settings, path)
-    _write_answers(settings.output_file, answers, strict=settings.strict)
+    _write_all(settings.output_file, answers, strict=settings.strict)
 
 
 def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
@@ -224,9 +224,7 @@ def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
             yield rows.answer_items(batch, signature)
 
 
-def _write_answers(
-    path: str, batches: Iterable[_Answers], *, strict: bool
-) -> None:
+def _write_all(path: str, batches: Iterable[_Answers], *, strict: bool) -> None:
     """Write answers as they come, a table at the end; count the errors."""
     is_table = rows.is_table(path)
     table: _Answers = []

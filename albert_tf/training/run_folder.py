@@ -108,7 +108,7 @@ def find_vocabularies(folder: str) -> dict[str, str]:
     rules = files.safe_join(folder, huggingface_rules.TOKENIZER_NAME)
     if not present and files.exists(rules):
         present[huggingface_rules.option_of(rules)] = rules
-    for path in present.values():
+    for path in present.values():  # Refuses links out of the folder.
         files.safe_join(
             folder, os.path.basename(normalization.path_beside(path))
         )

@@ -90,13 +90,13 @@ class Validation:
         `num_train_steps`, or the one that the other process ended with.
 
         Args:
-            check: Called when there is a checkpoint, before one is read; it
-                refuses those of another run.
+            check: Called before a checkpoint is read; it refuses the folder of
+                another run.
         """
         self.saved.remove_unfinished(numbered=False)
         folder = self.saved.output_dir
         done = {step for step, _ in self._logged_scores()}
-        # An earlier start may have ended before its copy was complete.
+        # Validated again: an earlier start may have ended before it was copied.
         best_step = self._best_step()
         while True:
             for path in reversed(checkpoint_files.numbered(folder)):

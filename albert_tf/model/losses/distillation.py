@@ -113,7 +113,7 @@ def vectors(
     state_weights: Mapping[str, float] | None = None,
     teacher_model: Any = None,
 ) -> objectives.Objective:
-    """Return the objective of having a teacher's vectors, of length 1.
+    """Return the objective of learning a teacher's vectors, of length 1.
 
     Its losses are 1 minus the cosine of both vectors of a text, and the mean
     squared difference of the cosines with all texts of the batch. Of several

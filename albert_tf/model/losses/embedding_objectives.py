@@ -20,35 +20,35 @@ COSINE = objectives.per_example({"cosine_loss": 1.0}, _squared_error)
 
 
 def ranking(temperature: float) -> objectives.Objective:
-    """Return the objective of finding the text that belongs to another.
+    """Return the contrastive objective, with the batch's texts as negatives.
 
     The first text of an example is compared with the second and the third
     texts of all examples of the batch, and the second with all first ones. Of
     several replicas, or microbatches, each compares within its own part of the
-    batch: there a text has fewer to be told from than in one piece. Cosines are
+    batch: there a text has fewer negatives than in one piece. Cosines are
     divided by the temperature before the softmax.
 
-    An answer that is right for other reasons is not told apart: that of an
-    example with an equal first or second text, and a text that equals the one
-    it is compared with. `input_ids` of the batch say which texts are equal.
+    False negatives are left out: the texts of an example with an equal first or
+    second text, and a text that equals the one it is compared with. `input_ids`
+    of the batch say which texts are equal.
     """
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
         vectors = tf.unstack(outputs["embedding"], axis=1)
         first, second, *third = tf.unstack(batch["input_ids"], axis=1)
         is_padding = objectives.real_examples(batch) == 0.0
-        is_right = _equal(first, first) | _equal(second, second) | is_padding
+        excluded = _equal(first, first) | _equal(second, second) | is_padding
         is_itself = _equal(first, second)
-        masked = [is_right | is_itself]
+        masked = [excluded | is_itself]
         for texts in third:
-            is_known = _equal(first, texts) | _equal(second, texts)
-            masked.append(is_known | is_padding)
+            is_equal = _equal(first, texts) | _equal(second, texts)
+            masked.append(is_equal | is_padding)
         cosines = tf.matmul(
             vectors[0], tf.concat(vectors[1:], 0), transpose_b=True
         )
         logits = _mask(cosines / temperature, tf.concat(masked, 1))
         cosines = tf.matmul(vectors[1], vectors[0], transpose_b=True)
-        back = _mask(cosines / temperature, is_right | tf.transpose(is_itself))
+        back = _mask(cosines / temperature, excluded | tf.transpose(is_itself))
         labels = tf.range(tf.shape(first)[0])
         losses = [cross_entropy.compute(x, labels) for x in (logits, back)]
         return {

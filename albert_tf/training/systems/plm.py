@@ -20,8 +20,8 @@ class PermutationLm(system.System):
         return permutation.PermutationPretrainer(encoder)
 
     def forward_flops(self, shape: system.PassShape) -> float:
-        # `forward_flops` has queries in the last layer only: the others are
-        # added. With pooling=cls it counts outputs at so many positions.
+        # `config.forward_flops` counts the queries in the last layer only, and
+        # only with pooling=cls; here every layer has them beside its tokens.
         config = dataclasses.replace(shape.config, pooling="cls")
         with_queries, without_queries = (
             config.forward_flops(shape.length, shape.num_predictions, queries)
