@@ -147,7 +147,8 @@ def settings_beside(
         for name, path in paths.items()
         if files.exists(path)
     }
-    is_hub = "model_type" in values.get(_MODEL, {})
+    # Old ones have no model_type.
+    is_hub = {"model_type", "architectures"} & values.get(_MODEL, {}).keys()
     if not (is_hub or {_CONFIG, rules} & values.keys()):
         return {}
     _check_added(vocabulary, {paths[n]: v for n, v in values.items()}, kind)
@@ -251,11 +252,10 @@ def _casing(kind: Kind, lower: Any, accents: Any) -> dict[str, bool] | None:
     is_flag = isinstance(accents, bool) or (kind is BERT and accents is None)
     if not (isinstance(lower, bool) and is_flag):
         return None
-    if kind is ALBERT:
-        return {"do_lower_case": lower, "keep_accents": accents}
-    if accents and not lower:  # Cased text keeps its accents here.
+    keeps = accents if kind is ALBERT else lower and accents is False
+    if kind is BERT and accents and not lower:  # Cased text keeps them here.
         return None
-    return {"do_lower_case": lower, "keep_accents": lower and accents is False}
+    return {"do_lower_case": lower, "keep_accents": keeps}
 
 
 def _read_rules(

@@ -58,6 +58,15 @@ READ = [
     ("bert", {}, UNCASED),
     ("bert", {**NO_RULES, **V3}, CASED),
     ("bert", {**NO_RULES, CONFIG: ..., SPECIAL: ...}, None),
+    (
+        "bert",
+        {
+            **NO_RULES,
+            CONFIG: ...,
+            "config.json": {"architectures": ["BertForMaskedLM"]},
+        },
+        None,
+    ),
     ("bert", {**NO_RULES, f"{CONFIG}:strip_accents": False}, KEEPING),
     ("bert", {**NO_RULES, f"{CONFIG}:tokenizer_class": ...}, UNCASED),
     ("bert", {f"{CONFIG}:tokenizer_class": "BertTokenizerFast"}, UNCASED),
