@@ -1,9 +1,10 @@
 """Cut prose into sentences: the layout create_pretraining_data.py reads.
 
-Input is text whose paragraphs are separated by empty lines; the lines of a
-paragraph are joined, so lines may be wrapped. Output has one sentence
-per line and an empty line after each document. A file is a document, unless an
-option says otherwise. WikiExtractor's output, text with tags or JSON lines, is
+Input is text whose paragraphs are separated by empty lines; each item of a list
+is one, too. The lines of a paragraph are joined, and words that a hyphen cuts
+at the end of a line, so lines may be wrapped. Output has one sentence per line
+and an empty line after each document. A file is a document, unless an option
+says otherwise. WikiExtractor's output, text with tags or JSON lines, is
 recognized: each article is a document, each of its lines a paragraph.
 
     python data_prep/split_sentences.py \
