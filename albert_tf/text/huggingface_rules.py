@@ -135,18 +135,7 @@ def settings_beside(
         UserError: Text is cleaned or cut in a way that this project does not
             have.
     """
-    if not (files.is_remote(vocabulary) or os.path.isfile(vocabulary)):
-        return {}  # What opens it says so.
-    folder, rules = os.path.dirname(vocabulary), TOKENIZER_NAME
-    if _is_json(files.read_bytes(vocabulary)):
-        rules = os.path.basename(vocabulary)
-    names = _CONFIG, _SPECIAL, _ADDED, _MODEL, rules
-    paths = {name: files.safe_join(folder, name) for name in names}
-    values = {
-        name: strict_json.read_object(path, _ADVICE)
-        for name, path in paths.items()
-        if files.exists(path)
-    }
+    paths, values, rules = _read_files(vocabulary)
     # Old ones have no model_type.
     is_hub = {"model_type", "architectures"} & values.get(_MODEL, {}).keys()
     if not (is_hub or {_CONFIG, rules} & values.keys()):
@@ -176,6 +165,27 @@ def settings_beside(
         f"{strict_json.dumps(casing)}, from {paths[_CONFIG]} or by default. "
         "Write into that file what is right."
     )
+
+
+def _read_files(
+    vocabulary: str,
+) -> tuple[dict[str, str], dict[str, dict[str, Any]], str]:
+    """Return paths and contents by names; and which is the `tokenizer.json`."""
+    if not (files.is_remote(vocabulary) or os.path.isfile(vocabulary)):
+        return {}, {}, ""  # What opens it says so.
+    folder, rules = os.path.dirname(vocabulary), TOKENIZER_NAME
+    if _is_json(files.read_bytes(vocabulary)):
+        rules = os.path.basename(vocabulary)
+    names = _CONFIG, _SPECIAL, _ADDED, _MODEL, rules
+    paths = {name: files.safe_join(folder, name) for name in names}
+    values = {}
+    for name, path in paths.items():
+        if files.exists(path):
+            # A config.json may be something else's.
+            allowed = (errors.UserError,) if name == _MODEL else ()
+            with contextlib.suppress(*allowed):
+                values[name] = strict_json.read_object(path, _ADVICE)
+    return paths, values, rules
 
 
 def _check_keys(

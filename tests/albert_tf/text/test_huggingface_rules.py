@@ -340,6 +340,14 @@ def test_tokens_added_to_our_own_folder_are_refused(tmp_path, kind):
     assert normalization.read(path, KINDS[kind]) == rule
 
 
+@pytest.mark.parametrize("content", [b"[7]", b"{ // no JSON", b"{}"])
+def test_a_config_of_something_else_says_nothing(tmp_path, content):
+    changes = {**NO_RULES, CONFIG: ..., SPECIAL: ..., "config.json": content}
+    path = write(tmp_path, "bert", changes)
+    assert normalization.read(path, normalization.WORDPIECE) is None
+    assert load("bert", path).longest_word == 200
+
+
 def places(value, path=()):
     """Every key of a JSON value but those of vocabularies."""
     items = value.items() if isinstance(value, dict) else ()
