@@ -89,6 +89,17 @@ def encoder_folder(folder: str) -> str:
     return place if first and files.exists(place) else folder
 
 
+def _folder_of(encoder: str) -> str:
+    """Return the folder above if the encoder is the one inside it."""
+    if files.exists(files.safe_join(encoder, MODULES_NAME)):
+        return encoder
+    is_local = not files.is_remote(encoder)
+    path = os.path.abspath(encoder) if is_local else encoder.rstrip("/")
+    above = os.path.dirname(path)
+    is_inside = files.identity(encoder_folder(above)) == files.identity(encoder)
+    return above if is_inside else encoder
+
+
 def read(folder: str) -> Modules | None:
     """Return what is said beside an encoder; None if there is no modules.json.
 
@@ -96,14 +107,11 @@ def read(folder: str) -> Modules | None:
         UserError: It has a step that this project does not have.
     """
     encoder, remarks = folder, []
+    folder = _folder_of(encoder)
     path = files.safe_join(folder, MODULES_NAME)
     if not files.exists(path):
-        is_local = not files.is_remote(folder)
-        parent = os.path.abspath(folder) if is_local else folder.rstrip("/")
-        folder = os.path.dirname(parent)
-        if files.identity(encoder_folder(folder)) != files.identity(encoder):
-            return None
-        path = files.safe_join(folder, MODULES_NAME)
+        return None
+    if folder != encoder:
         remarks.append(f"{path} says how vectors are made of {encoder}.")
     steps = _read_steps(path)
     expected = [kind for kind in _STEPS if kind in steps]
