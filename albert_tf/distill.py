@@ -31,7 +31,7 @@ from albert_tf.tasks.embedding.task import (
 
 finetune = imports.later("albert_tf.finetuning.finetune")
 fact_sources = imports.later("albert_tf.finetuning.fact_sources")
-lesson = imports.later("albert_tf.finetuning.lesson")
+teacher_signal = imports.later("albert_tf.finetuning.teacher_signal")
 distillation = imports.later("albert_tf.model.losses.distillation")
 
 
@@ -115,7 +115,7 @@ class DistillOptions(finetuning_options.FileOptions):
 
 def run(settings: DistillOptions) -> None:
     """Finetune a student on the vectors that a teacher gives for each text."""
-    teacher = lesson.vectors_of(settings.teacher)
+    teacher = teacher_signal.describe_vectors(settings.teacher)
     shared, vectors = settings.finetuning, settings.vectors
     # The student's vectors are as wide as the teacher's.
     hidden_size = shared.read_config().hidden_size
@@ -143,19 +143,19 @@ def run(settings: DistillOptions) -> None:
         "relation_loss": settings.relation_weight,
     }
     weights = {name: weight for name, weight in weights.items() if weight}
-    taught: Any = lesson.Lesson(
+    signal: Any = teacher_signal.TeacherSignal(
         settings.teacher,
         lambda *_: distillation.vectors(
-            settings.similarity_weight, weights, taught.model
+            settings.similarity_weight, weights, signal.model
         ),
-        asked=make_task(teacher_facts),
-        gives_words=settings.word_embeddings == "teacher"
+        default_task=make_task(teacher_facts),
+        copies_embeddings=settings.word_embeddings == "teacher"
         and not shared.init.init_checkpoint,
-        gives_states=bool(weights),
+        uses_states=bool(weights),
     )
     task = make_task(dataclasses.replace(facts, projection_size=size))
     finetune.run(
-        "distill", settings, settings.sources, task=task, taught=taught
+        "distill", settings, settings.sources, task=task, signal=signal
     )
 
 

@@ -19,11 +19,11 @@ from albert_tf.finetuning import (
     fact_sources,
     features,
     finetuning_options,
-    lesson,
     one_run,
     registry,
     run_data,
     saved_outputs,
+    teacher_signal,
 )
 from albert_tf.model import compatibility
 from albert_tf.training import distribution, memory_check, run_folder
@@ -36,7 +36,7 @@ def run(
     sources: Mapping[str, str] | None = None,
     *,
     task: base.Task | None = None,
-    taught: lesson.Lesson | None = None,
+    signal: teacher_signal.TeacherSignal | None = None,
 ) -> None:
     """Train, evaluate and predict one task, once or several times.
 
@@ -48,14 +48,14 @@ def run(
         sources: The file of each split. Default: the task finds them in the
             folder `data_dir` of the options.
         task: Default: the one that the options name.
-        taught: What a teacher adds to the loss. Default: the soft labels of the
+        signal: What a teacher adds to the loss. Default: the soft labels of the
             teacher in the options, if they name one.
     """
     shared = settings.finetuning
     task = task or _make_task(settings, sources or {})
     sources = _files_of_splits(settings, task, sources)
     teaching = getattr(settings, "teaching", None)
-    taught = lesson.soft_labels(teaching) if teaching else taught
+    signal = teacher_signal.soft_labels(teaching) if teaching else signal
     # First of all: several workers must meet before TensorFlow does anything.
     strategy = distribution.make_strategy(shared.devices)
     runs = _options_of_runs(settings)
@@ -63,7 +63,7 @@ def run(
     _check_folders(shared, folders)
     _check_model(shared, task)
     _check_batch_sizes(shared, task, strategy)
-    data = run_data.RunData(shared, task, sources, strategy, taught)
+    data = run_data.RunData(shared, task, sources, strategy, signal)
     if not (shared.do_train or shared.init.init_checkpoint):
         for folder in folders:
             if not run_folder.has_checkpoint(folder):

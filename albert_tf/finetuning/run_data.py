@@ -15,8 +15,8 @@ from albert_tf.finetuning import (
     base,
     features,
     finetuning_options,
-    lesson,
     saved_outputs,
+    teacher_signal,
 )
 from albert_tf.model.losses import objectives
 from albert_tf.training import distribution, run_folder
@@ -31,14 +31,14 @@ class RunData:
         task: base.Task,
         sources: Mapping[str, str],
         strategy: tf.distribute.Strategy,
-        taught: lesson.Lesson | None = None,
+        signal: teacher_signal.TeacherSignal | None = None,
     ):
         self.task = task
         self.sources = sources
         self._settings = settings
         self._strategy = strategy
-        self._lesson = taught if settings.do_train else None
-        self._outputs: saved_outputs.StoredOutputs | None = None
+        self._signal = signal if settings.do_train else None
+        self._outputs: saved_outputs.TeacherOutputs | None = None
         self._features: dict[str, features.FeatureFile] = {}
         self._contents: dict[str, str] = {}
         self.eval_splits = self._available(
@@ -62,14 +62,14 @@ class RunData:
                 task.warn_of_overlap(
                     learnt, self.examples[split], sources[split]
                 )
-        if self._lesson and settings.train_feature_file:
+        if self._signal and settings.train_feature_file:
             raise errors.UserError(
                 f"`train_feature_file={settings.train_feature_file}` holds "
                 "records without the text that a teacher is asked for. Leave "
                 "it out."
             )
-        if self._lesson:
-            self._lesson.prepare(
+        if self._signal:
+            self._signal.prepare(
                 task, self.examples[base.TRAIN], settings.trainer.precision
             )
 
@@ -118,8 +118,8 @@ class RunData:
             self._features[base.TRAIN] = features.shuffle(
                 feature_file, task, folder
             )
-        if self._lesson:
-            self._outputs = self._lesson.outputs(
+        if self._signal:
+            self._outputs = self._signal.outputs(
                 self.examples[base.TRAIN], folder
             )
         for split, examples in self.examples.items():
@@ -129,7 +129,7 @@ class RunData:
             if split == base.TRAIN:
                 if self._outputs:
                     facts["added"] = self._outputs.facts
-                    complete = [self._outputs.joined]
+                    complete = [self._outputs.add_to_records]
                 name = features.name(task.name, facts)
                 run_folder.check_same_data(settings.output_dir, name)
             self._features[split] = features.open_or_make(
@@ -137,14 +137,14 @@ class RunData:
             )
 
     def start(self, model: keras.Model) -> None:
-        if self._lesson:
-            self._lesson.start(model)
+        if self._signal:
+            self._signal.start(model)
 
     @property
     def objective(self) -> objectives.Objective:
         objective = self.task.objective(self.examples.get(base.TRAIN, ()))
-        if self._lesson and self._outputs:
-            return self._lesson.objective(objective, self._outputs.names)
+        if self._signal and self._outputs:
+            return self._signal.objective(objective, self._outputs.names)
         return objective
 
     @property

@@ -1,10 +1,10 @@
 """Outputs of models for the records of examples, kept in files.
 
 `SPLIT_outputs.npz` in the folder of a run has those for a split, for ensembles.
-A teacher's outputs for the training examples have a folder: parts of as many
-examples each, and a manifest that is written when all parts are there. Each
-part holds a digest of its numbers, its place and what they follow from; one
-without it, such as a part that a power failure has cut, is made anew.
+A teacher's outputs for the training examples have a folder: parts of equally
+many examples, and a manifest that is written when all parts are there. Each
+part holds a hash of its numbers, its number and its facts (the teacher and the
+data); one without it, as after a power failure, is computed again.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from albert_tf.finetuning import base
 # Name of the entry that is no output.
 _FACTS = "facts_json"
 _MANIFEST = "teacher_outputs.json"
-_PART = 2048  # Examples of a part. The number decides about no output.
+_PART = 2048  # Examples of a part; no output depends on it.
 # What numpy and zipfile raise for a file that is damaged, or another one.
 _DAMAGE = (
     AttributeError,
@@ -109,7 +109,7 @@ def _read_arrays(file: str) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in arrays.files}
 
 
-class StoredOutputs:
+class TeacherOutputs:
     """The outputs of a teacher for the records of training examples."""
 
     def __init__(self, folder: str):
@@ -148,10 +148,10 @@ class StoredOutputs:
                 )
             yield outputs
 
-    def joined(
+    def add_to_records(
         self, framed: Iterable[Sequence[bytes]]
     ) -> Iterator[Sequence[bytes]]:
-        """Add the outputs to framed records of the same examples."""
+        """Add the outputs, as features, to framed records of the examples."""
         layout = layouts.with_padding(self.layout)
         added = (
             message
@@ -169,31 +169,31 @@ class StoredOutputs:
             )
 
 
-def is_stored(folder: str) -> bool:
+def has_teacher_outputs(folder: str) -> bool:
     return files.exists(os.path.join(folder, _MANIFEST))
 
 
-def store(
+def store_outputs(
     folder: str,
     facts: Mapping[str, Any],
     examples: Sequence[base.Example],
-    ask: Callable[[Sequence[base.Example]], base.Outputs],
+    compute: Callable[[Sequence[base.Example]], base.Outputs],
 ) -> None:
-    """Ask for the outputs of the examples whose part is not there and whole.
+    """Compute and write the outputs of all parts that are not there and whole.
 
     Args:
-        facts: What the outputs follow from.
-        ask: From examples to the outputs for their records.
+        facts: All that the outputs depend on.
+        compute: From examples to the outputs for their records.
     """
     files.make_folder(folder)
     starts = range(0, len(examples), _PART)
     with progress.Progress("teacher", len(examples), "examples") as bar:
         for number, start in enumerate(starts):
-            some = examples[start : start + _PART]
+            block = examples[start : start + _PART]
             part = _Part(folder, facts, number, len(starts))
             if part.read() is None:
-                part.write(_finite(ask(some)))
-            bar.update(start + len(some))
+                part.write(_require_finite(compute(block)))
+            bar.update(start + len(block))
     content = {"facts": facts, "parts": len(starts)}
     text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
     path = os.path.join(folder, _MANIFEST)
@@ -240,7 +240,7 @@ class _Part:
         return outputs if digest == self._digest(outputs) else None
 
 
-def _finite(outputs: base.Outputs) -> base.Outputs:
+def _require_finite(outputs: base.Outputs) -> base.Outputs:
     for name, values in outputs.items():
         if not np.isfinite(values).all():
             raise errors.UserError(

@@ -31,7 +31,7 @@ from albert_tf.text import tokenization
 from albert_tf.training import run_folder
 
 OPTION = "teacher"
-_BATCH = 64  # Examples. The number decides about no output.
+_BATCH = 64  # Examples; no output depends on it.
 _POOLER = "bert/pooler"
 VECTOR = distillation.VECTOR
 _LEAST_PROBABILITY = 1e-30
@@ -60,22 +60,22 @@ class Teacher:
         }
 
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
-        """Return what can be learned, for all records of training examples."""
-        found = batches.run_model(
+        """Return the outputs that a student learns from, for all records."""
+        outputs = batches.run_model(
             self._call, self.task, examples, _BATCH, split=base.TRAIN
         )
         # Tokens that can be no answer have numbers that records cannot hold.
         return {
-            name: np.maximum(found[name], distillation.MASKED)
+            name: np.maximum(outputs[name], distillation.MASKED)
             for name in (*distillation.SOFT, distillation.VECTOR)
-            if name in found
+            if name in outputs
         }
 
 
-class SavedTexts:
-    """A SavedModel of ours that gives vectors of texts, or their labels.
+class TextTeacher:
+    """A teacher that is a SavedModel: it gives vectors or labels of texts.
 
-    Without a task, as long as only `width` is asked for, it gives vectors.
+    Without a task, which is enough for `width`, it gives vectors.
     """
 
     def __init__(self, path: str, task: base.Task | None = None):
@@ -95,39 +95,39 @@ class SavedTexts:
                 "or the run or checkpoint that it was exported from."
             )
         if "predicted" in outputs:
-            raise _several_labels(path)
+            raise _multi_label_error(path)
         self.width = int(outputs[self._output].shape[-1])
         if task and task.labels:
             labels = self._call([("",) * len(texts)])["labels"].numpy()[0]
-            its = tuple(label.decode() for label in labels)
-            if its != tuple(task.labels):
-                raise _other_labels(its, task.labels, path)
+            names = tuple(label.decode() for label in labels)
+            if names != tuple(task.labels):
+                raise _label_error(names, task.labels, path)
 
     @property
     def facts(self) -> dict[str, Any]:
         return {"saved_model_sha256": features.content_sha256(self._path)}
 
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
-        """Return the vectors of texts, or logits less a constant, in order."""
+        """Return the vectors of texts, or logits up to a constant, in order."""
         count = len(self._texts)
         texts = [example.texts[:count] for example in examples]
-        lengths = [sum(map(len, some)) for some in texts]
+        lengths = [sum(map(len, parts)) for parts in texts]
         order = np.argsort(lengths, kind="stable")
-        found = np.zeros([len(texts), self.width], np.float32)
+        values = np.zeros([len(texts), self.width], np.float32)
         for start in range(0, len(texts), _BATCH):
             rows = order[start : start + _BATCH]
-            some = [texts[row] for row in rows]
-            found[rows] = self._call(some)[self._output]
+            batch = [texts[row] for row in rows]
+            values[rows] = self._call(batch)[self._output]
         if self._output == VECTOR:
-            return {VECTOR: found}
-        return {"logits": np.log(np.maximum(found, _LEAST_PROBABILITY))}
+            return {VECTOR: values}
+        return {"logits": np.log(np.maximum(values, _LEAST_PROBABILITY))}
 
     def _call(self, texts: Sequence[Sequence[str]]) -> Any:
         columns = zip(self._texts, zip(*texts, strict=True), strict=True)
         return self._ask(**{name: tf.constant(t) for name, t in columns})
 
 
-AnyTeacher = Teacher | SavedTexts
+AnyTeacher = Teacher | TextTeacher
 
 
 def open_teacher(
@@ -139,12 +139,12 @@ def open_teacher(
         path: The folder of a run (of several, the best one counts) or a
             checkpoint in it, or any checkpoint with config and vocabulary
             beside it; for vectors and labels of texts a SavedModel, too.
-        task: That of the student. A run's own has to be of its kind.
-        precision: What it computes in; a SavedModel has its own.
+        task: The student's task; a run must have been finetuned for the same.
+        precision: Of the computations; a SavedModel has its own.
     """
     wants_vectors = task.taught_by == VECTOR
     if task.taught_by and tf.saved_model.contains_saved_model(path):
-        return SavedTexts(path, task)
+        return TextTeacher(path, task)
     folder = run_folder.folder_of(checkpoint_files.find(path, OPTION))
     if run_folder.is_run(folder):
         name = run_folder.read(folder, OPTION).options.get("task_name")
@@ -155,23 +155,23 @@ def open_teacher(
                 _BATCH,
                 option=OPTION,
             )
-            taught = predictor.task
-            _check_task(taught, task, path)
+            teacher_task = predictor.task
+            _check_task(teacher_task, task, path)
             model = predictor.load(precision)
             if wants_vectors:  # Of other examples than it was trained on.
-                taught = copy.copy(task)
-                taught.tokenizer = predictor.task.tokenizer
-                taught.max_seq_length = predictor.task.max_seq_length
-            return Teacher(taught, model)
-    return _of_checkpoint(path, task, precision, needs_head=not wants_vectors)
+                teacher_task = copy.copy(task)
+                teacher_task.tokenizer = predictor.task.tokenizer
+                teacher_task.max_seq_length = predictor.task.max_seq_length
+            return Teacher(teacher_task, model)
+    return _load_checkpoint(path, task, precision, needs_head=not wants_vectors)
 
 
-def _of_checkpoint(
+def _load_checkpoint(
     path: str, task: base.Task, precision: str | None, *, needs_head: bool
 ) -> Teacher:
     checkpoint = checkpoint_reader.read(path, OPTION)
     if checkpoint.config is None:
-        raise no_config(path)
+        raise no_config_error(path)
     vocabulary, folder = run_folder.vocabulary_beside(
         checkpoint.path, tokenization.VocabularyOptions()
     )
@@ -180,76 +180,77 @@ def _of_checkpoint(
             f"`{OPTION}={path}` has no vocabulary in {folder}, or several. Put "
             "the one it was trained with there."
         )
-    taught = copy.copy(task)
-    taught.tokenizer = compatibility.load_tokenizer(
+    teacher_task = copy.copy(task)
+    teacher_task.tokenizer = compatibility.load_tokenizer(
         vocabulary.resolved(), checkpoint.config, path
     )
     positions = checkpoint.config.max_position_embeddings
-    taught.max_seq_length = min(task.max_seq_length, positions)
+    teacher_task.max_seq_length = min(task.max_seq_length, positions)
     labels = list(task.labels)
     if labels and huggingface.is_folder(checkpoint.path):
         details = huggingface.read_details(checkpoint.path)
         if details.is_multi_label:
-            raise _several_labels(path)
+            raise _multi_label_error(path)
         nameless = [f"LABEL_{n}" for n in range(len(details.labels))]
         if list(details.labels) not in ([], nameless, labels):
-            raise _other_labels(details.labels, labels, path)
+            raise _label_error(details.labels, labels, path)
     encoder = AlbertModel(checkpoint.config, precision=precision)
-    model = taught.make_model(encoder)
+    model = teacher_task.make_model(encoder)
     has_pooler = any(n.startswith(_POOLER) for n in checkpoint.shapes)
-    new = [] if needs_head or has_pooler else [_POOLER]
-    restoring.restore(model, checkpoint, OPTION, new_scopes=new)
-    return Teacher(taught, model)
+    new_scopes = [] if needs_head or has_pooler else [_POOLER]
+    restoring.restore(model, checkpoint, OPTION, new_scopes=new_scopes)
+    return Teacher(teacher_task, model)
 
 
-def no_config(path: str) -> errors.UserError:
+def no_config_error(path: str) -> errors.UserError:
     return errors.UserError(
         f"`{OPTION}={path}` has no config file beside it. Give it its "
         "config.json, or albert_config.json."
     )
 
 
-def _check_task(taught: base.Task, task: base.Task, path: str) -> None:
-    kinds = {(type(t), t.name, t.has_pairs) for t in (taught, task)}
+def _check_task(teacher_task: base.Task, task: base.Task, path: str) -> None:
+    kinds = {(type(t), t.name, t.has_pairs) for t in (teacher_task, task)}
     if len(kinds) > 1:
         raise errors.UserError(
-            f"`{OPTION}={path}` was finetuned for {_kind(taught)}, the student "
-            f"is for {_kind(task)}. Name a run of the same task."
+            f"`{OPTION}={path}` was finetuned for {_task_name(teacher_task)}, "
+            f"the student is for {_task_name(task)}. Name a run of the same "
+            "task."
         )
-    if taught.sequences_vary:
+    if teacher_task.sequences_vary:
         raise errors.UserError(
             f"`{OPTION}={path}` was finetuned with `windows`, so it has "
             "several outputs for a text. Name its SavedModel, or another run."
         )
-    for name, here in task.alike.items():
-        there = taught.alike[name]
-        if there == here:
+    for name, actual in task.alike.items():
+        expected = teacher_task.alike[name]
+        if expected == actual:
             continue
         if name == "labels":
-            raise _other_labels(there, here, path)
+            raise _label_error(expected, actual, path)
         raise errors.UserError(
-            f"`{OPTION}={path}` was finetuned with `{name}={there}`, the "
-            f"student has `{name}={here}`. Name a teacher with the same."
+            f"`{OPTION}={path}` was finetuned with `{name}={expected}`, the "
+            f"student has `{name}={actual}`. Name a teacher with the same."
         )
 
 
-def _kind(task: base.Task) -> str:
+def _task_name(task: base.Task) -> str:
     return f"{task.name} ({task.kind})" if task.kind else task.name
 
 
-def _several_labels(path: str) -> errors.UserError:
+def _multi_label_error(path: str) -> errors.UserError:
     return errors.UserError(
         f"`{OPTION}={path}` gives a text several labels, the task one. Name "
         "another teacher."
     )
 
 
-def _other_labels(there: Any, here: Any, path: str) -> errors.UserError:
-    def named(labels: Any) -> str:
-        return ", ".join(map(str, labels)) or "a number instead of labels"
+def _label_error(labels: Any, expected: Any, path: str) -> errors.UserError:
+    def listed(names: Any) -> str:
+        return ", ".join(map(str, names)) or "a number instead of labels"
 
     return errors.UserError(
-        f"`{OPTION}={path}` knows the labels {named(there)}, the task has "
-        f"{named(here)}. Name a teacher with the same labels in the same "
+        f"`{OPTION}={path}` knows the labels {listed(labels)}, the task has "
+        f"{listed(expected)}. Name a teacher with the same labels in the same "
         "order."
     )

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf import distill, run_classifier
 from albert_tf.common import errors, scores
-from albert_tf.finetuning import finetuning_options, lesson, teacher
+from albert_tf.finetuning import finetuning_options, teacher, teacher_signal
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
@@ -119,7 +119,9 @@ def test_kept_outputs_teach_as_the_teacher(
     given = {"word_embeddings": "random", "do_eval": False}
     distill.run(changed(options(tmp_path / "second", served), **given))
     (kept,) = (tmp_path / "second").glob("teacher-*")
-    assert lesson.vectors_of(str(kept)) == lesson.vectors_of(str(served))
+    assert teacher_signal.describe_vectors(
+        str(kept)
+    ) == teacher_signal.describe_vectors(str(served))
 
     wanted = options(tmp_path / "third", teachers[1])
     with pytest.raises(errors.UserError, match="no word embeddings"):
@@ -140,10 +142,10 @@ def test_new_student_has_the_words_of_its_teacher(options, encoder, tmp_path):
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
-def test_a_lesson_is_what_the_options_say(options, monkeypatch):
-    lessons = []
+def test_a_signal_is_what_the_options_say(options, monkeypatch):
+    signals = []
     monkeypatch.setattr(
-        distill.finetune, "run", lambda *_, taught, **__: lessons.append(taught)
+        distill.finetune, "run", lambda *_, signal, **__: signals.append(signal)
     )
     for changes, *expected in (
         ({}, "mean", True, False),
@@ -152,9 +154,9 @@ def test_a_lesson_is_what_the_options_say(options, monkeypatch):
         ({"relation_weight": 1.0}, "mean", True, True),
     ):
         distill.run(options("unused", **changes))
-        taught = lessons.pop()
-        pooling = taught._asked.facts.text_pooling
-        found = [pooling, taught._gives_words, taught._gives_states]
+        signal = signals.pop()
+        pooling = signal._default_task.facts.text_pooling
+        found = [pooling, signal._copies_embeddings, signal._uses_states]
         assert found == expected
 
 

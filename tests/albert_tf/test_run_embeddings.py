@@ -6,7 +6,7 @@ import pytest
 
 from albert_tf import convert_checkpoint, run_embeddings
 from albert_tf.common import scores
-from albert_tf.finetuning import finetune, lesson
+from albert_tf.finetuning import finetune, teacher_signal
 from albert_tf.model import config
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.training import distribution
@@ -166,6 +166,6 @@ def test_pooling_and_width_are_those_of_the_folder(
 
 
 def test_the_model_of_the_package_keeps_its_linear_layer():
-    assert lesson.vectors_of("albert_small_en") == lesson.Vectors(
-        384, "mean", 384
-    )
+    assert teacher_signal.describe_vectors(
+        "albert_small_en"
+    ) == teacher_signal.VectorInfo(384, "mean", 384)

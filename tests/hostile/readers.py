@@ -151,8 +151,8 @@ def feature_file(folder: str) -> None:
 
 
 def taught(folder: str) -> object:
-    stored = saved_outputs.StoredOutputs(folder)
-    return list(stored.joined([[b"\0" * 16] * valid_inputs.TAUGHT]))
+    stored = saved_outputs.TeacherOutputs(folder)
+    return list(stored.add_to_records([[b"\0" * 16] * valid_inputs.TAUGHT]))
 
 
 def normalization_file(path: str) -> None:

@@ -132,7 +132,7 @@ TAUGHT = 5
 
 def _teach(folder: pathlib.Path) -> None:
     """Write the outputs that a teacher gave for some examples."""
-    saved_outputs.store(
+    saved_outputs.store_outputs(
         str(folder),
         {"task": "rte"},
         range(TAUGHT),

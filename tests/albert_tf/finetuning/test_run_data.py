@@ -14,9 +14,9 @@ from albert_tf.finetuning import (
     base,
     features,
     finetuning_options,
-    lesson,
     run_data,
     teacher,
+    teacher_signal,
 )
 from albert_tf.tasks.glue import task as glue
 from albert_tf.tasks.table import labels
@@ -256,7 +256,7 @@ def test_outputs_of_a_teacher_are_those_for_the_texts_of_the_student(
     tokenizer = finetuning_options.load_tokenizer(settings)
 
     def read(named, **values):
-        taught = lesson.soft_labels(
+        taught = teacher_signal.soft_labels(
             finetuning_options.TeacherOptions(teacher=str(named))
         )
         given = {"text_columns": "a", "dev_share": 0.2, **values}

@@ -12,8 +12,8 @@ from albert_tf.data import tfrecord
 from albert_tf.data.layouts import Feature
 from albert_tf.finetuning import (
     finetuning_options,
-    lesson,
     saved_outputs,
+    teacher_signal,
 )
 from albert_tf.model.losses import label_objectives
 from albert_tf.model.network.encoder import AlbertModel
@@ -50,7 +50,7 @@ def _parts(monkeypatch):
 
 
 def ask(asked, folder, facts=FACTS):
-    return lesson.ask(asked, facts, EXAMPLES, str(folder))
+    return teacher_signal.load_or_compute(asked, facts, EXAMPLES, str(folder))
 
 
 def test_asking_goes_on_where_it_was_stopped_and_happens_once(tmp_path):
@@ -83,7 +83,9 @@ def test_outputs_are_joined_to_records_in_order(tmp_path):
         Feature("teacher_more", (), "float32"),
         Feature("teacher_of_words", (3, 2), "float32"),
     )
-    joined = [r for b in stored.joined([framed[:7], framed[7:]]) for r in b]
+    joined = [
+        r for b in stored.add_to_records([framed[:7], framed[7:]]) for r in b
+    ]
     records = messages_of.decode_batch(
         layout + stored.layout, [tfrecord.unframe(r) for r in joined]
     )
@@ -114,7 +116,9 @@ def exchanged(part):
 def of_another(part):
     """Put a whole part of other examples there."""
     stored = {**FACTS, "task": "other"}
-    lesson.ask(Asked(), stored, EXAMPLES[::-1], str(part.parents[1]))
+    teacher_signal.load_or_compute(
+        Asked(), stored, EXAMPLES[::-1], str(part.parents[1])
+    )
     (other,) = part.parents[1].glob("teacher-other-*/00001.npz")
     part.write_bytes(other.read_bytes())
 
@@ -165,8 +169,8 @@ def test_damaged_parts_are_asked_for_anew(tmp_path, damage, is_stopped):
     DAMAGES[damage](folder / "00001.npz")
     if not is_stopped:
         with pytest.raises(errors.UserError, match="missing or damaged"):
-            stored = saved_outputs.StoredOutputs(str(folder))
-            list(stored.joined([[b"\0" * 16] * 25]))
+            stored = saved_outputs.TeacherOutputs(str(folder))
+            list(stored.add_to_records([[b"\0" * 16] * 25]))
     asked = Asked()
     ask(asked, tmp_path)
     assert asked.calls == [10] * (2 if damage == "another part" else 1)
@@ -191,7 +195,7 @@ def test_a_damaged_manifest_is_refused_or_written_anew(tmp_path, content):
     whole = manifest.read_bytes()
     manifest.write_bytes(content)
     with pytest.raises(errors.UserError, match=r"damaged|not JSON|not a JSON"):
-        saved_outputs.StoredOutputs(str(manifest.parent))
+        saved_outputs.TeacherOutputs(str(manifest.parent))
     asked = Asked()
     ask(asked, tmp_path)
     assert (asked.calls, manifest.read_bytes()) == ([], whole)
@@ -238,7 +242,7 @@ def test_examples_without_a_repr_are_told_by_their_content():
     def facts(kind, *texts):
         examples = list(map(kind, texts))
         asked = types.SimpleNamespace(task=Plain(), facts={})
-        return lesson.facts_of(asked, Plain(), examples)
+        return teacher_signal.outputs_key(asked, Plain(), examples)
 
     for kind in Bare, Slotted:
         first = facts(kind, "a", "b")
@@ -248,7 +252,7 @@ def test_examples_without_a_repr_are_told_by_their_content():
 def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     def facts(task, its):
         asked = types.SimpleNamespace(task=its, facts={"weights": 1})
-        return lesson.facts_of(asked, task, EXAMPLES)
+        return teacher_signal.outputs_key(asked, task, EXAMPLES)
 
     unlike = facts(Plain(), Plain("other"))
     assert (unlike["records"], unlike["teacher"]) == (None, {"weights": 1})
@@ -262,13 +266,15 @@ def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
 
     ask(Asked(), tmp_path, facts(Plain(), Plain()))
     (folder,) = tmp_path.glob("teacher-*")
-    lesson.open_stored(str(folder), Plain(), EXAMPLES)
+    teacher_signal.open_stored(str(folder), Plain(), EXAMPLES)
     with pytest.raises(errors.UserError, match="in examples_sha256"):
-        lesson.open_stored(str(folder), Plain(), EXAMPLES[::-1])
+        teacher_signal.open_stored(str(folder), Plain(), EXAMPLES[::-1])
 
 
-def test_without_a_teacher_there_is_no_lesson():
-    assert lesson.soft_labels(finetuning_options.TeacherOptions()) is None
+def test_without_a_teacher_there_is_no_signal():
+    assert (
+        teacher_signal.soft_labels(finetuning_options.TeacherOptions()) is None
+    )
     with pytest.raises(errors.UserError, match="only used with `teacher`"):
         finetuning_options.TeacherOptions(temperature=2.0)
 
@@ -281,7 +287,7 @@ def test_labels_and_teacher_share_the_loss(given, weight):
         teacher="x", teacher_weight=given
     )
     hard = label_objectives.CLASSIFICATION
-    found = lesson.soft_labels(options).objective(hard, ["logits"])
+    found = teacher_signal.soft_labels(options).objective(hard, ["logits"])
     assert found.losses == {
         "classification_loss": 1 - weight,
         "teacher_loss": weight,
@@ -296,8 +302,8 @@ def test_width_of_a_checkpoint(world, tmp_path, size):
     )
     model.save_weights(str(prefix))
     with pytest.raises(errors.UserError, match="no config file beside it"):
-        lesson.vectors_of(str(prefix))
+        teacher_signal.describe_vectors(str(prefix))
     shutil.copy(world.config, prefix.parent / "albert_config.json")
-    assert lesson.vectors_of(str(prefix)) == lesson.Vectors(
-        size or 16, "mean", size
-    )
+    assert teacher_signal.describe_vectors(
+        str(prefix)
+    ) == teacher_signal.VectorInfo(size or 16, "mean", size)

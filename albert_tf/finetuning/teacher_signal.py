@@ -1,4 +1,4 @@
-"""What a student learns from a teacher while it is trained."""
+"""The distillation signal: what a student learns from a teacher in training."""
 
 import dataclasses
 import hashlib
@@ -25,40 +25,40 @@ from albert_tf.training import run_folder, word_embeddings
 _WEIGHT = 0.5  # Share of a teacher in the loss.
 
 
-class Lesson:
-    """What a student learns from a teacher, beside its own labels."""
+class TeacherSignal:
+    """The signal of a teacher: outputs, and perhaps embeddings and states."""
 
     def __init__(
         self,
         path: str,
         objective: Callable[..., objectives.Objective],
         *,
-        asked: base.Task | None = None,
-        gives_words: bool = False,
-        gives_states: bool = False,
+        default_task: base.Task | None = None,
+        copies_embeddings: bool = False,
+        uses_states: bool = False,
     ):
-        """Say what is to be learned; `prepare` opens the teacher.
+        """Describe the signal; `prepare` opens the teacher.
 
         Args:
             path: See `teacher.open_teacher`; or a folder of stored outputs.
             objective: From the objective of the labels, and the names of the
                 teacher's outputs, to that of the student.
-            asked: The task as a teacher without one gets it. Default: the
-                student's.
-            gives_words: Whether the student's word embeddings start from the
-                teacher's.
-            gives_states: Whether the teacher is asked for the states of all
-                tokens in every update, through `model`.
+            default_task: The task of a teacher whose checkpoint has none.
+                Default: the student's.
+            copies_embeddings: Whether the student's word embeddings start from
+                the teacher's.
+            uses_states: Whether each update also computes the teacher's hidden
+                states of all tokens, through `model`.
         """
         self.objective = objective
         self._path = path
-        self._asked = asked
-        self._gives_words = gives_words
-        self._gives_states = gives_states
+        self._default_task = default_task
+        self._copies_embeddings = copies_embeddings
+        self._uses_states = uses_states
         self._teacher: teacher.AnyTeacher | None = None
         self._facts: dict[str, Any] = {}
-        self._stored: saved_outputs.StoredOutputs | None = None
-        self._words: np.ndarray | None = None
+        self._stored: saved_outputs.TeacherOutputs | None = None
+        self._word_embeddings: np.ndarray | None = None
 
     def prepare(
         self,
@@ -66,14 +66,16 @@ class Lesson:
         examples: Sequence[base.Example],
         precision: str | None = None,
     ) -> None:
-        """Open the teacher, which `outputs` asks for the same examples."""
-        if saved_outputs.is_stored(self._path):
+        """Open the teacher, or its stored outputs for these examples."""
+        if saved_outputs.has_teacher_outputs(self._path):
             self._stored = open_stored(self._path, task, examples)
         else:
-            asked = self._asked or task
-            self._teacher = teacher.open_teacher(self._path, asked, precision)
-            self._facts = facts_of(self._teacher, task, examples)
-        if not (self._gives_words or self._gives_states):
+            default_task = self._default_task or task
+            self._teacher = teacher.open_teacher(
+                self._path, default_task, precision
+            )
+            self._facts = outputs_key(self._teacher, task, examples)
+        if not (self._copies_embeddings or self._uses_states):
             return
         if not isinstance(self._teacher, teacher.Teacher):
             raise errors.UserError(
@@ -82,11 +84,11 @@ class Lesson:
                 "without `hidden_weight` and `relation_weight`, or name the "
                 "model itself."
             )
-        if self._gives_states:
+        if self._uses_states:
             require_same_tokens(self._teacher.task, task)
-        if not self._gives_words:
+        if not self._copies_embeddings:
             return
-        self._words = word_embeddings.convert_rows(
+        self._word_embeddings = word_embeddings.convert_rows(
             self._teacher.model.encoder.embeddings.word_embeddings.numpy(),
             self._teacher.task.tokenizer,
             task.tokenizer,
@@ -94,43 +96,45 @@ class Lesson:
 
     def outputs(
         self, examples: Sequence[base.Example], folder: str
-    ) -> saved_outputs.StoredOutputs:
+    ) -> saved_outputs.TeacherOutputs:
         if self._stored is None:
             assert self._teacher is not None, "`prepare` comes first."
-            self._stored = ask(self._teacher, self._facts, examples, folder)
-            if not self._gives_states:
+            self._stored = load_or_compute(
+                self._teacher, self._facts, examples, folder
+            )
+            if not self._uses_states:
                 self._teacher = None  # The student gets its memory.
         return self._stored
 
     @property
     def model(self) -> keras.Model | None:
-        """The teacher with its head; None of a lesson without states."""
+        """The teacher with its head; None unless the signal has states."""
         return getattr(self._teacher, "model", None)
 
     def start(self, model: keras.Model) -> None:
-        if self._words is not None:
+        if self._word_embeddings is not None:
             size = model.encoder.config.embedding_size
-            table = word_embeddings.reduce_width(self._words, size)
+            table = word_embeddings.reduce_width(self._word_embeddings, size)
             word_embeddings.assign(model, table)
 
 
-def facts_of(
-    teaching: teacher.AnyTeacher,
+def outputs_key(
+    opened: teacher.AnyTeacher,
     task: base.Task,
     examples: Sequence[base.Example],
 ) -> dict[str, Any]:
-    """Return what a teacher's outputs for training examples follow from.
+    """Return all that a teacher's outputs for training examples depend on.
 
-    A teacher that cuts texts otherwise is refused where that matters.
+    If outputs are of single tokens, the teacher must tokenize as the student.
     """
-    facts = _data_facts(task, examples)
-    if facts["records"]:
-        require_same_tokens(teaching.task, task)
-    return {**facts, "teacher": teaching.facts}
+    key = _data_key(task, examples)
+    if key["records"]:
+        require_same_tokens(opened.task, task)
+    return {**key, "teacher": opened.facts}
 
 
-def require_same_tokens(taught: base.Task, task: base.Task) -> None:
-    if _records(taught) != _records(task):
+def require_same_tokens(teacher_task: base.Task, task: base.Task) -> None:
+    if _tokenization_settings(teacher_task) != _tokenization_settings(task):
         raise errors.UserError(
             f"`{teacher.OPTION}` has another vocabulary or cuts texts in "
             "another way than the student. Here the outputs belong to single "
@@ -138,42 +142,46 @@ def require_same_tokens(taught: base.Task, task: base.Task) -> None:
         )
 
 
-def ask(
-    teaching: teacher.AnyTeacher,
+def load_or_compute(
+    opened: teacher.AnyTeacher,
     facts: Mapping[str, Any],
     examples: Sequence[base.Example],
     folder: str,
-) -> saved_outputs.StoredOutputs:
-    """Ask a teacher for the outputs of examples that nobody has asked for."""
+) -> saved_outputs.TeacherOutputs:
+    """Return a teacher's outputs for examples; compute those not stored yet."""
     text = strict_json.dumps(facts, sort_keys=True)
-    key = hashlib.sha256(text.encode()).hexdigest()[:16]
-    place = os.path.join(folder, f"teacher-{facts['task']}-{key}")
-    teaching.task.remarks = {}
-    saved_outputs.store(place, facts, examples, teaching.outputs)
-    base.log_remarks(teaching.task.remarks)
-    return saved_outputs.StoredOutputs(place)
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    path = os.path.join(folder, f"teacher-{facts['task']}-{name}")
+    opened.task.remarks = {}
+    saved_outputs.store_outputs(path, facts, examples, opened.outputs)
+    base.log_remarks(opened.task.remarks)
+    return saved_outputs.TeacherOutputs(path)
 
 
-def _data_facts(
+def _data_key(
     task: base.Task, examples: Sequence[base.Example]
 ) -> dict[str, Any]:
-    are_of_tokens = task.output_widths or task.outputs_are_positions
-    # Of one file, options may choose other rows, columns or levels.
+    """Return the student's part of the key under which outputs are stored.
+
+    It has a hash of the examples, not of their file: of one file, options may
+    choose other rows, columns or levels.
+    """
+    has_token_outputs = task.output_widths or task.outputs_are_positions
     digest = hashlib.sha256()
     for example in examples:
         if type(example).__repr__ is object.__repr__:
-            example = example.__getstate__()  # Theirs is a memory address.
+            example = example.__getstate__()  # Not its address.
         digest.update(f"{example!a}\0".encode())
     return {
         "examples_sha256": digest.hexdigest(),
         "split": base.TRAIN,
         "task": task.name,
-        "records": _records(task) if are_of_tokens else None,
+        "records": _tokenization_settings(task) if has_token_outputs else None,
     }
 
 
-def _records(task: base.Task) -> dict[str, Any]:
-    """Return what records follow from, beside the texts."""
+def _tokenization_settings(task: base.Task) -> dict[str, Any]:
+    """Return the settings that tokenization of the records depends on."""
     tokenizer = task.tokenizer
     return {
         "vocab_sha256": tokenizer.fingerprint,
@@ -184,11 +192,11 @@ def _records(task: base.Task) -> dict[str, Any]:
 
 def open_stored(
     folder: str, task: base.Task, examples: Sequence[base.Example]
-) -> saved_outputs.StoredOutputs:
-    """Open a folder that an earlier run left, for the same examples."""
-    stored = saved_outputs.StoredOutputs(folder)
-    facts = _data_facts(task, examples)
-    names = [n for n in facts if stored.facts.get(n) != facts[n]]
+) -> saved_outputs.TeacherOutputs:
+    """Open outputs that an earlier run has stored for the same examples."""
+    stored = saved_outputs.TeacherOutputs(folder)
+    key = _data_key(task, examples)
+    names = [n for n in key if stored.facts.get(n) != key[n]]
     if names:
         raise errors.UserError(
             f"`{teacher.OPTION}={folder}` holds the outputs for other training "
@@ -200,13 +208,13 @@ def open_stored(
 
 def soft_labels(
     settings: finetuning_options.TeacherOptions,
-) -> Lesson | None:
+) -> TeacherSignal | None:
     if settings.teacher is None:
         return None
     weight = settings.teacher_weight
     weight = _WEIGHT if weight is None else weight
     temperature = settings.temperature or 1.0
-    return Lesson(
+    return TeacherSignal(
         settings.teacher,
         lambda hard, names: distillation.soft_labels(
             hard, names, weight, temperature
@@ -215,31 +223,31 @@ def soft_labels(
 
 
 @dataclasses.dataclass(frozen=True)
-class Vectors:
-    """What is known of a teacher's vectors before it is loaded."""
+class VectorInfo:
+    """Width and pooling of a teacher's vectors, known before it is loaded."""
 
     width: int
     text_pooling: str = "mean"
     projection_size: int = 0
 
 
-def vectors_of(path: str) -> Vectors:
-    """Return what a run, a checkpoint or a folder of outputs says."""
-    if saved_outputs.is_stored(path):
-        (feature,) = saved_outputs.StoredOutputs(path).layout
-        return Vectors(feature.shape[0])
+def describe_vectors(path: str) -> VectorInfo:
+    """Find out about the vectors of a run, a checkpoint or stored outputs."""
+    if saved_outputs.has_teacher_outputs(path):
+        (feature,) = saved_outputs.TeacherOutputs(path).layout
+        return VectorInfo(feature.shape[0])
     if tf.saved_model.contains_saved_model(path):
-        return Vectors(teacher.SavedTexts(path).width)
+        return VectorInfo(teacher.TextTeacher(path).width)
     checkpoint = checkpoint_files.find(path, teacher.OPTION)
     folder = run_folder.folder_of(checkpoint)
     if run_folder.is_run(folder):
         run = run_folder.read(folder, teacher.OPTION)
         size = fact_sources.facts_of_run(run).get("projection_size")
-        return Vectors(int(size or run.config.hidden_size))
+        return VectorInfo(int(size or run.config.hidden_size))
     config = checkpoint_reader.config_beside(checkpoint)
     if config is None:
-        raise teacher.no_config(path)
+        raise teacher.no_config_error(path)
     modules = checkpoint_reader.modules_beside(checkpoint)
     pooling = modules.text_pooling if modules else "mean"
     size = checkpoint_reader.read(checkpoint).projection_size
-    return Vectors(size or config.hidden_size, pooling, size)
+    return VectorInfo(size or config.hidden_size, pooling, size)
