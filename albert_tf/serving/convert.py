@@ -442,6 +442,7 @@ def _write_hub(
         tokenizer,
         details,
         run_dir if values else None,
+        values.get("max_seq_length"),
     )
     if settings.format == "huggingface":
         hub_folder.write(settings.to, model)

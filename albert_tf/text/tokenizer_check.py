@@ -6,6 +6,7 @@ ordinary text in any language, and on some hard texts.
 
 import functools
 import random
+from typing import Any
 
 from albert_tf.common import errors, packages, strict_json
 from albert_tf.text import tokenization
@@ -56,6 +57,8 @@ def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
     texts = [*HARD_TEXTS, *_texts_of_pieces(tokenizer)]
     encodings = library.encode_batch(texts, add_special_tokens=False)
     scores = _scores(content)
+    mark = tokenization.WORD_START
+    has_words = not any(mark in piece[1:] for piece in tokenizer.pieces)
     for text, encoding in zip(texts, encodings, strict=True):
         ours, theirs = tokenizer.encode_with_masks(text), encoding.ids
         if ours != theirs and not _is_tie(ours, theirs, scores):
@@ -66,6 +69,31 @@ def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
                 f"{' '.join(tokenizer.ids_to_pieces(ours))}. In Hugging Face "
                 "the model would get other pieces than in training. Keep it "
                 "in a checkpoint of this project."
+            )
+        if ours == theirs and has_words and tokenization.MASK not in text:
+            _compare_places(text, tokenizer, encoding)
+
+
+def _compare_places(
+    text: str, tokenizer: tokenization.AnyTokenizer, encoding: Any
+) -> None:
+    """Make sure that pieces lie where ours do, without the spaces around.
+
+    A mark alone lies at the space before a word, or at the word.
+    """
+    places = zip(*tokenizer.encode_with_offsets(text)[1:], strict=True)
+    names = encoding.tokens
+    for (a, b), (start, end), name in zip(
+        encoding.offsets, places, names, strict=True
+    ):
+        is_inside = start <= a < b <= end
+        is_word = text[a:b] == text[a:b].strip()
+        if name != tokenization.WORD_START and not (is_inside and is_word):
+            raise errors.UserError(
+                f"The library tokenizers places {name!r} of {text!r} at "
+                f"{text[a:b]!r}; it must be {text[start:end].strip()!r}. In "
+                "Hugging Face spans would get other texts. Keep the model in "
+                "a checkpoint of this project."
             )
 
 

@@ -28,6 +28,8 @@ from albert_tf.text import (
 )
 
 _SPACE = " "
+# No characters, so no text has them: a place to cut at, and a space.
+_CUT, _BLANK = "\U0010ffff", "\U0010fffe"
 _PieceType = sentencepiece_model_pb2.ModelProto.SentencePiece
 _IN_TEXT = (_PieceType.NORMAL, _PieceType.USER_DEFINED)
 _NEVER_IN_TEXT = (_PieceType.CONTROL, _PieceType.BYTE)
@@ -86,13 +88,14 @@ def _hidden(
     tokenizer: tokenization.AnyTokenizer,
     others: Iterable[str] = (),
     text_pieces: Sequence[str] = (),
+    cut: str = 2 * _SPACE,
 ) -> list[dict[str, Any]]:
     """Return steps after which no text contains a special piece.
 
-    "[CLS]" in a sentence is text, as in the original. So two spaces are
-    inserted into it, which occur nowhere else in cleaned text, and text is cut
-    there. The library also cleans the pieces that it looks for. These must not
-    change, so a text that consists of such a piece only is left as it is.
+    "[CLS]" in a sentence is text, as in the original. So `cut` is inserted
+    into it, which no cleaned text has, and text is cut there. The library also
+    cleans the pieces that it looks for. These must not change, so a text that
+    consists of such a piece only is left as it is.
 
     `others` are further pieces that text never yields, `text_pieces` those that
     it can.
@@ -112,7 +115,7 @@ def _hidden(
     for start, ends in endings.items():
         following = "|".join(map(_escaped, ends))
         pattern = rf"(?!\A(?:{whole})\z){_escaped(start)}(?={following})"
-        steps.append(_replace(pattern, start + 2 * _SPACE))
+        steps.append(_replace(pattern, start + cut))
     return steps
 
 
@@ -264,23 +267,23 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
     others = [p.piece for p in model.pieces if p.type in _NEVER_IN_TEXT]
     mark = tokenization.WORD_START
     has_bytes = model.trainer_spec.byte_fallback
-    metaspace = {
-        "type": "Metaspace",
-        "replacement": mark,
-        "prepend_scheme": "first",
-        # Words can be cut separately if no piece spans two.
-        "split": not any(mark in piece[1:] for piece in text_pieces),
-    }
+    # Words can be cut separately if no piece spans two.
+    has_words = not any(mark in piece[1:] for piece in text_pieces)
+    metaspace = _metaspace(mark, "first", has_words)
+    whole = "|".join(map(_escaped, special_pieces(tokenizer).values()))
     return {
         "normalizer": _sequence(
             "normalizers",
             [
                 *_sentencepiece_cleaning(tokenizer, model),
-                *_hidden(tokenizer, others, text_pieces),
+                *_hidden(tokenizer, others, text_pieces, _CUT),
+                # What begins no word: it may stand after a mask.
+                _replace(rf"\A(?!(?:{whole})\z)(?=[^ ])", _CUT),
             ],
         ),
         "pre_tokenizer": _sequence(
-            "pretokenizers", [_split(2 * _SPACE, "Removed"), metaspace]
+            "pretokenizers",
+            _words(mark) if has_words else [_split(_CUT, "Removed"), metaspace],
         ),
         "decoder": {
             "type": "Sequence",
@@ -295,6 +298,30 @@ def _sentencepiece(tokenizer: tokenization.Tokenizer) -> dict[str, Any]:
             "vocab": _scored_pieces(tokenizer, model),
         },
     }
+
+
+def _metaspace(mark: str, where: str, split: bool) -> dict[str, Any]:
+    return {
+        "type": "Metaspace",
+        "replacement": mark,
+        "prepend_scheme": where,
+        "split": split,
+    }
+
+
+def _words(mark: str) -> list[dict[str, Any]]:
+    """Return steps that put the mark before words in the place of spaces.
+
+    A mark that replaces a space has its place in the text, so words would begin
+    at the space. One that is put before a word begins with it. After a mask the
+    library puts one only where there is a space.
+    """
+    return [
+        _metaspace(_BLANK, "first", split=False),
+        _split(f"{_BLANK}{_CUT}?", "Removed"),
+        _metaspace(mark, "always", split=True),
+        _split(f"{mark}?{_CUT}", "Removed"),
+    ]
 
 
 def _check_kind(model: sentencepiece_model_pb2.ModelProto) -> None:

@@ -13,6 +13,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving import make, source, source_options
 from albert_tf.serving.formats import hub_folder
 from albert_tf.serving.services import encoder_service
+from albert_tf.tasks.tagging import task as tagging
 from albert_tf.text import tokenization
 from tests.albert_tf.model import passes
 from tests.conftest import FIXTURES, tiny_config
@@ -60,14 +61,16 @@ def make_encoder(tokenizer):
     return AlbertModel(config)
 
 
-def export(folder, model, vocabulary, tokenizer, task=None):
+def export(folder, model, vocabulary, tokenizer, task=None, length=None):
     """Write a folder from a model whose weights are not at their starts."""
     weights = passes.values(passes.fill(model, 0.3))
     config = getattr(model, "encoder", model).config
     details = hub_folder.details_of(task) if task else None
     hub_folder.write(
         str(folder),
-        hub_folder.HubModel(config, weights, vocabulary, tokenizer, details),
+        hub_folder.HubModel(
+            config, weights, vocabulary, tokenizer, details, None, length
+        ),
     )
     return str(folder)
 
@@ -160,7 +163,9 @@ PAIRS = [("a rope", "a lamp"), ("Ivo slept at the mill.", "the boat")]
 def test_labels_of_transformers_reach_predictions_and_exports(
     tmp_path, vocabulary
 ):
-    labels = ["schlecht, sehr", "gut", "weder noch"]
+    import transformers
+
+    labels = ["schlecht, sehr", "gut", *(f"weder {i}" for i in range(10))]
     theirs = their_models.make(
         "AlbertForSequenceClassification",
         make_encoder(tokenization.load(vocabulary)).config,
@@ -182,6 +187,8 @@ def test_labels_of_transformers_reach_predictions_and_exports(
     )
     ours = assert_same_answers(folder, PAIRS, service, labels)
     assert [name.decode() for name in ours["labels"][0].numpy()] == labels
+    config = transformers.AutoConfig.from_pretrained(folder)
+    assert list(config.id2label.values()) == labels
 
 
 WITHOUT_POOLER = (
@@ -218,6 +225,7 @@ def test_models_without_a_pooler_come_back_as_they_were(
 
 
 def test_regression_gives_our_number(tmp_path, vocabulary):
+    import sentence_transformers
     import transformers
 
     task, model, folder = finetuned(tmp_path, vocabulary, "sts-b")
@@ -227,6 +235,51 @@ def test_regression_gives_our_number(tmp_path, vocabulary):
     answer = pipeline({"text": "a rope", "text_pair": "a lamp"})
     answer = answer if isinstance(answer, dict) else answer[0]
     assert_close(answer["score"], score["score"][0])
+    crossing = sentence_transformers.CrossEncoder(folder, device="cpu")
+    assert_close(crossing.predict([("a rope", "a lamp")]), score["score"])
+
+
+@pytest.mark.parametrize("length", [16, None])
+def test_long_texts_are_cut_as_in_training(tmp_path, vocabulary, length):
+    """As the card calls it, beyond the run's length or the positions."""
+    import transformers
+
+    tokenizer = tokenization.load(vocabulary)
+    values = {"task_name": "cola", "max_seq_length": length or LENGTH}
+    task = registry.make(values, tokenizer)
+    model = task.make_model(make_encoder(tokenizer))
+    folder = export(tmp_path, model, vocabulary, tokenizer, task, length)
+    card = (tmp_path / "README.md").read_text()
+    assert 'model("It is here.", truncation=True)' in card
+    assert f"at most {length or LENGTH} tokens" in card
+    pipeline = transformers.pipeline("text-classification", folder)
+    text = "Ivo slept at the mill. " * 40
+    ours = service_of(task, model).answer(tf.constant([text]))
+    answers = pipeline(text, truncation=True, top_k=None)
+    scores = {answer["label"]: answer["score"] for answer in answers}
+    labels = [scores[label] for label in task.labels]
+    assert_close(ours["probabilities"][0], labels)
+
+
+def test_spans_begin_at_their_words(tmp_path, vocabulary):
+    import transformers
+
+    tokenizer = tokenization.load(vocabulary)
+    tags = tagging.TaggingOptions("B-x\tI-x\tB-y")
+    task = tagging.TaggingTask(tokenizer, LENGTH, tags)
+    model = task.make_model(make_encoder(tokenizer))
+    folder = export(tmp_path, model, vocabulary, tokenizer, task)
+    pipeline = transformers.pipeline("token-classification", folder)
+    text = "Mara  met (Caf\u00e9) Clark\tand\u00a0Ivo."
+    spans = pipeline(text)
+    assert {text[span["start"] :][:4] for span in spans} > {
+        "Mara",
+        "met ",
+        "Clar",
+    }
+    for span in spans:
+        part = text[span["start"] : span["end"]]
+        assert part == part.strip() != ""
 
 
 def test_question_answering_gives_our_logits(tmp_path, vocabulary):

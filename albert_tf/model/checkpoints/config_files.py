@@ -309,6 +309,9 @@ def for_labels(
     }
     if details.is_regression:
         values["problem_type"] = "regression"
+        values["sentence_transformers"] = {
+            "activation_fn": "torch.nn.modules.linear.Identity"
+        }
     elif details.is_multi_label:
         values["problem_type"] = _SEVERAL_LABELS
     elif details.labels:

@@ -65,7 +65,9 @@ def restore(
 ) -> Restored:
     """Put the weights of a checkpoint into the variables of `model`.
 
-    Parts of the checkpoint that the model does not have, such as the heads when
+    An encoder of another scope takes the weights of `bert`, unless the
+    checkpoint has that scope. Parts of the checkpoint that the model does not
+    have, such as the heads when
     an encoder is restored, or the pooler, are not read. Nothing is assigned
     unless everything fits.
 
@@ -85,14 +87,20 @@ def restore(
     if isinstance(source, str):
         source = checkpoint_reader.read(source, option)
     checkpoint, origin = source, f"`{option}={source.path}`"
-    variables = {checkpoint_reader.name_of(v): v for v in model.variables}
     encoder = getattr(model, "encoder", model)
-    pooler = f"{encoder.name}/pooler/dense/"
+    scope = encoder.name
+    if scope not in map(checkpoint_reader.part_of, checkpoint.shapes):
+        scope = _ENCODER
+    names = map(checkpoint_reader.name_of, model.variables)
+    inner = re.compile(f"^{re.escape(encoder.name)}/")
+    names = (inner.sub(f"{scope}/", name) for name in names)
+    variables = dict(zip(names, model.variables, strict=True))
+    pooler = f"{scope}/pooler/dense/"
     has_pooler = f"{pooler}kernel" in variables
     if new_heads and has_pooler and _has_new_pooler(model, checkpoint, pooler):
         new_scopes = [*new_scopes, pooler.rstrip("/")]
     is_new = _new_variables(
-        variables, encoder.name, checkpoint, new_scopes, new_heads
+        variables, scope, checkpoint, new_scopes, new_heads
     )
     names = [name for name in variables if not is_new(name)]
     if checkpoint.config and f"{pooler}kernel" in names:

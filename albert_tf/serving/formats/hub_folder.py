@@ -66,6 +66,7 @@ class HubModel:
     tokenizer: tokenization.AnyTokenizer  # Of this vocabulary.
     details: config_files.Details | None = None
     run_dir: str | None = None
+    max_seq_length: int | None = None  # Default: the model's positions.
     # One of `model_card.pipelines()`. Default: the class of transformers.
     shown_as: str | None = None
 
@@ -103,11 +104,12 @@ def write(
     shown = config
     if model.shown_as:
         shown = {**config, "architectures": [model.shown_as]}
+    length = model.max_seq_length or model.config.max_position_embeddings
     special = tokenizer_json.special_pieces(tokenizer)
     tokenizer_config = {
         # It takes `tokenizer.json` as it is.
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "model_max_length": model.config.max_position_embeddings,
+        "model_max_length": length,
         "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
         "clean_up_tokenization_spaces": False,
         # For AlbertTokenizer and BertTokenizer, which make rules of their own.
@@ -119,7 +121,7 @@ def write(
         _TOKENIZER_CONFIG_NAME: _json(tokenizer_config),
         _SPECIAL_NAME: _json(special),
         model_card.NAME: model_card.text(
-            folder, shown, tokenizer, model.run_dir
+            folder, shown, tokenizer, length, model.run_dir
         ),
         huggingface.CONFIG_NAME: _json(config),
     }
@@ -159,6 +161,7 @@ def write_sentences(
         weights=encoder,
         details=None,
         shown_as=model_card.SENTENCES,
+        max_seq_length=max_seq_length,
     )
     steps = sentence_modules.contents(
         config.hidden_size, text_pooling, max_seq_length, projection
@@ -178,7 +181,7 @@ def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
 
 
 def _json(values: Mapping[str, Any]) -> str:
-    return strict_json.dumps(values, indent=2, sort_keys=True) + "\n"
+    return strict_json.dumps(values, indent=2) + "\n"
 
 
 def details_of(task: base.Task) -> config_files.Details:

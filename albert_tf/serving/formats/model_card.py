@@ -45,12 +45,27 @@ def pipelines() -> dict[str, str]:
 
 
 _FENCE = 3 * "-"  # Around the metadata.
-_BY_PIPELINE = (
-    "fill-mask",
-    "text-classification",
-    "token-classification",
-    "feature-extraction",
+# How each cuts a text that is too long.
+_BY_PIPELINE = {
+    "fill-mask": ', tokenizer_kwargs={"truncation": True}',
+    "text-classification": ", truncation=True",
+    "token-classification": "",  # It does so always.
+    "feature-extraction": ", truncation=True",
+}
+# Of ForMultipleChoice.
+_CHOICES = """tokens = tokenizer(
+    [article] * len(options),
+    [f"{question} {option}" for option in options],
+    truncation="only_first",
+    padding=True,
+    return_tensors="pt",
 )
+model(**{name: value[None] for name, value in tokens.items()}).logits
+```
+
+An option stands in the gap of its question, `_`, where there is one; else after
+the question.
+"""
 # A folder in front of a name, of this machine: not of a URL.
 _FOLDERS = re.compile(r"(?<![\w./:~])~?/(?:[^\s/|,]+/)*(?=[^\s/|,])")
 
@@ -59,6 +74,7 @@ def text(
     folder: str,
     config: Mapping[str, Any],
     tokenizer: tokenization.AnyTokenizer,
+    max_seq_length: int,
     run_dir: str | None = None,
 ) -> str:
     """Return the card; the last part of `folder` is the model's name."""
@@ -74,7 +90,7 @@ def text(
         "## Use\n",
         _use(architecture),
         "## Text\n",
-        _text_rules(tokenizer, config),
+        _text_rules(tokenizer, max_seq_length),
     ]
     if run_dir:
         card = _FOLDERS.sub("", run_card.read_text(run_dir))
@@ -118,7 +134,7 @@ def _use(architecture: str) -> str:
         code = (
             "import transformers\n\n"
             f'model = transformers.pipeline("{pipeline}", "THIS_FOLDER")\n'
-            f'model("{example}")\n'
+            f'model("{example}"{_BY_PIPELINE[pipeline]})\n'
         )
     elif architecture == SENTENCES:
         code = (
@@ -132,11 +148,12 @@ def _use(architecture: str) -> str:
             'tokenizer = AutoTokenizer.from_pretrained("THIS_FOLDER")\n'
             f'model = {architecture}.from_pretrained("THIS_FOLDER")\n'
         )
-    return f"```python\n{code}```\n"
+    rest = _CHOICES if pipeline == "multiple-choice" else "```\n"
+    return f"```python\n{code}{rest}"
 
 
 def _text_rules(
-    tokenizer: tokenization.AnyTokenizer, config: Mapping[str, Any]
+    tokenizer: tokenization.AnyTokenizer, max_seq_length: int
 ) -> str:
     kind = "WordPiece"
     if isinstance(tokenizer, tokenization.Tokenizer):
@@ -146,8 +163,7 @@ def _text_rules(
     accents = "kept" if rule.unicode_form in ("NFKC", "none") else "removed"
     return (
         f"{kind}, {tokenizer.vocab_size:,} pieces, {case}, accents "
-        f"{accents}, at most "
-        f"{config['max_position_embeddings']} tokens. `tokenizer.json` has "
+        f"{accents}, at most {max_seq_length} tokens. `tokenizer.json` has "
         "these rules. Special pieces in a text are text, but `[MASK]` is a "
         "mask.\n"
     )

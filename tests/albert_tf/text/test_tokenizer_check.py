@@ -18,6 +18,17 @@ def test_check_refuses_other_rules(tiny_tokenizer):
         tokenizer_check.check(json.dumps(values), tiny_tokenizer)
 
 
+def test_check_refuses_words_that_begin_at_the_space_before_them(
+    tiny_tokenizer,
+):
+    content = json.loads(tokenizer_json.make(tiny_tokenizer))
+    steps = content["pre_tokenizer"]["pretokenizers"]
+    marks = {**steps[2], "prepend_scheme": "first"}
+    steps[:] = [{**steps[3], "pattern": {"Regex": "\U0010ffff"}}, marks]
+    with refused("places .▁.*. of .* at . "):
+        tokenizer_check.check(json.dumps(content), tiny_tokenizer)
+
+
 def test_check_refuses_unknown_words(tmp_path):
     path = tmp_path / "vocab.txt"
     path.write_text("\n".join([*wordpiece.SPECIAL_PIECES, "lamp", "##s"]))

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.model import model_options
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
@@ -53,6 +54,31 @@ def test_heads_that_a_model_lacks_are_not_read(
     encoder = AlbertModel(small_config)
     assert restoring.restore(encoder, prefix) == restoring.Restored(prefix, ())
     assert_same_values(encoder, passes.values(pretrainer))
+
+
+@pytest.mark.parametrize("head", [False, True])
+def test_encoders_of_two_scopes_start_from_one_checkpoint(
+    small_config, tmp_path, head
+):
+    """They are a question's and a text's encoder in one Keras model."""
+    one = AlbertModel(small_config)
+    prefix = save(passes.fill(one), tmp_path / "model.ckpt-7")
+    two = AlbertModel(small_config, "second.one")
+    made = classification.AlbertClassifier(two, 2) if head else two
+    restored = restoring.restore(made, prefix, new_heads=True)
+    assert [*restored.new] == ["output_weights", "output_bias"] * head
+    for ours, theirs in zip(two.variables, one.variables, strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    ids = keras.Input([4], dtype=tf.int32)
+    outputs = [model(ids)["pooled_output"] for model in (one, two)]
+    joined = keras.Model(ids, outputs)
+    first, second = joined(tf.constant([[2, 7, 9, 3]]))
+    np.testing.assert_array_equal(first, second)
+    passes.fill(two, 0.3)
+    again = save(two, tmp_path / "model.ckpt-8")
+    fresh = AlbertModel(small_config, "second.one")
+    restoring.restore(fresh, again)
+    assert_same_values(fresh, passes.values(two))
 
 
 def test_every_variable_without_a_partner_is_listed(

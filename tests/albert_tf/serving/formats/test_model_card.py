@@ -18,7 +18,7 @@ def card(
         "max_position_embeddings": 64,
         "model_type": "bert" if architecture[:4] == "Bert" else "albert",
     }
-    return model_card.text(folder, config, tokenizer, **k)
+    return model_card.text(folder, config, tokenizer, 64, **k)
 
 
 def metadata(text):
@@ -44,6 +44,7 @@ def test_use_of_every_architecture(architecture, tiny_tokenizer):
         assert f'{architecture}("THIS_FOLDER")' in code
     else:
         assert f"{architecture}.from_pretrained" in code
+    assert ("stands in the gap" in text) == ("MultipleChoice" in architecture)
 
 
 @pytest.mark.parametrize(
