@@ -231,13 +231,19 @@ def _check_alike(
 
 def _meaning(options: Mapping[str, Any], split: str) -> dict[str, Any]:
     """Return the options that decide what rows and columns of outputs are."""
-    columns = options.get("columns")
+    columns, pairs = options.get("columns"), options.get("pairs") or [""]
     names = ["labels", "kind"]
     if split == base.HELD_OUT:  # The same texts stay together.
         names += ["dev_share", "columns"]
     # The column; texts of other columns may have the same labels.
     label = columns[-1] if isinstance(columns, list) else None
-    return {**{n: options.get(n) for n in names}, "label": label}
+    # Pairwise scores have no scale; it is the default.
+    loss = "pairwise" if pairs[0] is None else pairs[0]
+    return {
+        **{n: options.get(n) for n in names},
+        "label": label,
+        "ranking_loss": loss,
+    }
 
 
 def _find_moved(

@@ -112,7 +112,8 @@ def _newest(path: str) -> tuple[str, str]:
             f"`saved_model={path}` does not exist.{files.suggest(path)} Check "
             f"the path (the current folder is {os.getcwd()})."
         )
-    name = path.rstrip("/").split("/")[-1]
+    whole = path if files.is_remote(path) else os.path.abspath(path)
+    name = whole.rstrip("/").split("/")[-1]
     versions = [
         version
         for version in files.list_folder(path)

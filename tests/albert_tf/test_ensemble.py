@@ -124,6 +124,8 @@ def test_unlike_runs_are_no_ensemble(
         ("dev", "label", True),
         ("dev", "columns", False),
         ("dev", "dev_share", False),
+        ("dev", "ranking_loss", True),
+        ("dev", "pairs", False),
         (base.HELD_OUT, "label", True),
         (base.HELD_OUT, "columns", True),
         (base.HELD_OUT, "dev_share", True),
@@ -132,10 +134,13 @@ def test_unlike_runs_are_no_ensemble(
 def test_runs_on_other_columns(split, name, is_refused):
     """Other texts are fine, but the same texts are held out together."""
     first = {"columns": [["title"], "mood"], "dev_share": [0.1, 1]}
+    first |= {"pairs": [None, 4]} if name in ("ranking_loss", "pairs") else {}
     second = {
         "label": {"columns": [["title"], "spam"]},
         "columns": {"columns": [["body"], "mood"]},
         "dev_share": {"dev_share": [0.1, 2]},
+        "ranking_loss": {"pairs": ["pointwise", None]},
+        "pairs": {"pairs": ["pairwise", 9]},
     }[name]
     lines = outputs.changes(
         ensemble._meaning(first, split),

@@ -66,6 +66,13 @@ def test_names_and_versions(folder, words, found):
     assert options_of(folder, *words).folders() == expected
 
 
+def test_version_is_that_of_the_folder_one_stands_in(folder, monkeypatch):
+    monkeypatch.chdir(folder / "echo" / "10")
+    assert options_of(folder, ".").folders() == {"echo": ("10", ".")}
+    monkeypatch.chdir(folder / "echo")
+    assert options_of(folder, ".").folders() == {"echo": ("10", "./10")}
+
+
 def test_used_port_is_named_before_the_model_is_loaded(folder):
     with serve.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]

@@ -91,10 +91,11 @@ def restore(
     scope = encoder.name
     if scope not in map(checkpoint_reader.part_of, checkpoint.shapes):
         scope = _ENCODER
-    names = map(checkpoint_reader.name_of, model.variables)
     inner = re.compile(f"^{re.escape(encoder.name)}/")
-    names = (inner.sub(f"{scope}/", name) for name in names)
-    variables = dict(zip(names, model.variables, strict=True))
+    variables = {
+        inner.sub(f"{scope}/", checkpoint_reader.name_of(v)): v
+        for v in model.variables
+    }
     pooler = f"{scope}/pooler/dense/"
     has_pooler = f"{pooler}kernel" in variables
     if new_heads and has_pooler and _has_new_pooler(model, checkpoint, pooler):

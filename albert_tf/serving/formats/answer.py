@@ -38,6 +38,8 @@ BATCH_SIZE = 32
 SMALL_BATCH = 8  # SQuAD 2.0 pairs every position with each of the best starts.
 GROUP = 8 * BATCH_SIZE  # Texts that are sorted by length.
 NO_TABLES = "The input is a table. Write one JSON object a line."
+# The first row of a table whose columns are not separated by tabs.
+OTHER_HEADER = re.compile(r'"?\w+"?(\s*[,;|]\s*"?\w+"?)+')
 LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
 Arrays = dict[str, np.ndarray]
@@ -355,9 +357,16 @@ def read(
     for number, line in enumerate(lines, 1):
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
-            fields = line.decode(errors="replace").rstrip("\r\n").split("\t")
-            if {*names} <= {*fields}:
+            text = line.decode(errors="replace").rstrip("\r\n")
+            fields = text.split("\t")
+            words = (
+                re.findall(r"\w+", text) if OTHER_HEADER.fullmatch(text) else ()
+            )
+            has_tabs = len(fields) > 1 and not LIKE_JSON.match(text)
+            if has_tabs or {*names} <= {*fields} or {*names} <= {*words}:
                 raise UsageError(NO_TABLES)
+        if b"\0" in line:
+            raise UsageError(f"Line {number} is not text: it has zero bytes.")
         if not line.decode(errors="replace").strip():
             continue
         key: dict[str, Any] = {}
@@ -400,12 +409,19 @@ def _parse(line: bytes, names: Mapping[str, int]) -> dict[str, Any]:
     text = line.decode().removesuffix("\n").removesuffix("\r")
     if [*names] == ["text"] and not LIKE_JSON.match(text):
         return {"text": text}
-    value = json.loads(text)
+    value = json.loads(text, object_pairs_hook=_make_object)
     # Refuses NaN, and "\ud800", half of a character.
     json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
     if not isinstance(value, dict):
         raise ValueError("this is no JSON object")
     return value
+
+
+def _make_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        raise ValueError("a key is there twice")
+    return made
 
 
 def answer_lines(

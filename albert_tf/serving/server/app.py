@@ -7,6 +7,7 @@ API".
 import dataclasses
 import http
 import pathlib
+import zlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -139,10 +140,25 @@ class _Endpoints:
 
 
 async def _read(request: fastapi.Request) -> Any:
+    body = await request.body()
+    if request.headers.get("content-encoding", "").lower() == "gzip":
+        body = _unpack(body, request.app.state.max_bytes)
     try:
-        return strict_json.loads(await request.body())
+        return strict_json.loads(body)
     except strict_json.JsonError as error:
         raise errors.UserError(f"The request is not JSON: {error}.") from None
+
+
+def _unpack(packed: bytes, most: int) -> bytes:
+    try:
+        body = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(
+            packed, most + 1
+        )
+    except zlib.error as error:
+        raise errors.UserError(f"The request is no gzip: {error}.") from None
+    if len(body) > most:
+        raise fastapi.HTTPException(413, f"A request may have {most} bytes.")
+    return body
 
 
 def _write(content: Any) -> fastapi.Response:
@@ -176,6 +192,7 @@ def make(
         redoc_url=None,
         exception_handlers=dict.fromkeys(_ERRORS, _on_error),
     )
+    app.state.max_bytes = max_bytes
     whole = gate.Gate(app, max_bytes, hosts)
     _add_state(app, whole)
     for model in served:

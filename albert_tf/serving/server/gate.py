@@ -77,6 +77,8 @@ class Gate:
                     headers["Connection"] = "close"
             await send(message)
 
+        if scope.get("method") == "HEAD":  # As GET; the server sends no body.
+            scope = {**scope, "method": "GET"}
         refused = self._refuse(datastructures.Headers(scope=scope))
         try:
             await (refused or self._app)(scope, receive_some, send_on)

@@ -64,7 +64,7 @@ def _warm_up(signature: ask.Signature, place: str) -> None:
     inputs = {
         name: np.full(
             [size or 1 for size in spec.shape],
-            "" if spec.dtype == tf.string else 0,
+            "" if spec.dtype == tf.string else int(name == "input_mask"),
             "O" if spec.dtype == tf.string else spec.dtype.as_numpy_dtype,
         )
         for name, spec in signature.specs.items()

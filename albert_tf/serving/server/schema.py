@@ -1,5 +1,6 @@
 """What a request must hold, as its signature says."""
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
@@ -12,14 +13,26 @@ from albert_tf.common import errors, strict_json
 
 Specs = Mapping[str, tf.TensorSpec]
 Row = Mapping[str, Any]  # A value for each input.
+
+
+def _decode(value: Any) -> Any:
+    """Return a text that is written as TensorFlow Serving writes bytes."""
+    written = isinstance(value, dict) and len(value) == 1 and value.get("b64")
+    if isinstance(written, str):
+        return base64.b64decode(written, validate=True).decode()
+    return value
+
+
 # Of one text or number.
 _TYPES: Mapping[tf.DType, Any] = {
-    tf.string: str,
+    tf.string: Annotated[str, pydantic.BeforeValidator(_decode)],
     tf.int32: Annotated[int, pydantic.Field(ge=-(2**31), lt=2**31)],
     tf.int64: Annotated[int, pydantic.Field(ge=-(2**63), lt=2**63)],
     tf.float32: pydantic.FiniteFloat,
     tf.bool: bool,
 }
+# Inputs of 0 and 1; the first has a 1 in each row.
+_MASKS = ("input_mask", "p_mask")
 
 
 def can_be_asked(specs: Specs) -> bool:
@@ -34,6 +47,8 @@ def rows_type(specs: Specs, most: int) -> Any:
     fields: dict[str, Any] = {}
     for name, spec in specs.items():
         value = _TYPES[spec.dtype]
+        if name in _MASKS:
+            value = Annotated[int, pydantic.Field(ge=0, le=1)]
         for size in reversed(spec.shape[1:]):
             value = _list(value, size, size)
         fields[name] = value
@@ -61,7 +76,9 @@ def rows_of_instances(instances: Any, specs: Specs) -> Any:
     if len(specs) > 1 or not isinstance(instances, list):
         return instances
     return [
-        row if isinstance(row, dict) else dict.fromkeys(specs, row)
+        row
+        if isinstance(row, dict) and row.keys() != {"b64"}
+        else dict.fromkeys(specs, row)
         for row in instances
     ]
 
@@ -105,6 +122,11 @@ def arrays(rows: Sequence[Row], specs: Specs) -> dict[str, np.ndarray]:
                 f"{name!r} has lists of different lengths. Pad those of one "
                 "request to the same length."
             )
+        if (
+            name == _MASKS[0]
+            and not columns[name].any((*range(1, spec.shape.rank),)).all()
+        ):
+            raise errors.UserError(f"{name!r} has a row without a 1.")
     return columns
 
 

@@ -346,6 +346,13 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
             len(single),
             single[0],
         )
+    folded = collections.Counter(map(str.casefold, counts))
+    alike = [label for label in counts if folded[label.casefold()] > 1]
+    if alike:
+        logging.warning(
+            "%s: %d labels differ only in case, such as %r. Are they one?",
+            *(path, len(alike), sorted(alike, key=str.casefold)[:2]),
+        )
     if options.multi_label and all(len(row.labels) < 2 for row in table):
         logging.warning(
             "%s: no text has two labels. Is `label_separator=%s` right?",
@@ -448,8 +455,9 @@ def parse(
 
 
 def _texts(entry: rows.Row, names: Sequence[str]) -> tuple[str, ...]:
-    # An empty cell of Parquet, or null.
-    values = {k: "" if v is None else v for k, v in entry.values.items()}
+    values = entry.values
+    if "row" in entry.key:  # Of Parquet, where empty cells are null.
+        values = {k: "" if v is None else v for k, v in values.items()}
     remedy = "Put it into quotation marks, or name another column."
     return dataclasses.replace(entry, values=values).texts(names, remedy)
 

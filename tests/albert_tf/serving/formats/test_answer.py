@@ -39,7 +39,7 @@ from albert_tf.text import (
 )
 from tests.albert_tf.serving import saved_services
 from tests.albert_tf.text import hard_texts
-from tests.conftest import FIXTURES, python, tiny_config
+from tests.conftest import FIXTURES, python, refused, tiny_config
 
 OWN = FIXTURES / "own_text"
 LENGTH = 24
@@ -331,6 +331,32 @@ def test_texts_without_a_table_are_lines():
     ]
     with pytest.raises(answer.UsageError, match="is a table. Write one JSON"):
         list(answer.read([b"id\ttext\n"], {"text": 1}, len))
+
+
+@pytest.mark.parametrize(
+    "first, names",
+    [
+        (b"id,text\n", "text"),
+        (b'"text";"id"\r\n', "text"),
+        (b"id | text", "text"),
+        (b"It rains.\t1\n", "text"),
+        (b"text_pair,x,text\n", "text text_pair"),
+    ],
+)
+def test_tables_are_refused_as_predict_does(first, names):
+    lines, names = [first, b"a\n"], dict.fromkeys(names.split(), 1)
+    with pytest.raises(answer.UsageError, match="is a table"):
+        list(answer.read(lines, names, len))
+    with refused("table|has no examples|no line can be"):
+        list(rows.raise_bad_lines(ask.read(lines, "-", names)))
+
+
+def test_doubled_keys_and_zero_bytes_are_refused():
+    line = b'{"text": "a", "id": {"x": 1, "x": 2}}\n'
+    ((key, texts),) = answer.read([line], {"text": 1}, len)
+    assert not texts and "a key is there twice" in key["error"]
+    with pytest.raises(answer.UsageError, match="zero bytes"):
+        list(answer.read([b"a\0b\n"], {"text": 1}, len))
 
 
 def test_files_of_tables_are_refused(monkeypatch, capsys):

@@ -67,6 +67,7 @@ def make_model(name="m", **signatures):
         ),
         "measure": Signature(measure, ["length"], text=texts()),
         "add": Signature(add, ["ids", "sums"], ids=IDS),
+        "mask": Signature(dict, ["input_mask"], input_mask=IDS),
     }
     definitions = {key: {"method_name": key} for key in signatures}
     form = views.find(signatures)

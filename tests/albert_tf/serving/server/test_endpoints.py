@@ -1,5 +1,6 @@
 """Questions in JSON, in the form of TensorFlow Serving and of the page."""
 
+import gzip
 import json
 
 import numpy as np
@@ -71,6 +72,9 @@ def test_forms_of_tensorflow_serving(port, base):
     [
         ({"instances": ["ab", "c"]}, {"predictions": [2, 1]}),
         ({"instances": [{"text": "ab"}]}, {"predictions": [2]}),
+        ({"instances": [{"b64": "YcOp"}]}, {"predictions": [2]}),
+        ({"instances": [{"text": {"b64": ""}}]}, {"predictions": [0]}),
+        ({"inputs": ["ab", {"b64": "Yw=="}]}, {"outputs": [2, 1]}),
         ({"inputs": ["ab", "c"]}, {"outputs": [2, 1]}),
         ({"inputs": {"text": ["ab"]}}, {"outputs": [2]}),
         ({"instances": ["ab"] * 4}, {"predictions": [2] * 4}),  # At most.
@@ -108,6 +112,13 @@ def test_lists_of_numbers(port):
             [{"ids": [1]}, {"ids": [1, 2]}],
             "'ids' has lists of different lengths. Pad",
         ),
+        ("/models/m/measure", {"text": {"b64": "?"}}, "row 1, text: "),
+        ("/models/m/measure", {"text": {"b64": "/w=="}}, "row 1, text: "),
+        ("/models/m/measure", {"text": {"b64": 1}}, "row 1, text: "),
+        ("/models/m/measure", {"text": {"b64": "", "x": 1}}, "row 1, text: "),
+        ("/models/m/mask", {"input_mask": [1, 5]}, "less than or equal to 1"),
+        ("/models/m/mask", {"input_mask": [-1]}, "greater than or equal to 0"),
+        ("/models/m/mask", {"input_mask": [0, 0]}, "has a row without a 1"),
         (PREDICT, [], "with either 'instances'"),
         (PREDICT, {}, "with either 'instances'"),
         (PREDICT, {"instances": [], "inputs": {}}, "with either 'instances'"),
@@ -139,6 +150,22 @@ def test_what_is_wrong_is_said(port, path, body, message):
     assert list(content) == ["error"]
     assert message in content["error"]
     assert "\n" not in content["error"] and len(content["error"]) < 400
+
+
+def test_bodies_may_be_packed_and_head_is_get(port):
+    path, body = "/models/m/measure", b'{"text": "ab"}'
+    how = {"Content-Encoding": "gzip"}
+    packed = gzip.compress(body)
+    assert http_server.ask(port, path, packed, **how) == (200, {"length": 2})
+    assert http_server.ask(port, path, body, **how)[0] == 400
+    bomb = gzip.compress(bytes(http_server.MAX_BYTES + 1))
+    status, content = http_server.ask(port, path, bomb, **how)
+    assert status == 413 and "10000 bytes" in content["error"]
+    for there in ("/", "/healthz", "/v1/models/m"):
+        status, headers, content = http_server.fetch(port, "HEAD", there)
+        assert (status, content) == (200, b"")
+        assert int(headers["Content-Length"]) > 10
+    assert http_server.fetch(port, "HEAD", path)[0] == 405
 
 
 def test_state_and_metadata(port):

@@ -136,6 +136,20 @@ def test_a_wrong_separator_and_single_examples_are_told(tmp_path, caplog):
     caplog.clear()
     data.find_labels(write(tmp_path, "joy,joy", "rain,rain"), options())
     assert "2 labels have one example each" in caplog.text
+    assert "only in case" not in caplog.text
+    data.find_labels(write(tmp_path, "joy", "Joy", "fear", "JOY"), options())
+    assert "3 labels differ only in case, such as ['joy', 'Joy']" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["t.jsonl", "t.parquet"])
+def test_null_is_no_text_but_an_empty_cell_of_parquet(tmp_path, name):
+    rows = [{"text": None, "tags": "joy"}, {"text": "a", "tags": "fear"}]
+    path = row_files.write(tmp_path / name, rows)
+    if name == "t.parquet":
+        assert task_of().read(path, base.DEV)[0].texts == ("",)
+        return
+    with pytest.raises(errors.UserError, match="'text' is None, which is no"):
+        task_of().read(path, base.DEV)
 
 
 def test_records_have_a_number_for_each_label():
