@@ -100,9 +100,7 @@ def restore(
     has_pooler = f"{pooler}kernel" in variables
     if new_heads and has_pooler and _has_new_pooler(model, checkpoint, pooler):
         new_scopes = [*new_scopes, pooler.rstrip("/")]
-    is_new = _new_variables(
-        variables, scope, checkpoint, new_scopes, new_heads
-    )
+    is_new = _new_variables(variables, scope, checkpoint, new_scopes, new_heads)
     names = [name for name in variables if not is_new(name)]
     if checkpoint.config and f"{pooler}kernel" in names:
         _check_pooling(encoder.config, checkpoint.config.pooling, origin)
