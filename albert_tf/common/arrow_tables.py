@@ -79,6 +79,7 @@ def open_table(
 
 
 def _open(pyarrow: Any, kind: str, stream: _WholeFile) -> tuple[Any, Batches]:
+    """Return the schema, and a function that yields batches of columns."""
     if kind == "parquet":
         # Page by page: pre_buffer would read whole row groups.
         file = pyarrow.parquet.ParquetFile(

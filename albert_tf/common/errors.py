@@ -26,8 +26,8 @@ def as_flags(message: str, names: Container[str]) -> str:
             "--vocab_file=v.txt is not a file."
     """
     return _ARGUMENT.sub(
-        lambda found: (
-            f"--{found[1]}{found[2] or ''}" if found[1] in names else found[0]
+        lambda match: (
+            f"--{match[1]}{match[2] or ''}" if match[1] in names else match[0]
         ),
         message,
     )

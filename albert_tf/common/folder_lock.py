@@ -151,6 +151,7 @@ def _open_lock_file(path: str) -> int:
 
 
 def _write_holder_name(descriptor: int, path: str) -> None:
+    """Write who holds the lock; refuse a file with other content."""
     raw = os.pread(descriptor, 1000, 0)
     content = raw.decode(errors="replace")
     # After a power failure a file may hold zeros.

@@ -343,6 +343,7 @@ class _FlagValues(flags.FlagValues):
 
 
 def _parse_flags(declared: list[Flag], words: Sequence[str]) -> dict[str, Any]:
+    """Parse words with absl; return the options that they set, by name."""
     parser = _FlagValues()
     for module in ("absl.app", "absl.logging"):
         for flag in flags.FLAGS.flags_by_module_dict()[module]:
@@ -442,8 +443,8 @@ def run_script(
 
     # An error's frames may hold an iterator of tf.data, whose end waits for
     # its threads. These may wait for Python, which does not run them while
-    # garbage is collected. So from an error on none is, not even at exit.
-    def run_to_the_end(settings: OptionsT) -> None:
+    # garbage is collected. So after an error none is, not even at exit.
+    def run_without_collection(settings: OptionsT) -> None:
         try:
             _warn_of_repeats(options_class)
             run(settings)
@@ -454,7 +455,7 @@ def run_script(
     try:
         status = _guard(
             lambda parser: app.run(
-                run_to_the_end, flags_parser=lambda w: parser(w[1:])
+                run_without_collection, flags_parser=lambda w: parser(w[1:])
             ),
             options_class,
         )

@@ -78,7 +78,7 @@ def add_split(
     """Return scores with the split in their names, except for the first split.
 
     Example:
-        named({"accuracy": 0.9}, "dev_mismatched", ("dev_matched",
+        add_split({"accuracy": 0.9}, "dev_mismatched", ("dev_matched",
             "dev_mismatched")) = {"accuracy_mismatched": 0.9}
     """
     if split == eval_splits[0]:

@@ -29,7 +29,6 @@ def batch_size(default: int, unit: str = "step") -> Any:
 
 
 def num_workers() -> Any:
-    """Return the option `--num_workers` or `--num_processes`."""
     return option(0, "Processes; 0 is one per core.", within=ranges.PROCESSES)
 
 

@@ -93,6 +93,7 @@ def decode_batch(
 def _decode_column(
     feature: layouts.Feature, records: Sequence[Mapping[str, Any]]
 ) -> np.ndarray:
+    """Return a feature of all records, int32 or float32 [n, *shape]."""
     name, kind, count = feature.name, feature.dtype, math.prod(feature.shape)
     rows = [getattr(record[name], _KINDS[kind]).value for record in records]
     for row in rows:

@@ -62,7 +62,6 @@ class Manifest:
 
     @property
     def sentence_objective(self) -> str:
-        """The sentence objective that the labels belong to."""
         if written := self.options.get("sentence_objective"):
             return str(written)
         return "nsp" if self.options.get("random_next_sentence") else "sop"

@@ -166,10 +166,7 @@ def _choose_spans(
 
 
 def draw_order(
-    target: np.ndarray,
-    special: np.ndarray,
-    real: np.ndarray,
-    seeds: np.ndarray,
+    target: np.ndarray, special: np.ndarray, real: np.ndarray, seeds: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return `ranks` and `horizons` of `PermutationDrawer`, int64 [n, S] each.
 

@@ -74,6 +74,7 @@ def _check_manifest(
 
 
 def _check_first_record(where: str, record: bytes, expected: Expected) -> None:
+    """Check a file without a manifest by its first record."""
     try:
         features = examples.decode(record)
     except ValueError:

@@ -155,7 +155,7 @@ class Task(abc.ABC):
         Args:
             run: The options of the run; none for any other checkpoint.
         """
-        del given, run  # All of them do.
+        del given, run  # By default none do.
 
     # Text to records.
 
@@ -337,7 +337,6 @@ class FactSource:
 
         Args:
             option: The name of their option.
-            names: Its value.
             find: From the path of a training file to its labels.
         """
         path = self.train_file(f"The {option} are not known.")

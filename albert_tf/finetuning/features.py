@@ -171,6 +171,7 @@ def write(
     *,
     through_link: bool = False,
 ) -> FeatureFile:
+    """Write records, and facts beside them: both files or neither."""
     files.make_folder(os.path.dirname(path))
     num_records, facts_path = 0, path + FACTS_ENDING
     with files.replace_atomically(facts_path, through_link=False) as facts_file:

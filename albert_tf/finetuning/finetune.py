@@ -126,6 +126,7 @@ def _check_part(output_dir: str, part: str, path: str | None) -> None:
 def _options_of_runs(
     settings: finetuning_options.TaskOptions,
 ) -> list[finetuning_options.TaskOptions]:
+    """Return the options of each run, with its own folder and seed."""
     shared = settings.finetuning
     if shared.num_runs == 1:
         return [settings]
@@ -190,6 +191,7 @@ def _check_batch_sizes(
     task: base.Task,
     strategy: tf.distribute.Strategy,
 ) -> None:
+    """Refuse batches that replicas cannot divide, or devices not hold."""
     microbatches = settings.trainer.gradient_accumulation_steps
     step = memory_check.StepSize(
         settings.read_config(),
@@ -225,6 +227,7 @@ def _write_shared_results(
     data: run_data.RunData,
     runs: Sequence[scores.RunScores],
 ) -> None:
+    """Write the scores of all runs, and the best one's predictions."""
     folder = settings.output_dir
     if settings.do_eval:
         summary = one_run.write_summary(data.task, folder, runs)

@@ -144,6 +144,7 @@ class _TaskRun:
         return run_scores
 
     def _initial_weights(self) -> model_options.InitOptions:
+        """Return the weights to start from, with the scopes that are new."""
         settings, init = self._settings, self._settings.init
         if settings.do_train and not init.init_checkpoint:
             logging.warning(
@@ -174,6 +175,7 @@ class _TaskRun:
         return log
 
     def train(self, log: run_log.RunLog) -> None:
+        """Train until the last step, or evaluations that get no better."""
         settings, data, trainer = self._settings, self._data, self._trainer
         contents = [
             data.facts(split)[features.CONTENT][:12]

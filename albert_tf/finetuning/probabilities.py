@@ -19,7 +19,7 @@ def average(logits: Sequence[np.ndarray]) -> np.ndarray:
     Example:
         Probabilities [0.5, 0.5] and [0.9, 0.1] give those of log [0.7, 0.3].
     """
-    mean = np.mean([softmax(one) for one in logits], 0)
+    mean = np.mean([softmax(logits_of_model) for logits_of_model in logits], 0)
     # A probability of 0 stays the lowest, without log(0).
     return np.asarray(np.log(np.maximum(mean, np.finfo(np.float64).tiny)))
 

@@ -99,6 +99,7 @@ class RunData:
     def make_features(
         self, settings: finetuning_options.FinetuningOptions
     ) -> None:
+        """Make the feature files of all splits, or find those made before."""
         option = "cached_dir" if settings.cached_dir else "output_dir"
         folder = distribution.worker_folder(
             self._strategy, getattr(settings, option)

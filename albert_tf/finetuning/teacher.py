@@ -169,6 +169,7 @@ def open_teacher(
 def _load_checkpoint(
     path: str, task: base.Task, precision: str | None, *, needs_head: bool
 ) -> Teacher:
+    """Make a teacher of the student's task from any checkpoint."""
     checkpoint = checkpoint_reader.read(path, OPTION)
     if checkpoint.config is None:
         raise no_config_error(path)
@@ -210,6 +211,7 @@ def no_config_error(path: str) -> errors.UserError:
 
 
 def _check_task(teacher_task: base.Task, task: base.Task, path: str) -> None:
+    """Refuse a run of another task, or with other labels or options."""
     kinds = {(type(t), t.name, t.has_pairs) for t in (teacher_task, task)}
     if len(kinds) > 1:
         raise errors.UserError(

@@ -209,6 +209,7 @@ def open_stored(
 def soft_labels(
     settings: finetuning_options.TeacherOptions,
 ) -> TeacherSignal | None:
+    """Return the signal of a teacher's class probabilities, if named."""
     if settings.teacher is None:
         return None
     weight = settings.teacher_weight

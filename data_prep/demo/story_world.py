@@ -224,13 +224,13 @@ def make_corpora(
     They have one sentence a line and blank lines between stories. No story of
     the held-out text is in the training text.
     """
-    told: set[str] = set()
+    used: set[str] = set()
     texts = []
     for name, count in (("train", num_train), ("dev", num_dev)):
         rng = random_stream(random_seed, f"corpus/{name}")
         stories = [
             "".join(f"{sentence.text}\n" for sentence in story)
-            for story in tell_different_stories(rng, count, told)
+            for story in tell_different_stories(rng, count, used)
         ]
         texts.append("\n".join(stories))
     return texts[0], texts[1]

@@ -262,20 +262,21 @@ class _Marks:
         )
         return 0 if continues else after
 
-    def _behind_closers(self, place: int) -> int:
+    def _behind_closers(self, index: int) -> int:
+        """Return the position behind closing quotation marks, brackets."""
         text = self._text
-        while place < len(text):
-            char = text[place]
+        while index < len(text):
+            char = text[index]
             if char == '"':
-                if bisect.bisect_left(self._straight, place) % 2 == 0:
+                if bisect.bisect_left(self._straight, index) % 2 == 0:
                     break
             elif char in " \u00a0\u202f":  # French.
-                if text[place + 1 : place + 2] not in self._closers & {"»"}:
+                if text[index + 1 : index + 2] not in self._closers & {"»"}:
                     break
             elif char not in self._closers:
                 break
-            place += 1
-        return place
+            index += 1
+        return index
 
     def _is_lower_next(self, behind: int, after: int) -> bool:
         if self._rules in _NO_LOWER or self._text[behind - 1] not in ".!?…":
