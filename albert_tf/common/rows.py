@@ -46,6 +46,8 @@ _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\0", b"(\xb5/\xfd")
 _OTHER_HEADER = re.compile(r'"?\w+"?(\s*[,;|]\s*"?\w+"?)+')
 # The line before a table of Excel's that says what divides its columns.
 _EXCEL = re.compile(r'"?sep=([^"\r\0])"?\s*', re.IGNORECASE)
+# Unicode categories of characters that nobody sees.
+_INVISIBLE = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp"))
 # A line that begins so is meant as JSON, even if it is none.
 _LIKE_JSON = re.compile(r"\s*(\{|\[\s*(\{|$))")
 
@@ -650,14 +652,11 @@ def decode(line: bytes, where: str) -> str:
         ) from None
 
 
+@functools.lru_cache(maxsize=1000)
 def strip_invisible(text: str) -> str:
-    """Return a text without blanks, controls and marks such as U+200B around.
-
-    The marks are characters of format (Cf), which nobody sees.
-    """
-    seen = [
-        n for n, c in enumerate(text) if unicodedata.category(c)[0] not in "ZC"
-    ]
+    """Return a text without blanks and marks such as U+200B at its ends."""
+    kinds = map(unicodedata.category, text)
+    seen = [n for n, kind in enumerate(kinds) if kind not in _INVISIBLE]
     return text[seen[0] : seen[-1] + 1] if seen else ""
 
 

@@ -559,6 +559,7 @@ def test_a_first_line_text_that_may_be_one_is_said(
         ("\u200b\ufeffa\u200b", "a"),
         ("a\u200bb", "a\u200bb"),
         ("\u200b ", ""),
+        ("\ue000 ", "\ue000"),
         ("", ""),
         ("\te\u0301\n", "e\u0301"),
     ],
