@@ -343,7 +343,7 @@ def test_standard_input_to_standard_output_without_the_network(echo):
     messages = done.stderr.splitlines()
     assert any("1 of 42 answers are errors" in m for m in messages)
     layers = {name.split(".")[1] for name in messages[-1].split()}
-    assert layers == {"common", "predict", "serving"}
+    assert layers == {"common", "predict", "serving", "text"}  # `text.words`.
     assert "albert_tf.serving.client.ask" in messages[-1]
     assert "albert_tf.common.rows" in messages[-1]
 
