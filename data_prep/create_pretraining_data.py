@@ -230,8 +230,7 @@ def tokenize(job: Job) -> TokenizedText:
         or not all(_read_block(work, i) for i in range(facts["blocks"]))
         or any(files.sha256(f["path"]) != f["sha256"] for f in facts["inputs"])
     ):
-        # Blocks that are made again have them all.
-        work.remove_files("duplicates")
+        work.remove_files("duplicates")  # New blocks hold duplicates again.
         facts = _write_blocks(job)
         work.write("text", facts)
     counts = dict(facts["counts"])
@@ -261,13 +260,13 @@ def _write_blocks(job: Job) -> dict[str, Any]:
     indices = []
 
     def unfinished_blocks() -> Iterator[corpus.Block]:
-        is_other = False
+        is_changed = False
         for block in reader.read_blocks():
             indices.append(block.index)
-            facts = None if is_other else _read_block(work, block.index)
+            facts = None if is_changed else _read_block(work, block.index)
             if facts and facts["text"] != checksums.of_bytes(block.text).crc32c:
                 logging.warning("%s was changed: begun anew.", block.path)
-                is_other, facts = True, None
+                is_changed, facts = True, None
                 work.remove_files("unit-")
                 work.remove_files("shard-")
             if not facts:

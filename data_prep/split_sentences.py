@@ -261,13 +261,13 @@ def run(settings: Options) -> None:
         _split_all(paragraphs, settings, counts),
         settings.max_document_sentences,
     )
-    written = documents = 0
+    num_sentences = num_documents = 0
     with files.replace_atomically(settings.output_file) as stream:
         for line in lines:
             stream.write(f"{line}\n".encode())
-            written += line != DOCUMENT_END
-            documents += line == DOCUMENT_END
-        if not documents:
+            num_sentences += line != DOCUMENT_END
+            num_documents += line == DOCUMENT_END
+        if not num_documents:
             raise errors.UserError(
                 f"--input_file={settings.input_file} holds no text. Give files "
                 "with prose."
@@ -276,14 +276,14 @@ def run(settings: Options) -> None:
         logging.info(
             "--language is not given: %s. Latin letters are taken for English.",
             ", ".join(
-                f"{count:,} paragraph(s) by the rules of {rules}"
-                for rules, count in counts.most_common()
+                f"{count:,} paragraph(s) by the rules of {language}"
+                for language, count in counts.most_common()
             ),
         )
     logging.info(
         "%d sentences in %d documents written to %s",
-        written,
-        documents,
+        num_sentences,
+        num_documents,
         settings.output_file,
     )
 

@@ -120,8 +120,8 @@ def packed_training_dataset(
     def open_rows(path: tf.Tensor) -> tf.data.Dataset:
         return packing.pack(_open(path))
 
-    passes, seen = divmod(first_step * batch_size, num_rows)
-    shuffled = _shuffled(paths, seed, open_rows, passes).skip(seen)
+    num_passes, num_seen = divmod(first_step * batch_size, num_rows)
+    shuffled = _shuffled(paths, seed, open_rows, num_passes).skip(num_seen)
     dataset = shuffled.batch(batch_size, drop_remainder=True)
     draw_seed = random_streams.derive(0, _TRAINING, seed)
 
@@ -149,20 +149,20 @@ def count_rows(paths: Sequence[str], packing: packed_rows.Packing) -> int:
 
 
 def _shuffled_records(
-    paths: Sequence[str], seed: int, seen: int
+    paths: Sequence[str], seed: int, num_seen: int
 ) -> tf.data.Dataset:
-    """Shuffle serialized records, without end, and skip the first `seen`."""
-    passes = 0
-    if seen:
-        passes, seen = divmod(seen, count_examples(paths))
-    return _shuffled(paths, seed, _open, passes).skip(seen)
+    """Shuffle serialized records, without end; skip the first `num_seen`."""
+    num_passes = 0
+    if num_seen:
+        num_passes, num_seen = divmod(num_seen, count_examples(paths))
+    return _shuffled(paths, seed, _open, num_passes).skip(num_seen)
 
 
 def _shuffled(
     paths: Sequence[str],
     seed: int,
     open_file: Callable[[tf.Tensor], tf.data.Dataset],
-    passes: int,
+    num_passes: int,
 ) -> tf.data.Dataset:
     """Shuffle the records of `open_file`, without end; skip so many passes."""
 
@@ -182,7 +182,7 @@ def _shuffled(
             SHUFFLE_BUFFER, pass_seed, reshuffle_each_iteration=False
         )
 
-    return tf.data.Dataset.range(passes, tf.int64.max).flat_map(one_pass)
+    return tf.data.Dataset.range(num_passes, tf.int64.max).flat_map(one_pass)
 
 
 def evaluation_dataset(

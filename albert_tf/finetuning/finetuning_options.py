@@ -43,7 +43,7 @@ class LengthOptions:
     )
 
     def steps(self, num_records: int, batch_size: int) -> tuple[int, int]:
-        """Return the updates of the run, and of its warm-up."""
+        """Return the numbers of updates of the run and of its warm-up."""
         train = self.train_step
         if train is None:
             epochs = self.num_train_epochs

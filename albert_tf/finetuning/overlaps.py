@@ -53,11 +53,11 @@ def split(
 
 @functools.lru_cache(maxsize=1 << 12)
 def max_context(windows: tuple[tuple[int, int], ...]) -> list[np.ndarray]:
-    """Tell which pieces each window sees best.
+    """Return for each window which pieces have the most context in it.
 
-    A piece that stands in several windows belongs to the one where the shorter
-    of its two sides, plus a hundredth of the length of the window, is longest;
-    between equal ones the order decides.
+    A piece that is in several windows has the most context in the one where the
+    shorter of its two sides, plus a hundredth of the length of the window, is
+    longest; between equal ones the order decides.
 
     Example:
         max_context(((0, 6), (3, 6), (6, 4))) =

@@ -204,14 +204,14 @@ def random_stream(random_seed: int, name: str) -> random.Random:
 
 
 def tell_different_stories(
-    rng: random.Random, count: int, told: set[str]
+    rng: random.Random, count: int, used: set[str]
 ) -> Iterator[Story]:
-    """Generate `count` stories, none of which is in `told`; add their texts."""
+    """Generate `count` stories, none of which is in `used`; add their texts."""
     while count:
         story = tell_story(rng, rng.randint(SHORTEST_STORY, LONGEST_STORY))
         text = " ".join(sentence.text for sentence in story)
-        if text not in told:
-            told.add(text)
+        if text not in used:
+            used.add(text)
             count -= 1
             yield story
 

@@ -375,6 +375,7 @@ def open_unpacked(path: str) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _unpacked(stored: _HashedFile, path: str) -> Iterator[Any]:
+    """Decompress a file by its ending; errors say what it must be."""
     opener = _OPENERS.get(os.path.splitext(path)[1])
     buffered = io.BufferedReader(stored, _CHUNK_BYTES)
     try:

@@ -89,19 +89,19 @@ class PassageBuilder:
 
         Returns:
             Tokens, with a [SEP] before each document if passages cross them;
-            int64 [units + 1], where each sentence or part of one begins in
-            them, the [SEP] included; int64 [units], numbers of the documents.
+            int64 [parts + 1], where each sentence or part of one begins in
+            them, the [SEP] included; int64 [parts], indices of the documents.
         """
         tokens = block.tokens.astype(np.int64)
         if not self.has_word_starts:
             starts = self.vocabulary.boundaries[tokens >> marks.BITS]
             tokens |= starts * np.int64(marks.WORD)
         begins = np.append(0, block.sentence_ends)
-        first_sentences = np.append(0, block.document_ends[:-1])  # Sentences.
+        first_sentences = np.append(0, block.document_ends[:-1])
         tokens[begins[:-1]] |= marks.SENTENCE | marks.WORD
         tokens[begins[first_sentences]] |= marks.DOCUMENT
-        sizes = np.diff(block.document_ends, prepend=0)
-        documents = np.repeat(np.arange(len(sizes)), sizes)
+        num_sentences = np.diff(block.document_ends, prepend=0)
+        documents = np.repeat(np.arange(len(num_sentences)), num_sentences)
         if self.cross_documents:
             separator = self.vocabulary.sep_id << marks.BITS
             tokens = np.insert(tokens, begins[first_sentences], separator)

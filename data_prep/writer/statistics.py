@@ -14,7 +14,7 @@ PERCENTILES = (5, 25, 50, 75, 95)
 
 
 def count(rows: np.ndarray, lengths: np.ndarray, max_length: int) -> Counts:
-    """Count a batch: `instances.ROW` [n], lengths int64 [n]."""
+    """Count a batch of records, from `instances.ROW` [n] and lengths [n]."""
     return {
         "instances": len(rows),
         "label_1": int((rows["label"] == 1).sum()),
