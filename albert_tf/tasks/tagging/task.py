@@ -224,11 +224,11 @@ class TaggingTask(base.Task):
         """
         scores = self.score_tags(self._found(outputs, examples), examples)
         texts = [data.TaggedText.of_text(e.guid, e.text) for e in examples]
-        spans = [answer["spans"] for answer in self.answers(outputs, texts)]
-        places = [
-            [(s["start"], s["end"], s["label"]) for s in x] for x in spans
+        spans = [
+            [(s["start"], s["end"], s["label"]) for s in answer["spans"]]
+            for answer in self.answers(outputs, texts)
         ]
-        key, of_text = self.key_metric, self._score_spans(places, examples)
+        key, of_text = self.key_metric, self._score_spans(spans, examples)
         if abs(scores[key] - of_text[key]) > _MOST_DIFFERENT:
             logging.warning(
                 "%s is %.3f for the words of the file, but %.3f for the same "
@@ -389,7 +389,8 @@ def tagging_layout(
     Returns:
         `input_ids`, `input_mask`, `segment_ids` [S], padded with 0; unless
         `num_labels` is None, `label_ids` [S], the number of the tag, from 1, at
-        the first piece of a word, 0 elsewhere; `is_real_example` scalar.
+        the first piece of each part of a word, 0 elsewhere; `is_real_example`
+        scalar.
     """
     sequence = (max_seq_length,)
     labels: layouts.Layout = ()
