@@ -192,7 +192,7 @@ class Job:
 
     @functools.cached_property
     def vocabulary(self) -> masking.Vocabulary:
-        """What masking needs to know about the pieces."""
+        """The properties of the pieces that masking needs."""
         return word_starts.make_vocabulary(self.prepared.tokenizer, self.rule)
 
 

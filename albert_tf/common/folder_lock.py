@@ -82,7 +82,7 @@ def hold(
 
 @contextlib.contextmanager
 def _removing_empty_folders(folder: str) -> Iterator[None]:
-    """Remove what is missing of a path now and is empty at the end."""
+    """Remove, at the end, folders that were missing and are empty."""
     missing = []  # The deepest first.
     while not os.path.lexists(folder):
         missing.append(folder)

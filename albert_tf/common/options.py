@@ -101,7 +101,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
 
 
 def part(default: OptionsT, *, needs: str, but: Collection[str] = ()) -> Any:
-    """Declare a nested class of options that all need another one, but some."""
+    """Declare a nested class of options that need another, except for `but`."""
     return dataclasses.field(
         default=default, metadata={"part_needs": needs, "but": but}
     )

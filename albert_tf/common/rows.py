@@ -251,7 +251,7 @@ def read(
 
 
 def read_objects(path: str) -> Iterator[Row]:
-    """Yield each JSON object; what is none is an error.
+    """Yield each JSON object; another value is an error.
 
     The file holds one object a line (empty lines are allowed), a list of
     objects, or one object over several lines.

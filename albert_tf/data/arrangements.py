@@ -42,7 +42,7 @@ class Passage(NamedTuple):
         return np.split(self.pieces, sorted(chosen))
 
     def split_both(self, least: int) -> list[np.ndarray]:
-        """Split the passage and its partner in two, at second parts alike.
+        """Split the passage and its partner in two, with similar second parts.
 
         These have `least` sentences or more, and each fits behind both first
         parts. They are about equally long, and the same rule chooses both, so
@@ -308,7 +308,7 @@ def read_markers(path: str) -> tuple[tuple[str, ...], ...]:
 def pretraining_heads(
     sentence_objective: str, num_markers: int = 0
 ) -> tuple[bool, dict[str, int]]:
-    """Return whether ALBERT's head is needed; classes of each other head."""
+    """Return whether ALBERT's head is needed, and {name: classes} of others."""
     names = parse(sentence_objective)
     tasks = [ARRANGEMENTS[n] for n in names if n not in INSTANCE_TASKS]
     has_shared = len(tasks) < len(names)

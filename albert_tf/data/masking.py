@@ -98,7 +98,7 @@ class MaskingOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Vocabulary:
-    """What masking needs to know about the pieces.
+    """The properties of the pieces that masking needs.
 
     Attributes:
         size: Number of pieces, special ones included; replacements are drawn

@@ -11,7 +11,7 @@ from albert_tf.data import examples, layouts, manifests, tfrecord
 
 @dataclasses.dataclass(frozen=True)
 class Expected:
-    """What training wants its records to be.
+    """The properties that training expects of its records.
 
     Attributes:
         has_masks: Whether pieces are masked in the records already.

@@ -64,11 +64,11 @@ class RunSource(base.FactSource):
         return self._head_facts_in(scores.best_folder(folder))
 
     def _head_facts_in(self, folder: str) -> dict[str, Any]:
+        """Return the facts of the head in a run or a Hugging Face folder."""
         if run_folder.is_run(folder):
             run = run_folder.read(folder)
             kind = registry.find_class(str(run.options.get("task_name")))
-            is_same = kind.package == self._package
-            return facts_of_run(run) if is_same else {}
+            return facts_of_run(run) if kind.package == self._package else {}
         if not huggingface.is_folder(folder):
             return {}
         if self._label_variable not in checkpoint_reader.read(folder).shapes:

@@ -207,7 +207,7 @@ class FinetuningOptions:
 
     @property
     def encoder_factor(self) -> float:
-        """What the encoder's learning rate is multiplied by."""
+        """The factor of the encoder's learning rate."""
         if self.encoder_learning_rate is None:
             return 1.0
         return self.encoder_learning_rate / self.optimizer.learning_rate
@@ -230,7 +230,7 @@ class FinetuningOptions:
 @checked
 @shown(Model="teacher teacher_weight temperature")
 class TeacherOptions:
-    """What is learned from another model beside the labels."""
+    """The teacher that a student learns from, beside its labels."""
 
     teacher: str | None = option(
         None,
@@ -258,7 +258,7 @@ class TeacherOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TaskOptions:
-    """What the options of every finetuning command have; each adds its own."""
+    """The options that all finetuning commands share; each adds its own."""
 
     finetuning: FinetuningOptions
 

@@ -217,9 +217,9 @@ class _Part:
         return os.path.join(self.folder, f"{self.number:05d}.npz")
 
     def _digest(self, outputs: base.Outputs) -> str:
-        place = [self.facts, self.number, self.count]
+        identity = [self.facts, self.number, self.count]
         digest = hashlib.sha256(
-            strict_json.dumps(place, sort_keys=True).encode()
+            strict_json.dumps(identity, sort_keys=True).encode()
         )
         for name, values in sorted(outputs.items()):
             digest.update(f"{name} {values.dtype} {values.shape} ".encode())

@@ -37,7 +37,7 @@ COVERAGE, COVERAGE_OF_MANY = 0.99995, 0.9995
     Output="output_prefix overwrite",
 )
 class TrainingOptions:
-    """What the trainers of vocabularies have in common."""
+    """The options that all trainers of vocabularies share."""
 
     input_file: str = option(
         help="Raw text, UTF-8: files or glob patterns, separated by commas; "

@@ -43,7 +43,7 @@ _ROWS, _TOKENS = ".rows", ".tokens"
 
 
 class Unit(NamedTuple):
-    """Some passes over some blocks."""
+    """A unit of work: some passes over some blocks."""
 
     number: int  # Place among all units.
     blocks: range

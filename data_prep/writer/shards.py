@@ -54,7 +54,7 @@ class _OpenShard:
         self._stream.flush()
 
     def complete(self) -> tuple[checksums.Checksum, str]:
-        """Rename it to its final name; return its checksum and SHA-256."""
+        """Rename the file to its final name; return checksum and SHA-256."""
         if self._packer is not None:
             self._packer.close()
         self._stack.close()
