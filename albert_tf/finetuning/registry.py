@@ -19,6 +19,7 @@ _KINDS = (slices.load(name, "task").TASK for name in slices.SLICES)
 TASKS: dict[str, type[base.Task]] = {
     kind.name: kind for kind in _KINDS if kind.name
 }
+_LOADED: set[str] = set()  # Modules that the user has named.
 
 
 def find_class(name: str) -> type[base.Task]:
@@ -80,10 +81,10 @@ def load_module_for(values: Options, folder: str, module: str | None) -> None:
     """Import the module that the task of a run needs, if the user names it.
 
     The folder may come from anywhere, so what it says never decides which code
-    runs.
+    runs. The command of a student has loaded the module of its teacher.
     """
     used = values.get("task_module")
-    if used and not module:
+    if used and not module and used not in _LOADED:
         raise errors.UserError(
             f"The run in {folder} used `task_module={used}`. A module is "
             "never imported because a folder names it: if you trust its code, "
@@ -101,6 +102,7 @@ def load_module(name: str | None) -> None:
         return
     try:
         importlib.import_module(name)
+        _LOADED.add(name)
     except ModuleNotFoundError as error:
         raise errors.UserError(
             f"`task_module={name}` cannot be imported: {error}. Name it as in "

@@ -26,8 +26,9 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, from_checkpoint, head
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
-from albert_tf.serving import convert_options
+from albert_tf.serving import convert_options, make
 from albert_tf.serving import source as serving_source
 from albert_tf.serving.convert_options import ConvertOptions
 from albert_tf.serving.formats import hub_folder
@@ -435,6 +436,8 @@ def _write_hub(
                 f"`from={settings.from_}` {task.hub_refusal} Use python -m "
                 "albert_tf.export."
             )
+        if settings.task_module and settings.format == "huggingface":
+            make.of_task(task, AlbertModel(source.config))  # Refuses others.
     model = hub_folder.HubModel(
         source.config,
         source.weights(),

@@ -1,5 +1,6 @@
 """Every finetuning task on small data, a case each; the suite is beside it."""
 
+import functools
 import importlib
 import json
 import pathlib
@@ -12,6 +13,7 @@ import numpy as np
 from albert_tf import (
     convert_checkpoint,
     distill,
+    export,
     run_classifier,
     run_embeddings,
     run_race,
@@ -39,6 +41,7 @@ SENTENCES = ["It rains in the north.", "The ferry waits.", "We stay.", "A boat"]
 # Texts of the same number are one topic.
 TOPICS = [f"{s} {end}" for s in SENTENCES for end in ("now", "again", "here")]
 MOODS = "glad", "cross, very"
+HUB = "huggingface"
 TITLES = "title\treview\tmood"
 Rows = Iterator[dict[str, Any]]
 
@@ -92,12 +95,14 @@ def of_searches() -> Rows:
             yield {"id": f"n{n}.{times}", **texts, "label": times}
 
 
-def of_letters(label: Callable[[str, int], Any]) -> Rows:
+def of_letters(kind: str) -> Rows:
     """Only the end of a long text tells; every fifth text is short."""
     for n in range(40):
         word = list(WORDS)[n % 2]
         text = f"{n}. {FILLING if n % 5 else ''}" + WORDS[word] * 8
-        yield {"id": f"n{n}", "text": text, "label": label(word, n)}
+        several = [word, *["we"] * bool(n % 5)]
+        label = {"label": word, "labels": several, "number": n % 2 * 10 + 1990}
+        yield {"id": f"n{n}", "text": text, "label": label[kind]}
 
 
 class Case(NamedTuple):
@@ -107,8 +112,7 @@ class Case(NamedTuple):
         flags: Words NAME=VALUE; `{here}` has the files, `{world}` others.
         rows: What rows.jsonl holds, for all splits.
         least: Scores that are reached in so many `steps`.
-        hub: The class in transformers, or why there is none.
-        bare: Options of an export of that class, without the run.
+        not_hub: Why transformers has no place for it.
         not_taught: Why there can be no teacher.
         forms: Formats of exports.
     """
@@ -118,11 +122,16 @@ class Case(NamedTuple):
     rows: Callable[[], Rows] | None = None
     least: str = ""
     steps: int = 2
-    hub: str = "AlbertForSequenceClassification"
-    bare: dict[str, Any] = {}
+    not_hub: str = ""
     not_taught: str = ""
     forms: str = "saved_model litert onnx"
     is_slow: bool = True
+
+
+def vectors(kind: str, least: str, flags: str = "", **more) -> Case:
+    given = f"train_examples={kind} max_score=5 temperature=0.2 {FAST} {flags}"
+    rows = functools.partial(of_vectors, kind)
+    return Case("embeddings", given, rows, least, 60, **more)
 
 
 def table(flags: str, rows: Callable[[], Rows], least: str, **more) -> Case:
@@ -131,85 +140,48 @@ def table(flags: str, rows: Callable[[], Rows], least: str, **more) -> Case:
     if "query" in flags:
         names = "text_pair"
     given = f"label_column=label id_column=id text_columns={names}"
-    given += f" max_seq_length=24 learning_rate=3e-3 dev_share=0.2 {flags}"
+    given += f" {FAST} dev_share=0.2 {flags}"
     return Case("classifier", given, rows, least, **{"steps": 150, **more})
 
 
-VECTORS = "max_score=5 temperature=0.2 max_seq_length=24 learning_rate=3e-3"
-LABELS = "label of whole texts"
-WINDOWS = {"not_taught": LABELS, "hub": "only the beginning of a long text"}
+def windows(kind: str, flags: str, **more) -> Case:
+    rows = functools.partial(of_letters, kind)
+    return table(flags, rows, "", not_hub="beginning of a long", **OTHER | more)
+
+
+FAST = "max_seq_length=24 learning_rate=3e-3"
+OTHER = {"not_taught": "label of whole texts"}
 ONE = {"forms": "saved_model"}  # The others are those of its siblings.
 OWN = "data_dir={here} max_seq_length=32 task_module="
+GLUE = "data_dir={world}/glue max_seq_length=48 task_name="
 RANKS = "query_column=text ndcg_at=2"
 NO_EXPORT = "with the head MeanClassifier cannot be exported"
 SQUAD = "max_seq_length=56 doc_stride=16 max_query_length=16 dropout_prob=0"
+LABELS = "multi_label=True class_weights=balanced label_thresholds="
 CASES = {
-    "tags": Case(
-        "tagger",
-        "max_seq_length=24 learning_rate=3e-3",
-        tagged.texts,
-        "f1>0.9",
-        60,
-        "AlbertForTokenClassification",
-        bare={"task": "tagging", "max_seq_length": 24},
+    "tags": Case("tagger", FAST, tagged.texts, "f1>0.9", 60, is_slow=False),
+    "scored": vectors(
+        "scored",
+        "spearmanr>0.8 pearson>0.9",
+        "projection_size=6 text_pooling=max",
         is_slow=False,
     ),
-    **{
-        kind: Case(
-            "embeddings",
-            f"train_examples={kind} {VECTORS} {flags}",
-            lambda kind=kind: of_vectors(kind),
-            least,
-            60,
-            "sentence_transformers",
-            bare={"task": "embedding"},
-            forms="" if kind != "scored" else "saved_model litert onnx",
-            is_slow=kind != "scored",
-        )
-        for kind, flags, least in (
-            (
-                "scored",
-                "projection_size=6 text_pooling=max",
-                "spearmanr>0.8 pearson>0.9",
-            ),
-            ("pairs", "", "mrr>0.6 recall_at_1>0.2 recall_at_10>0.99"),
-            ("triplets", "", "accuracy>0.9 mrr>0.5"),
-        )
-    },
+    "pairs": vectors("pairs", "mrr>0.6 recall_at_1>0.2 recall_at_10>0.99"),
+    "triplets": vectors("triplets", "accuracy>0.9 mrr>0.5", forms=""),
     "race": Case(
         "race",
         "data_dir={world}/race max_qa_length=24 max_seq_length=64",
-        hub="AlbertForMultipleChoice",
-        bare={"task": "race", "max_qa_length": 24, "max_seq_length": 64},
         is_slow=False,
     ),
-    "squad 2.0": Case("squad", SQUAD, hub="just SQuAD 2.0", is_slow=False),
-    "squad 1.1": Case(
-        "squad",
-        f"squad_version=1.1 pad_to_max=True {SQUAD}",
-        hub="AlbertForQuestionAnswering",
-        bare={
-            "task": "squad",
-            "squad_version": "1.1",
-            "max_seq_length": 56,
-            "doc_stride": 16,
-            "max_query_length": 16,
-        },
-    ),
-    "rte": Case(
-        "classifier",
-        "task_name=rte data_dir={world}/glue max_seq_length=48",
-        is_slow=False,
-    ),
-    "sts-b": Case(
-        "classifier",
-        "task_name=sts-b data_dir={world}/glue max_seq_length=48",
-    ),
-    "own": Case("classifier", f"{OWN}own_task task_name=own_task", **ONE),
+    "squad 2.0": Case("squad", SQUAD, not_hub="SQuAD 2.0", is_slow=False),
+    "squad 1.1": Case("squad", f"squad_version=1.1 pad_to_max=True {SQUAD}"),
+    "rte": Case("classifier", f"{GLUE}rte", is_slow=False),
+    "sts-b": Case("classifier", f"{GLUE}sts-b"),
+    "own task": Case("classifier", f"{OWN}own_task task_name=own_task", **ONE),
     "own head": Case(
         "classifier",
         f"{OWN}own_head task_name=own_head",
-        hub=NO_EXPORT,
+        not_hub=NO_EXPORT,
         **ONE,
     ),
     "label": table(
@@ -217,32 +189,19 @@ CASES = {
         of_moods,
         "macro_f1>0.8",
         steps=100,
-        bare={"task": "classifier", "pairs": True, "max_seq_length": 24},
         is_slow=False,
     ),
-    **{
-        f"labels, {kind}": table(
-            f"multi_label=True class_weights=balanced label_thresholds={kind}",
-            of_topics,
-            "micro_f1>0.8",
-            not_taught=LABELS,
-            **({} if kind == "one" else ONE),
-        )
-        for kind in ("one", "each")
-    },
-    "number": table(
-        "regression=True",
-        of_years,
-        "pearson>0.7",
-        bare={"task": "regression", "max_seq_length": 24},
-        not_taught=LABELS,
+    "labels, one": table(f"{LABELS}one", of_topics, "micro_f1>0.8", **OTHER),
+    "labels, each": table(
+        f"{LABELS}each", of_topics, "micro_f1>0.8", **OTHER, **ONE
     ),
+    "number": table("regression=True", of_years, "pearson>0.7", **OTHER),
     "pairwise": table(
         f"{RANKS} learning_rate=5e-3",
         of_searches,
         "ndcg>0.9",
         steps=600,
-        not_taught=LABELS,
+        **OTHER,
         **ONE,
     ),
     "pointwise": table(
@@ -250,26 +209,24 @@ CASES = {
         of_searches,
         "ndcg>0.9",
         steps=600,
-        not_taught=LABELS,
+        **OTHER,
         **ONE,
     ),
-    "windows of a label": table(
-        "windows=mean", lambda: of_letters(lambda word, n: word), "", **WINDOWS
+    "windows of a label": windows("label", "windows=mean"),
+    "windows of labels": windows(
+        "labels", "multi_label=True windows=max window_stride=22", **ONE
     ),
-    "windows of labels": table(
-        "multi_label=True windows=max window_stride=22",
-        lambda: of_letters(lambda word, n: [word, *["we"] * bool(n % 5)]),
-        "",
-        **WINDOWS,
-        **ONE,
+    "windows of a number": windows(
+        "number", "regression=True windows=max", **ONE
     ),
-    "windows of a number": table(
-        "regression=True windows=max",
-        lambda: of_letters(lambda word, n: 1990.0 + 10 * (n % 2)),
-        "",
-        **WINDOWS,
-        **ONE,
-    ),
+}
+# By command: the task of an export from a folder of others, and its class.
+HUBS = {
+    "tagger": ("tagging", "AlbertForTokenClassification"),
+    "embeddings": ("embedding", ""),
+    "race": ("race", "AlbertForMultipleChoice"),
+    "squad": ("squad", "AlbertForQuestionAnswering"),
+    "classifier": ("classifier", "AlbertForSequenceClassification"),
 }
 
 
@@ -430,7 +387,27 @@ class Run:
         self.learn(folder, **given)
         return scores.read(str(folder)).best.scores
 
-    def convert(self, folder: pathlib.Path, form: str) -> None:
+    def export_folder(self, served: pathlib.Path, folder: pathlib.Path) -> None:
+        """Export a folder of others, with the options of the run."""
+        flags = dict(flag.split("=", 1) for flag in self.case.flags.split())
+        given = {"init_checkpoint": folder, "export_dir": served}
+        given["task"] = HUBS[self.case.command][0]
+        if "regression" in flags:
+            given["task"] = "regression"
+        if "text,text_pair" in self.case.flags or "task_name" in flags:
+            given["pairs"] = True
+        names = (
+            "max_seq_length max_qa_length squad_version doc_stride "
+            "max_query_length".split()
+        )
+        given |= {name: flags[name] for name in names if name in flags}
+        words = [f"--{name}={value}" for name, value in given.items()]
+        export.run(options.parse(export.ExportOptions, words))
+
+    def convert(self, folder: pathlib.Path, form: str = "") -> None:
+        """Convert the run; by default for others, as its task is used."""
+        is_vectors = self.case.command == "embeddings"
+        form = form or ("sentence_transformers" if is_vectors else HUB)
         given = {"from": self.folder, "to": folder, "format": form}
         given |= self.own_module
         flags = [f"--{name}={value}" for name, value in given.items()]

@@ -60,7 +60,7 @@ def test_numbers_of_a_run_go_on_in_its_units(runs, tmp_path):
     rows = row_files.read(run.labelled)
     more = [{**row, "label": row["label"] - 500} for row in rows]
     path = row_files.write(tmp_path / "more.jsonl", more)
-    run.convert(tmp_path / "hub", "huggingface")
+    run.convert(tmp_path / "hub")
     files = dict.fromkeys(("train_file", "dev_file", "test_file"), path)
     steps = dict.fromkeys(("train_step", "save_checkpoints_steps"), 1)
     for init, mean in ((run.folder, 2005), (tmp_path / "hub", 0)):
