@@ -91,12 +91,11 @@ class RunPredictor:
 
     def _check_length(self, item: Item) -> Item:
         """Return an example, or a bad line if its windows were too many."""
-        if not self.task.read_whole or isinstance(item, rows.BadLine):
+        name = self.task.read_whole
+        if not name or isinstance(item, rows.BadLine):
             return item
         try:
-            overlaps.require_short(
-                *self.task.texts([item])[self.task.read_whole]
-            )
+            overlaps.require_short(*self.task.texts([item])[name])
         except ValueError as error:
             key = rows.key_of(item.guid)
             return rows.BadLine(key, f"{rows.LineKey(key)}: {error}")

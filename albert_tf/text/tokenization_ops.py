@@ -387,8 +387,7 @@ class GraphWordPieceTokenizer(tf.Module):
     def tokenize(
         self, texts: tf.Tensor, enough: int | None = None
     ) -> tf.RaggedTensor:
-        """Clean and encode texts; the ids of `WordPieceTokenizer.encode`."""
-        del enough  # Words are cut one by one, the longest not at all.
+        """Clean and encode texts, whole; see `WordPieceTokenizer.encode`."""
         words = _split_words(texts, self._rule)
         is_long = _is_long(words, self._rule.longest_word)
         kept = tf.where(is_long, wordpiece.UNK, words.flat_values)
@@ -428,7 +427,6 @@ class GraphWordPieceTokenizer(tf.Module):
         self, texts: tf.Tensor, enough: int | None = None
     ) -> tf.RaggedTensor:
         """See `WordPieceTokenizer.encode_with_masks`."""
-        del enough
         parts = tf.strings.split(text_ops.valid_utf8(texts), wordpiece.MASK)
         ids = self.tokenize(parts.flat_values)
         mask = tf.fill([ids.nrows(), 1], self._mask_id)

@@ -81,14 +81,11 @@ def _compare_places(
 
     A mark alone lies at the space before a word, or at the word.
     """
-    places = zip(*tokenizer.encode_with_offsets(text)[1:], strict=True)
-    names = encoding.tokens
-    for (a, b), (start, end), name in zip(
-        encoding.offsets, places, names, strict=True
-    ):
-        is_inside = start <= a < b <= end
-        is_word = text[a:b] == text[a:b].strip()
-        if name != tokenization.WORD_START and not (is_inside and is_word):
+    _, *edges = tokenizer.encode_with_offsets(text)
+    columns = encoding.tokens, encoding.offsets, *edges
+    for name, (a, b), start, end in zip(*columns, strict=True):
+        is_word = start <= a < b <= end and text[a:b] == text[a:b].strip()
+        if name != tokenization.WORD_START and not is_word:
             raise errors.UserError(
                 f"The library tokenizers places {name!r} of {text!r} at "
                 f"{text[a:b]!r}; it must be {text[start:end].strip()!r}. In "

@@ -357,14 +357,7 @@ def read(
     for number, line in enumerate(lines, 1):
         if number == 1:
             line = line.removeprefix(b"\xef\xbb\xbf")
-            text = line.decode(errors="replace").rstrip("\r\n")
-            fields = text.split("\t")
-            words = (
-                re.findall(r"\w+", text) if OTHER_HEADER.fullmatch(text) else ()
-            )
-            has_tabs = len(fields) > 1 and not LIKE_JSON.match(text)
-            if has_tabs or {*names} <= {*fields} or {*names} <= {*words}:
-                raise UsageError(NO_TABLES)
+            _refuse_table(line.decode(errors="replace").rstrip("\r\n"), names)
         if b"\0" in line:
             raise UsageError(f"Line {number} is not text: it has zero bytes.")
         if not line.decode(errors="replace").strip():
@@ -386,6 +379,15 @@ def read(
         else:
             texts = {name: entry[name] for name in names}
             yield key or {"line": number}, texts
+
+
+def _refuse_table(first: str, names: Mapping[str, int]) -> None:
+    fields = first.split("\t")
+    if OTHER_HEADER.fullmatch(first):
+        fields = re.findall(r"\w+", first)
+    is_row = "\t" in first and not LIKE_JSON.match(first)
+    if is_row or {*names} <= {*fields}:
+        raise UsageError(NO_TABLES)
 
 
 def _check(name: str, value: Any, count: int) -> None:

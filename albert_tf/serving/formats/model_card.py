@@ -56,9 +56,7 @@ _BY_PIPELINE = {
 _CHOICES = """tokens = tokenizer(
     [article] * len(options),
     [f"{question} {option}" for option in options],
-    truncation="only_first",
-    padding=True,
-    return_tensors="pt",
+    **{"truncation": "only_first", "padding": True, "return_tensors": "pt"},
 )
 model(**{name: value[None] for name, value in tokens.items()}).logits
 ```

@@ -150,10 +150,9 @@ async def _read(request: fastapi.Request) -> Any:
 
 
 def _unpack(packed: bytes, most: int) -> bytes:
+    unpacker = zlib.decompressobj(zlib.MAX_WBITS | 16)
     try:
-        body = zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(
-            packed, most + 1
-        )
+        body = unpacker.decompress(packed, most + 1)
     except zlib.error as error:
         raise errors.UserError(f"The request is no gzip: {error}.") from None
     if len(body) > most:

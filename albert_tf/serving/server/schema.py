@@ -122,10 +122,8 @@ def arrays(rows: Sequence[Row], specs: Specs) -> dict[str, np.ndarray]:
                 f"{name!r} has lists of different lengths. Pad those of one "
                 "request to the same length."
             )
-        if (
-            name == _MASKS[0]
-            and not columns[name].any((*range(1, spec.shape.rank),)).all()
-        ):
+        flat = columns[name].reshape(len(rows), -1)
+        if name == _MASKS[0] and not flat.any(1).all():
             raise errors.UserError(f"{name!r} has a row without a 1.")
     return columns
 

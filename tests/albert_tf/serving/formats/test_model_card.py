@@ -65,7 +65,7 @@ def test_rules_of_the_text(undescribed_vocab, settings, words):
 def test_scores_of_a_run_are_metadata(tiny_tokenizer, monkeypatch):
     found = {"accuracy": 0.875, "f1": float("nan"), "loss": float("inf")}
     monkeypatch.setattr(scores, "best_scores", lambda folder: found)
-    monkeypatch.setattr(run_card, "text", lambda folder: "# Run\n")
+    monkeypatch.setattr(run_card, "read_text", lambda folder: "# Run\n")
     (model,) = json.loads(
         metadata(card(tiny_tokenizer, run_dir="r"))["model-index"]
     )
@@ -89,5 +89,5 @@ def test_run_card_is_a_section_without_folders_of_the_machine(
     tiny_tokenizer, monkeypatch, line, expected
 ):
     monkeypatch.setattr(scores, "best_scores", lambda folder: {})
-    monkeypatch.setattr(run_card, "text", lambda folder: line)
+    monkeypatch.setattr(run_card, "read_text", lambda folder: line)
     assert card(tiny_tokenizer, run_dir="r").endswith(f"\n{expected}")
