@@ -71,4 +71,4 @@ def test_kept_files_that_are_damaged(start, tmp_path, capfd, kind):
         else:
             np.testing.assert_equal(weights, expected, damage)
             if path.parent.name.startswith("teacher"):
-                saved_outputs.StoredOutputs(str(path.parent))
+                saved_outputs.TeacherOutputs(str(path.parent))

@@ -147,7 +147,7 @@ def test_two_streams_are_theirs(ours, training):
         for some in (ASKED, SPECIAL)
     )
     keys = np.array([5, 6], np.uint64)
-    ranks, horizons = orders.order(asked, special, asked | True, keys)
+    ranks, horizons = orders.draw_order(asked, special, asked | True, keys)
     hidden = [
         reference.hidden_from(*of_text)
         for of_text in zip(ranks, asked, special, strict=True)
