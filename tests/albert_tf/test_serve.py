@@ -13,9 +13,9 @@ import tensorflow as tf
 from starlette import datastructures
 
 from albert_tf import serve
-from albert_tf.common import errors
 from albert_tf.serving.server import process
 from tests.albert_tf.serving.server import http_server
+from tests.conftest import refused
 from tests.end_to_end import processes
 
 
@@ -76,9 +76,7 @@ def test_version_is_that_of_the_folder_one_stands_in(folder, monkeypatch):
 def test_used_port_is_named_before_the_model_is_loaded(folder):
     with serve.listen("127.0.0.1", 0) as listener:
         port = listener.getsockname()[1]
-        with pytest.raises(
-            errors.UserError, match=f"--port={port} of .*in use"
-        ):
+        with refused(f"--port={port} of .*in use"):
             serve.run(options_of(folder, "{}/empty", port=port))
 
 
@@ -91,9 +89,8 @@ def test_missing_extra_is_named(folder, monkeypatch):
         return found(name)
 
     monkeypatch.setattr(importlib, "import_module", import_module)
-    with pytest.raises(
-        errors.UserError,
-        match="needs uvicorn.* Install it: pip install fastapi",
+    with refused(
+        "needs uvicorn.* Install it: pip install fastapi",
     ):
         serve.run(options_of(folder, "{}/echo", port=0))
 

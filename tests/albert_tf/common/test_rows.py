@@ -14,6 +14,7 @@ import pyarrow.parquet
 import pytest
 
 from albert_tf.common import errors, rows, strict_json
+from tests.conftest import refused
 
 
 @pytest.fixture
@@ -130,7 +131,7 @@ DAMAGED = "is no whole Parquet file"
     ],
 )
 def test_files_that_are_refused(file, name, content, message):
-    with pytest.raises(errors.UserError, match=f"/{name}.* ?{message}"):
+    with refused(f"/{name}.* ?{message}"):
         own(file(content, name))
 
 
@@ -172,7 +173,7 @@ def test_a_bad_line_keeps_its_place(file, name, line, key, message):
     key = {**key, "line": 2}
     assert bad.key == key
     assert bad.answer == {**key, "error": bad.message}
-    with pytest.raises(errors.UserError, match=f"{name}, line 2{message}"):
+    with refused(f"{name}, line 2{message}"):
         list(rows.raise_bad_lines(items))
 
 
@@ -304,7 +305,7 @@ def test_lines_are_texts_where_nothing_else_is_needed(content, expected):
 )
 def test_all_inputs_must_be_named(line, message):
     found = rows.read([line], "own", ["text", "text_pair"], itself)
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         list(rows.raise_bad_lines(found))
 
 
@@ -378,7 +379,7 @@ def test_an_entry_knows_its_id_and_its_texts():
         (lambda: entry.texts(["m"]), "HERE has no 'm'; .*'n'. It needs m"),
         (lambda: entry.require(["n", "m"], "Give"), "no 'm'; .*. Give n, m"),
     ):
-        with pytest.raises(errors.UserError, match=message):
+        with refused(message):
             ask()
 
 
@@ -395,7 +396,7 @@ def test_an_entry_knows_its_id_and_its_texts():
     ],
 )
 def test_wrong_values_of_json_are_named(entry, kind, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         rows.get(entry, "a", kind, "HERE")
     assert rows.get({"a": True}, "a", bool, "HERE") is True
     assert rows.get({"a": 3}, "a", (str, int), "HERE") == 3
@@ -445,7 +446,7 @@ def test_official_objects_name_their_places(file, content, places):
     ],
 )
 def test_official_objects_are_read_strictly(file, content, message):
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         list(rows.read_objects(file(content)))
 
 
@@ -470,9 +471,9 @@ def test_name_or_first_line_say_that_a_file_is_json(
 
 def test_missing_file_is_named(tmp_path):
     for path in (tmp_path / "gone.tsv", tmp_path):
-        with pytest.raises(errors.UserError, match=f"{path} cannot be read: "):
+        with refused(f"{path} cannot be read: "):
             own(str(path))
-        with pytest.raises(errors.UserError, match="the current folder is"):
+        with refused("the current folder is"):
             list(rows.read_rows(str(path)))
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from albert_tf.common import errors
 from albert_tf.finetuning import saved_outputs
+from tests.conftest import refused
 
 SAVED = saved_outputs.SavedOutputs(
     {"logits": np.arange(6, dtype=np.float32).reshape(3, 2)},
@@ -29,13 +30,13 @@ def test_outputs_come_back(path):
         found.outputs["logits"], SAVED.outputs["logits"]
     )
 
-    with pytest.raises(errors.UserError, match="test_outputs.npz is not there"):
+    with refused("test_outputs.npz is not there"):
         saved_outputs.load(str(path.parent), "test")
 
 
 def load_damaged(path, content):
     path.write_bytes(content)
-    with pytest.raises(errors.UserError, match="dev_outputs.npz is damaged"):
+    with refused("dev_outputs.npz is damaged"):
         saved_outputs.load(str(path.parent), "dev")
 
 
@@ -58,7 +59,7 @@ def test_numbers_that_are_not_finite_are_refused(path, number):
     logits = np.full([3, 2], number, np.float32)
     changed = dataclasses.replace(SAVED, outputs={"logits": logits})
     saved_outputs.save(str(path.parent), "dev", changed)
-    with pytest.raises(errors.UserError, match=r"outputs.npz .* not finite"):
+    with refused(r"outputs.npz .* not finite"):
         saved_outputs.load(str(path.parent), "dev")
 
 

@@ -6,7 +6,6 @@ import types
 import numpy as np
 import pytest
 
-from albert_tf.common import errors
 from albert_tf.data import examples as messages_of
 from albert_tf.data import tfrecord
 from albert_tf.data.layouts import Feature
@@ -18,7 +17,7 @@ from albert_tf.finetuning import (
 from albert_tf.model.losses import label_objectives
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import model as embedding
-from tests.conftest import tiny_config
+from tests.conftest import refused, tiny_config
 
 FACTS = {"task": "plain", "teacher": {"weights_sha256": "1"}}
 EXAMPLES = list(range(25))
@@ -168,7 +167,7 @@ def test_damaged_parts_are_asked_for_anew(tmp_path, damage, is_stopped):
         (folder / "teacher_outputs.json").unlink()
     DAMAGES[damage](folder / "00001.npz")
     if not is_stopped:
-        with pytest.raises(errors.UserError, match="missing or damaged"):
+        with refused("missing or damaged"):
             stored = saved_outputs.TeacherOutputs(str(folder))
             list(stored.add_to_records([[b"\0" * 16] * 25]))
     asked = Asked()
@@ -194,7 +193,7 @@ def test_a_damaged_manifest_is_refused_or_written_anew(tmp_path, content):
     (manifest,) = tmp_path.glob("teacher-*/teacher_outputs.json")
     whole = manifest.read_bytes()
     manifest.write_bytes(content)
-    with pytest.raises(errors.UserError, match=r"damaged|not JSON|not a JSON"):
+    with refused(r"damaged|not JSON|not a JSON"):
         saved_outputs.TeacherOutputs(str(manifest.parent))
     asked = Asked()
     ask(asked, tmp_path)
@@ -212,7 +211,7 @@ def test_a_whole_folder_is_not_written_again(tmp_path, monkeypatch):
 def test_outputs_that_are_not_finite_are_refused(tmp_path):
     asked = Asked()
     asked.outputs = lambda examples: {"logits": np.full([10, 2], np.nan)}
-    with pytest.raises(errors.UserError, match=r"'logits'.* not finite"):
+    with refused(r"'logits'.* not finite"):
         ask(asked, tmp_path)
 
 
@@ -261,13 +260,13 @@ def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     assert facts(positions, positions)["records"]["vocab_sha256"] == "v"
     widths = {"start_logits": 8}
     assert facts(Plain("v", widths), Plain("v", widths))["records"]
-    with pytest.raises(errors.UserError, match="belong to single tokens"):
+    with refused("belong to single tokens"):
         facts(Plain("v", widths), Plain("other", widths))
 
     ask(Asked(), tmp_path, facts(Plain(), Plain()))
     (folder,) = tmp_path.glob("teacher-*")
     teacher_signal.open_stored(str(folder), Plain(), EXAMPLES)
-    with pytest.raises(errors.UserError, match="in examples_sha256"):
+    with refused("in examples_sha256"):
         teacher_signal.open_stored(str(folder), Plain(), EXAMPLES[::-1])
 
 
@@ -275,7 +274,7 @@ def test_without_a_teacher_there_is_no_signal():
     assert (
         teacher_signal.soft_labels(finetuning_options.TeacherOptions()) is None
     )
-    with pytest.raises(errors.UserError, match="only used with `teacher`"):
+    with refused("only used with `teacher`"):
         finetuning_options.TeacherOptions(temperature=2.0)
 
 
@@ -301,7 +300,7 @@ def test_width_of_a_checkpoint(world, tmp_path, size):
         AlbertModel(tiny_config()), projection_size=size
     )
     model.save_weights(str(prefix))
-    with pytest.raises(errors.UserError, match="no config file beside it"):
+    with refused("no config file beside it"):
         teacher_signal.describe_vectors(str(prefix))
     shutil.copy(world.config, prefix.parent / "albert_config.json")
     assert teacher_signal.describe_vectors(

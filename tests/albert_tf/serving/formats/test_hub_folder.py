@@ -14,6 +14,7 @@ from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import normalization, tokenization, tokenizer_check
 from tests import export_options
+from tests.conftest import refused
 
 SCORES = {
     "task_name": "mnli",
@@ -116,7 +117,7 @@ def test_meaning_of_outputs_is_named_and_kept(
 def test_missing_vocabulary_is_refused(make_run, tmp_path):
     run = make_run()
     (run / "spm.model").unlink()
-    with pytest.raises(errors.UserError, match="no vocabulary beside it.*Name"):
+    with refused("no vocabulary beside it.*Name"):
         convert(run, tmp_path / "hub")
     assert not (tmp_path / "hub" / "config.json").exists()
 
@@ -125,8 +126,7 @@ def test_missing_library_is_named_before_anything_is_read(
     tmp_path, monkeypatch
 ):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    message = "`format=huggingface` needs tokenizers.*install tokenizers=="
-    with pytest.raises(errors.UserError, match=message):
+    with refused("`format=huggingface` needs tokenizers.*install tokenizers=="):
         convert(tmp_path / "nowhere", tmp_path / "hub")
     assert not list(tmp_path.iterdir())
 
@@ -138,14 +138,14 @@ def test_other_tokens_in_transformers_are_refused(
     path = tmp_path / "vocab.txt"
     path.write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nlamp\n")
     other = tokenization.VocabularyOptions(vocab_file=str(path))
-    with pytest.raises(errors.UserError, match="has another vocabulary"):
+    with refused("has another vocabulary"):
         convert(run, tmp_path / "hub", vocabulary=other)
 
     def refuse(*_):
         raise errors.UserError("The library tokenizers cuts")
 
     monkeypatch.setattr(tokenizer_check, "check", refuse)
-    with pytest.raises(errors.UserError, match="tokenizers cuts"):
+    with refused("tokenizers cuts"):
         convert(run, tmp_path / "hub")
     assert not (tmp_path / "hub" / "config.json").exists()
 
@@ -154,7 +154,7 @@ def test_own_readme_is_not_replaced_unasked(make_run, tmp_path):
     run, hub = make_run(), tmp_path / "hub"
     hub.mkdir()
     (hub / "README.md").write_text("mine")
-    with pytest.raises(errors.UserError, match="exists"):
+    with refused("exists"):
         convert(run, hub)
     assert (hub / "README.md").read_text() == "mine"
     (hub / "vocab.txt").write_text("mine, too: no model is replaced")

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from albert_tf.common import errors, rows
+from albert_tf.common import rows
 from albert_tf.tasks.tagging import data as tagging_data
 from albert_tf.tasks.tagging import portable
+from tests.conftest import refused
 
 COLUMNS = tagging_data.ColumnOptions(1, -1)
 # Two sentences of two words.
@@ -83,7 +84,7 @@ def test_tags_without_a_letter_or_with_a_line_end_are_refused(tmp_path, tag):
     if tag.strip() == "B":
         tag = "B\tx"
     content = json.dumps({"words": ["a", "b"], "tags": ["O", tag]})
-    with pytest.raises(errors.UserError, match="is empty, or has a tab or a"):
+    with refused("is empty, or has a tab or a"):
         read(tmp_path / "a.jsonl", content)
 
 
@@ -357,19 +358,19 @@ BAD = {
 @pytest.mark.parametrize("case", BAD)
 def test_bad_files_are_refused(tmp_path, case):
     name, content, message = BAD[case]
-    with pytest.raises(errors.UserError, match=message):
+    with refused(message):
         read(tmp_path / name, content)
 
 
 def test_tags_that_the_model_does_not_know_are_refused(tmp_path):
-    with pytest.raises(errors.UserError, match="line 3: the tag 'B-B' is not"):
+    with refused("line 3: the tag 'B-B' is not"):
         read(tmp_path / "x", "a B-A\n\nb B-B\n", labels=["O", "B-A", "I-A"])
 
 
 @pytest.mark.parametrize("number", [0, 3, -3])
 def test_columns_that_are_not_there_are_refused(tmp_path, number):
     columns = tagging_data.ColumnOptions(word_column=number)
-    with pytest.raises(errors.UserError, match="word_column=.*columns 1 to 2"):
+    with refused("word_column=.*columns 1 to 2"):
         read(tmp_path / "x", "a\tO\n", columns)
 
 
@@ -384,5 +385,5 @@ def test_tags_that_only_look_like_those_of_entities(tmp_path, caplog, tags):
 
 def test_files_with_one_tag_cannot_be_learnt(tmp_path):
     examples = read(tmp_path / "x", "a\tO\n")
-    with pytest.raises(errors.UserError, match="every word has the tag O"):
+    with refused("every word has the tag O"):
         tagging_data.labels_of(examples, "x")
