@@ -307,7 +307,7 @@ def parse(options_class: type[OptionsT], words: Sequence[str]) -> OptionsT:
         )
     for leaf in declared:
         if leaf.type is str and leaf.name in values:
-            values[leaf.name] = _check_text(leaf, values[leaf.name])
+            values[leaf.name] = _check_and_expand(leaf, values[leaf.name])
     return from_dict(options_class, values)
 
 
@@ -389,7 +389,7 @@ def _reword_error(error: Exception, declared: Iterable[Flag]) -> str:
     return f"--{match[1]} is not {kind}." if match and kind else str(error)
 
 
-def _check_text(leaf: Flag, value: str) -> str:
+def _check_and_expand(leaf: Flag, value: str) -> str:
     if not value and leaf.is_required:
         raise errors.UserError(f"`{leaf.name}` is empty. It needs a value.")
     if _NOT_TEXT.search(value):

@@ -124,8 +124,8 @@ class TeacherOutputs:
         self._count = count
         first = next(self._parts())
         self.names = sorted(first)
-        # A number for each token can be cut; tags, whose last axis are the
-        # classes, are cut by the objective.
+        # With one number a token, padding is trimmed with the batch's; for
+        # tags, whose last axis is the classes, the objective does it.
         self.layout = tuple(
             layouts.Feature(
                 f"{layouts.TEACHER}{name}",
