@@ -1,7 +1,7 @@
 """Finetune a task: one run, or several that differ in their seeds.
 
-The same for every task; the commands `run_classifier`, `run_squad` and
-`run_race` choose the task and say where its files are.
+The same for every task; the commands, such as `run_squad`, choose the task and
+say where its files are.
 """
 
 import dataclasses

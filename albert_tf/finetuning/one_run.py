@@ -178,7 +178,7 @@ class _TaskRun:
         """Train until the last step, or evaluations that get no better."""
         settings, data, trainer = self._settings, self._data, self._trainer
         contents = [
-            data.facts(split)[features.CONTENT][:12]
+            data.feature_key(split)[features.CONTENT][:12]
             for split in data.eval_splits
         ]
 
@@ -266,7 +266,10 @@ class _TaskRun:
             outputs, self._data.examples[split]
         )
         if save:
-            source, facts = self._data.sources[split], self._data.facts(split)
+            source, facts = (
+                self._data.sources[split],
+                self._data.feature_key(split),
+            )
             saved_outputs.save(
                 self._settings.output_dir,
                 split,

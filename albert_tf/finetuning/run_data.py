@@ -73,7 +73,7 @@ class RunData:
                 task, self.examples[base.TRAIN], settings.trainer.precision
             )
 
-    def facts(self, split: str) -> dict[str, Any]:
+    def feature_key(self, split: str) -> dict[str, Any]:
         """Return the facts of `features.describe` for a split."""
         content = self._contents[self.sources[split]]
         return features.describe(self.task, content, split)
@@ -126,7 +126,7 @@ class RunData:
         for split, examples in self.examples.items():
             if split in self._features:
                 continue
-            facts, complete = self.facts(split), []
+            facts, complete = self.feature_key(split), []
             if split == base.TRAIN:
                 if self._outputs:
                     facts["added"] = self._outputs.facts

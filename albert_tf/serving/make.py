@@ -15,8 +15,7 @@ def of_task(task: base.Task, encoder: AlbertModel) -> service.Service:
     if maker is None:
         raise errors.UserError(
             f"The task {task.name} with the head {head.__name__} cannot be "
-            "exported: only the heads of GLUE, RACE, SQuAD, run_embeddings "
-            "and run_tagger can. Use albert_tf.predict."
+            "exported: its slice has no service for it. Use albert_tf.predict."
         )
     made: service.Service = maker(task, model)
     return made

@@ -499,8 +499,8 @@ def read(folder: str, option: str = "run_dir") -> Run:
             return read(best, option)
         raise errors.UserError(
             f"`{option}={folder}` is not the folder of a run: it has no "
-            f"{OPTIONS_NAME}. Name the output folder of run_pretraining, "
-            "run_classifier, run_squad, run_race, run_embeddings or run_tagger."
+            f"{OPTIONS_NAME}. Name the output folder of run_pretraining, or of "
+            "a command that finetunes."
         )
     try:
         content = strict_json.loads(files.read_bytes(path))

@@ -237,7 +237,7 @@ def _describe(id_model: IdModel, format_name: str) -> dict[str, Any]:
     return {
         "format": format_name,
         "precision": id_model.precision,
-        "service": type(asked).__name__,
+        "service": asked.kind or type(asked).__name__,
         "decoder": {"module": _decoder(asked), "outputs": list(outputs)},
         "max_positions": asked.encoder.config.max_position_embeddings,
         "max_seq_length": asked.max_seq_length,

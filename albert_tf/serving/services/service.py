@@ -108,7 +108,6 @@ class Service:
     read_whole: str | None = None  # The text that windows are laid over.
     # Answers texts, string [batch] each: `serving_default`.
     answer: Callable[..., Tensors]
-    # What the tokenizer must be able to do; each makes the export larger.
     # Of exports for other runtimes: the outputs of `tokens` that answer.py
     # reads, the module that decodes them, and the output that apps get.
     read_outputs: ClassVar[tuple[str, ...]] = (
@@ -116,7 +115,9 @@ class Service:
         "pooled_output",
     )
     portable: ModuleType | None = None
+    kind: ClassVar[str] = ""  # For that module; without it the class's name.
     app_output: ClassVar[str | None] = None
+    # What the tokenizer must be able to do; each makes the export larger.
     reads_masks: ClassVar[bool] = False
     reads_offsets: ClassVar[bool] = False
 

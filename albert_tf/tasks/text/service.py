@@ -109,6 +109,7 @@ class TextService(service.Service):
 class ClassifierService(TextService):
     """A finetuned classifier."""
 
+    kind = "ClassifierService"
     read_outputs = "probabilities", "layers"
     app_output = "probabilities"
 
@@ -140,6 +141,7 @@ class ClassifierService(TextService):
 class MultiLabelService(TextService):
     """A finetuned classifier that gives any number of labels."""
 
+    kind = "MultiLabelService"
     chances = staticmethod(tf.nn.sigmoid)
     read_outputs = ("probabilities",)
     app_output = "probabilities"
@@ -184,6 +186,7 @@ class MultiLabelService(TextService):
 class RegressionService(TextService):
     """A finetuned regression, such as STS-B."""
 
+    kind = "RegressionService"
     read_outputs = ("logits",)
 
     def answer(self, *texts: tf.Tensor) -> Tensors:

@@ -196,7 +196,7 @@ def test_data_that_change_are_known_as_what_was_read(world, tmp_path):
         sources = task.sources(str(tmp_path / "glue"))
         data = run_data.RunData(settings, task, sources, strategy)
         data.make_features(settings)
-        return data.training_key, data.facts("dev")
+        return data.training_key, data.feature_key("dev")
 
     assert named(Changing) == named(glue.GlueTask)
 
