@@ -3,6 +3,7 @@
 A process that has not done anything else knows only what the command loads.
 """
 
+import json
 import os
 import pathlib
 import pickle
@@ -25,12 +26,8 @@ from albert_tf import (
 from albert_tf.finetuning import predictions
 from albert_tf.model.network.encoder import AlbertModel
 from tests import export_options, sentence_folders
-from tests.albert_tf import (
-    test_distill,
-    test_run_embeddings,
-    test_run_tagger,
-)
-from tests.albert_tf.finetuning import small_runs
+from tests.albert_tf import test_run_embeddings
+from tests.albert_tf.finetuning import small_runs, tagged
 from tests.albert_tf.model import passes
 from tests.conftest import changed, tiny_config
 
@@ -172,9 +169,28 @@ def saved_probabilities(run, folder):
 
 
 def answerer_of_1_1(world, folder):
+    """Every question of it has an answer."""
+    content = json.loads((world.squad / "train.json").read_text())
+    for article in content["data"]:
+        for paragraph in article["paragraphs"]:
+            questions = paragraph["qas"]
+            paragraph["qas"] = [q for q in questions if q["answers"]]
+    path = folder.parent / "answered.json"
+    path.write_text(json.dumps(content))
     settings = small_runs.answerer(world, folder, squad_version="1.1")
-    path = test_distill.answered(world.squad / "train.json", folder.parent)
-    return changed(settings, train_file=path, predict_file=path)
+    return changed(settings, train_file=str(path), predict_file=str(path))
+
+
+def tagger(world, folder):
+    path = tagged.write(folder.parent / "tags.txt")
+    return run_tagger.RunTaggerOptions(
+        finetuning=small_runs.shared(
+            world, folder, max_seq_length=24, pad_to_max=True
+        ),
+        train_file=path,
+        dev_file=path,
+        test_file=path,
+    )
 
 
 def same(run, folder):
@@ -185,11 +201,11 @@ LABELS = {
     "classifier": (run_classifier, small_runs.classifier, same),
     "race": (run_race, small_runs.racer, same),
     "squad": (run_squad, small_runs.answerer, same),
-    "tagger": (run_tagger, test_run_tagger.options, same),
+    "tagger": (run_tagger, tagger, same),
     "hugging face": (run_classifier, small_runs.classifier, converted),
     "hugging face race": (run_race, small_runs.racer, converted),
     "hugging face squad": (run_squad, answerer_of_1_1, converted),
-    "hugging face tagger": (run_tagger, test_run_tagger.options, converted),
+    "hugging face tagger": (run_tagger, tagger, converted),
     "saved model": (
         run_classifier,
         small_runs.classifier,
