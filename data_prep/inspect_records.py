@@ -87,9 +87,12 @@ class InspectOptions:
 
     @property
     def recipe(self) -> pretraining_options.RecipeOptions:
-        name = self.objective if self.objective != "none" else "mlm"
+        """That of training, by which an example is drawn from each passage.
+
+        Only where an `objective` is given.
+        """
         return pretraining_options.RecipeOptions(
-            objective=name,
+            objective=self.objective,
             sentence_objective=self.sentence_objective,
             passages=pretraining_options.PassageOptions(
                 markers_file=self.markers_file

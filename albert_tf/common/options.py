@@ -227,19 +227,19 @@ def names(options_class: type) -> list[str]:
 
 
 def optional(
-    options_class: type, names: Collection[str], purpose: str
+    options_class: type, names: Collection[str], task_name: str
 ) -> type[Any]:
     """Make a class with some options of another, all with default None.
 
-    For a command that takes missing values from a run.
+    For `export`, which takes missing values from a run.
 
     Args:
-        purpose: What the help says they are for.
+        task_name: As the help shows it, such as SQuAD.
     """
     fields, sections = [], {}
     for leaf in iter_flags(options_class):
         if leaf.name in names:
-            text = f"{leaf.metadata['help']} For {purpose}"
+            text = f"{leaf.metadata['help']} For {task_name}"
             if leaf.default is not None:
                 text += f"; default: the run's, else {leaf.default}"
             metadata = {**leaf.metadata, "help": f"{text}."}
@@ -248,7 +248,7 @@ def optional(
             fields.append((leaf.name, leaf.type | None, field))
             sections[leaf.name] = leaf.section
     optional_class = dataclasses.make_dataclass(
-        f"{purpose}Options",
+        f"{task_name}Options",
         fields,
         namespace={
             "__post_init__": lambda self: None,

@@ -58,7 +58,7 @@ def record_lengths(layout: layouts.Layout, serialized: tf.Tensor) -> tf.Tensor:
 
 
 def trim(batch: Batch, layout: layouts.Layout, shortest: int) -> Batch:
-    """Remove padding that all sequences of a batch have."""
+    """Remove common padding of a batch, down to an allowed length."""
     names = lengths.sequence_features(layout)
     longest = tf.reduce_max(_longest_sequences(batch["input_mask"]))
     length = round_up(longest[None], layout, shortest)[0]

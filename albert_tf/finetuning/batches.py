@@ -96,6 +96,7 @@ def run_model(
 
 
 def _zeros(task: base.Task, batch_size: int, split: str) -> Batch:
+    """Return a batch of full length: dtypes and shapes without any record."""
     dtypes = {"int64": np.int32, "float32": np.float32}
     return {
         feature.name: np.zeros(

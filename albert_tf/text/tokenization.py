@@ -113,7 +113,7 @@ class Tokenizer:
 
     @functools.cached_property
     def digit_comma_lengths(self) -> dict[int, tuple[int, ...]]:
-        """Characters of the text in each of `digit_comma_ids`."""
+        """Characters of normalized text, "▁" too, in each `digit_comma_ids`."""
         table = {}
         for piece, new in self._digit_comma_pieces.items():
             others = tuple(map(len, new[1:]))

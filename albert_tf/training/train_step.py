@@ -123,7 +123,7 @@ class TrainStep:
         return (*self.objective.names, "gradient_norm", "skipped")
 
     def __call__(self, batch: Batch) -> tf.Tensor:
-        """Make one update; where a number is not finite, make none.
+        """Make one update; where a number is not finite, only count the step.
 
         Returns:
             float32 [names, (numerator, denominator)], the same on all replicas.

@@ -38,8 +38,8 @@ class Validation:
     def validate(self) -> None:
         """Evaluate this step, unless the log has it; copy it if it is best.
 
-        All workers evaluate together if one of them was killed before it had
-        written its line.
+        All workers evaluate, with those that have it, if one was killed before
+        it had written its line.
         """
         step = self.saved.step
         is_logged = step in dict(self._logged_scores())

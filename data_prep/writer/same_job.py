@@ -105,7 +105,7 @@ def refuse_other_options(
     settings: writer_options.CreatePretrainingDataOptions,
     vocab_sha256: str,
 ) -> None:
-    """Refuse to replace finished records that were made with other options."""
+    """Refuse to replace finished records of other options (no `overwrite`)."""
     for first, described in output_files.description_paths(paths).items():
         is_own = manifests.find(first) is not None
         outputs.check(settings, "output_file", described, is_own=is_own)

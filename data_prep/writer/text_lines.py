@@ -93,10 +93,10 @@ def bad_line(
 
     Zero bytes near it, in `lines`, distinguish a binary file from text in
     another encoding. `where` is from `line_name`; the `remedy`, another fix, is
-    a sentence.
+    a sentence after a space.
     """
     line = lines[index]
-    near = b"".join(lines[max(0, index - NEAR_LINES) : index + NEAR_LINES])
+    near = b"".join(lines[max(0, index - NEAR_LINES) : index + NEAR_LINES + 1])
     is_text = not is_binary(line)
     if is_text and b"\0" not in near:
         return errors.UserError(

@@ -19,7 +19,7 @@ DROPOUT = 0.1
 
 
 def warn_of_rounding(mean: float, deviation: float) -> None:
-    """Say that float32 does not tell numbers with this mean apart."""
+    """Warn if float32 does not tell numbers with this mean apart."""
     step = float(np.spacing(np.float32(abs(mean))))
     if step > deviation / 100:
         logging.warning(

@@ -29,7 +29,7 @@ EMPTY_V1 = ("empty", 0.0)
 EMPTY_V2 = ("", -1e6)
 # The score for "no answer" of a question without a window.
 NO_WINDOW = 1e6
-_BLOCK = 1024  # Windows whose pairs are ranked together; bounds the memory.
+_BLOCK = 1024  # Windows whose spans are ranked together; bounds the memory.
 
 Ids = Sequence[int] | np.ndarray
 Arrays = Mapping[str, np.ndarray]
@@ -376,7 +376,7 @@ def _propose(
 
 
 def _merge_equal(spans: np.ndarray) -> np.ndarray:
-    """Merge equal spans, at the position of the first; see `_find`."""
+    """Merge equal spans, at the position of the first; see `rank`."""
     window, start, end = spans[:3].astype(np.int64)
     width = int(end.max(initial=0)) + 1
     _, first, group, count = np.unique(

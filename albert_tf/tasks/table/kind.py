@@ -116,7 +116,10 @@ class Kind(TextTask):
     def check_training(
         self, examples: Sequence[TextExample], path: str
     ) -> None:
-        """Refuse training examples of which nothing can be learnt."""
+        """Refuse examples of which nothing can be learnt.
+
+        `examples` are those of `path` without the held-out ones.
+        """
 
     def read(self, path: str, split: str) -> list[TextExample]:
         """Read a file strictly; see `rows.read_user_file`.

@@ -57,11 +57,14 @@ class LabelTask(kind.Kind):
         if labels and self.options.class_weights == data.BALANCED:
             raise errors.UserError(
                 f"`class_weights={data.BALANCED}` cannot weigh the label "
-                f"{labels[0]!r}, of which {path} has no example. Leave it out "
-                "of `labels`."
+                f"{labels[0]!r}, of which no example of {path} is learnt. "
+                "Leave it out of `labels`, or give a `dev_file` instead of "
+                "`dev_share`."
             )
         if labels:
-            logging.warning("%s has no example of %s.", path, ", ".join(labels))
+            logging.warning(
+                "No example of %s in %s is learnt.", ", ".join(labels), path
+            )
 
     def labels_of(self, table: Sequence[data.Row]) -> Sequence[Any]:
         return [numbers[0] for numbers in self.numbers_of_all(table)]

@@ -242,6 +242,7 @@ class TextTask(packing.PackedTask):
     def score_answers(
         self, answers: base.Answers, examples: Sequence[TextExample]
     ) -> dict[str, float]:
+        """Return the scores of what an export answered: see `base.Answers`."""
         if self.is_regression:
             logits = base.concatenate(answers, "score")[:, None]
         else:
