@@ -208,6 +208,9 @@ def _tokenize_parts(
             for column in columns
         )
 
+    if not tf.executing_eagerly():  # One graph for the three calls.
+        spec = [tf.TensorSpec([None], tf.string)]
+        cut = tf.function(cut, input_signature=spec, autograph=False)
     length = tf.strings.length(texts, unit="UTF8_CHAR")
     is_long = tf.reduce_any(length > cleaning.LONGEST_PART)
     return tf.cond(is_long, of_parts, lambda: cut(texts))
