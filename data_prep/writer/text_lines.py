@@ -17,7 +17,7 @@ STANDARD_INPUT = "-"
 MOST_CONTROLS, _MOST_CONTROLS_SHARE = 16, 0.3
 _IS_CONTROL = np.array([c < 32 or c == 127 for c in range(256)])
 _IS_CONTROL[list(b"\t\n\v\f\r")] = False
-NEAR_LINES = 8  # Searched for zero bytes before and after a bad line.
+NEAR_LINES = 8  # Before a bad line, and from it on: searched for zero bytes.
 
 # How no text begins, but JSON (an object, or a list of objects or texts), XML
 # or HTML, and RTF.
@@ -96,7 +96,7 @@ def bad_line(
     a sentence after a space.
     """
     line = lines[index]
-    near = b"".join(lines[max(0, index - NEAR_LINES) : index + NEAR_LINES + 1])
+    near = b"".join(lines[max(0, index - NEAR_LINES) : index + NEAR_LINES])
     is_text = not is_binary(line)
     if is_text and b"\0" not in near:
         return errors.UserError(
