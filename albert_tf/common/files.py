@@ -35,6 +35,8 @@ REPLACED = ".albert_tf.replaced"  # Ending of a folder that is being replaced.
 # Names of a folder that a wrong one is compared with; they take 0.1 s at most.
 _MOST_COMPARED = 1000
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+# Errors where a file cannot be created.
+NO_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 # Errors of file systems that have no locks.
 _NO_LOCKS = frozenset({errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS})
 
@@ -487,7 +489,15 @@ def _open_partial(target: str) -> IO[bytes]:
     """Open and lock a new file beside another, which nobody else writes."""
     while True:
         name = f"{target}.{secrets.token_hex(4)}{PARTIAL}"
-        stream = open(name, "xb")
+        try:
+            stream = open(name, "xb")
+        except OSError as error:
+            if error.errno not in NO_PLACE:
+                raise
+            raise errors.UserError(
+                f"Cannot write {target!r}: {error.strerror}. Choose a place "
+                "that you may write to."
+            ) from error
         with contextlib.suppress(BlockingIOError):  # It is being removed.
             try_lock(stream.fileno())
             if is_at(stream.fileno(), name):

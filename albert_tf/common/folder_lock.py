@@ -25,8 +25,7 @@ _MARK = "Held by "  # How the content of a lock file begins.
 # Seconds to wait for the children of a killed process to end.
 PATIENCE = 5.0
 _SECONDS_BETWEEN_TRIES = 0.05
-# Errors where a file cannot be created.
-_NO_PLACE = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
+_NO_PLACE = {*files.NO_PLACE, errno.ENAMETOOLONG}
 
 
 @contextlib.contextmanager

@@ -189,11 +189,17 @@ class TableOptions:
     def __post_init__(self) -> None:
         columns = self.inputs
         named = [*columns, *self.label_columns]
-        if len(columns) > len(TEXTS) or len({*named}) < len(named):
+        if twice := [name for name in named if named.count(name) > 1]:
+            raise errors.UserError(
+                f"`text_columns={self.text_columns}` and "
+                f"`label_column={self.label_column}` name {twice[0]!r} twice. "
+                "Name each column once."
+            )
+        if len(columns) > len(TEXTS):
             raise errors.UserError(
                 f"`text_columns={self.text_columns}` must name one column, or "
-                "two with a comma between them, none of them `label_column`; "
-                "with `query_column` one. To use more, join them in the file."
+                "two with a comma between them; with `query_column` one. To "
+                "use more, join them in the file."
             )
         base.check_labels("labels", self.labels, self.names, "commas")
         if self.label_separator == "":
@@ -575,7 +581,8 @@ def part_of(
         if row.group in (None, ""):
             raise errors.UserError(
                 f"{row.where} has no value in the column `split_by="
-                f"{options.split_by}`. Name a column that all rows have."
+                f"{options.split_by}`, or no such column. Name one that all "
+                "rows have."
             )
     chosen = held_out.choose(keys, labels, share, options.split_seed)
     return [

@@ -77,6 +77,11 @@ class Kind(TextTask):
             is_alone = base.TRAIN in known.files and base.DEV not in known.files
             usual = data.DEV_SHARE if is_alone else 0.0
             share = known.run_facts().get("dev_share", usual)
+        if options.split_by and not share and base.TRAIN in known.files:
+            raise errors.UserError(
+                f"`split_by={options.split_by}` decides which rows are held "
+                "out, and none are. Leave it out, or give `dev_share`."
+            )
         scale = options.label_mean, options.label_deviation
         if options.needs_scale and None in scale:
             scale = _find_scale(options, share, known)

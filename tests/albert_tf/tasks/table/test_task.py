@@ -99,7 +99,8 @@ def test_labels_stand_between_commas_or_tabs(given, names):
     ("given", "message"),
     [
         ({"text_columns": "a,b,c"}, "`text_columns=a,b,c` must name one col"),
-        ({"text_columns": "a,mood"}, "none of them `label_column`"),
+        ({"text_columns": "a,mood"}, "name 'mood' twice"),
+        ({"label_column": "b,b", "multi_label": True}, "name 'b' twice"),
         ({"query_column": "q"}, "with `query_column` one"),
         ({"labels": "a,b", "regression": True}, "`labels=a,b` .* `regression`"),
         ({"multi_label": True, "regression": True}, "`multi_label=True` does"),
@@ -115,7 +116,7 @@ def test_labels_stand_between_commas_or_tabs(given, names):
         ({"label_deviation": 1.0, "regression": True}, "belong together"),
         ({"label_deviation": 1.0}, "`label_deviation=1.0`.*`regression`"),
         ({"ndcg_at": 5}, "`ndcg_at=5`.*`query_column`"),
-        ({"query_column": "a", "text_columns": "a"}, "must name one column"),
+        ({"query_column": "a", "text_columns": "a"}, "name 'a' twice"),
         ({"label_separator": ";"}, "with `multi_label`"),
         ({"label_separator": "", "multi_label": True}, "is empty"),
         ({"best_score": "micro_f1"}, "Use accuracy or"),
