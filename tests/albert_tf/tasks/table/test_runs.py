@@ -69,7 +69,8 @@ def test_numbers_of_a_run_go_on_in_its_units(runs, tmp_path):
         options = json.loads((folder / "run_options.json").read_text())
         assert options["facts"]["label_mean"] == pytest.approx(mean, abs=2)
         assert scores.read(str(folder)).best.scores["mae"] > 400
-    run.score_again(folder, dev_file=path, train_file=None)
+    given = {"init_checkpoint": init, "dev_file": path, **steps}
+    run.score_again(folder, train_file=None, **given)
     with refused("mean of the numbers is not"):
         run.score_again(tmp_path / "new", dev_file=path, train_file=None)
 
