@@ -224,7 +224,10 @@ def _check_alike(
         if task.outputs_are_positions:
             outputs.require_same(
                 f"{path} is about other windows than {first_path}",
-                features.differences(first.facts, one.facts),
+                [
+                    *features.differences(first.facts, one.facts),
+                    *features.differences(one.facts, first.facts),
+                ],
                 "Name runs with the same vocabulary and windows.",
             )
 

@@ -48,7 +48,7 @@ ARCHIVES = (".tar.xz", ".tar.gz")
 _ITEM = re.compile(r"\s*(?:([*•‣▪◦])|[-–—]|\d{1,3}[.)])\s")
 # A word that a line cuts, and its rest; there is none in `Ein- und Ausgang`.
 _CUT = re.compile(r"[^\W\d_][-\u2010\u00ad]$")
-_REST = re.compile(r"(?!(and|or|to|und|oder|bis|et|ou|y|o|e|en|of)$)[^\W\d_]")
+_REST = re.compile(r"(?!(and|or|to|und|oder|bis|et|ou|y|o|e|en|of)\b)[^\W\d_]")
 BROKEN_FILE = (tarfile.TarError, *corpus.UNPACKING_ERRORS)
 
 

@@ -34,6 +34,7 @@ PARTIAL = ".albert_tf.partial"
 REPLACED = ".albert_tf.replaced"  # Ending of a folder that is being replaced.
 # Names of a folder that a wrong one is compared with; they take 0.1 s at most.
 _MOST_COMPARED = 1000
+_MOST_COMMAS = 8  # In a name among several.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 # Errors where a file cannot be created.
 NO_PLACE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -116,9 +117,9 @@ def split_list(text: str) -> list[str]:
     """Divide names at their commas, but for a comma in an existing name."""
     parts, names = text.split(","), list[str]()
     while parts:
-        for count in range(len(parts), 0, -1):
+        for count in range(min(len(parts), _MOST_COMMAS + 1), 0, -1):
             name = ",".join(parts[:count]).strip()
-            if count == 1 or exists(name):
+            if count == 1 or (not is_remote(name) and exists(name)):
                 break
         names += filter(None, [name])
         del parts[:count]

@@ -10,7 +10,7 @@ def concat_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return the indices of ranges of different lengths, concatenated.
 
     Example:
-        begins [7, 2], lengths [2, 3] -> [7, 8, 2, 3, 4]
+        starts [7, 2], lengths [2, 3] -> [7, 8, 2, 3, 4]
 
     Args:
         starts: int [n].

@@ -45,7 +45,7 @@ _PACKED = (b"\x1f\x8b", b"PK\x03\x04", b"\xfd7zXZ\0", b"(\xb5/\xfd")
 # The first row of a table whose columns are not separated by tabs.
 _OTHER_HEADER = re.compile(r'"?\w+"?(\s*[,;|]\s*"?\w+"?)+')
 # The line before a table of Excel's that says what divides its columns.
-_EXCEL = re.compile(r'"?sep=([^"\r\0])"?\s*', re.IGNORECASE)
+_EXCEL = re.compile(r'"?sep=([^"\r\n\0])"?\s*', re.IGNORECASE)
 # Unicode categories of characters that nobody sees.
 _INVISIBLE = frozenset(("Cc", "Cf", "Zs", "Zl", "Zp"))
 # A line that begins so is meant as JSON, even if it is none.

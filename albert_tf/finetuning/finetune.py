@@ -98,7 +98,16 @@ def _files_of_splits(
 ) -> Mapping[str, str]:
     """Return the file of each split; a part of a split has the same file."""
     if sources is None:
-        sources = task.sources(options.to_dict(settings)["data_dir"])
+        data_dir = options.to_dict(settings)["data_dir"]
+        sources = task.sources(data_dir)
+        output = settings.finetuning.output_dir
+        folders = [data_dir, *map(os.path.dirname, sources.values())]
+        identities = set(map(files.identity, folders)) - {None}
+        if files.identity(output) in identities:
+            raise errors.UserError(
+                f"`output_dir={output}` is in `data_dir`, where nothing is "
+                "written. Name another folder."
+            )
     for part, whole in task.parts.items():
         if path := sources.get(whole):
             sources = {**sources, part: path}

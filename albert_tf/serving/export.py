@@ -12,7 +12,7 @@ import tensorflow as tf
 from absl import logging
 
 from albert_tf.common import errors, files, folder_lock, outputs, strict_json
-from albert_tf.finetuning import base
+from albert_tf.finetuning import base, overlaps
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.execution import adaptive
 from albert_tf.serving import depth_table, scoring, source
@@ -265,7 +265,10 @@ def _read_examples(
         )
     try:
         examples = task.read(path, task.eval_splits[0])
-    except errors.UserError as error:
+        if name_of_whole := task.read_whole:
+            for text in task.texts(examples)[name_of_whole]:
+                overlaps.require_short(text)
+    except (errors.UserError, ValueError) as error:
         # It may name the option that names such a file elsewhere.
         raise errors.UserError(
             f"`{name}={path}` cannot be used: {error}"

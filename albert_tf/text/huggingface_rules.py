@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from google.protobuf import message
-
 from albert_tf.common import errors, files, imports, strict_json
 
+message = imports.later("google.protobuf.message")
 sentencepiece_model_pb2 = imports.later("sentencepiece.sentencepiece_model_pb2")
 tokenizer_json = imports.later("albert_tf.text.tokenizer_json")
 wordpiece = imports.later("albert_tf.text.wordpiece")
@@ -177,13 +176,13 @@ def _read_files(
     if _is_json(files.read_bytes(vocabulary)):
         rules = os.path.basename(vocabulary)
     names = _CONFIG, _SPECIAL, _ADDED, _MODEL, rules
-    paths = {name: files.safe_join(folder, name) for name in names}
-    values = {}
-    for name, path in paths.items():
-        if files.exists(path):
-            # A config.json may be something else's.
-            allowed = (errors.UserError,) if name == _MODEL else ()
-            with contextlib.suppress(*allowed):
+    paths, values = {}, {}
+    for name in names:
+        # A config.json may be something else's.
+        allowed = (errors.UserError, OSError) if name == _MODEL else ()
+        with contextlib.suppress(*allowed):
+            paths[name] = path = files.safe_join(folder, name)
+            if files.exists(path):
                 values[name] = strict_json.read_object(path, _ADVICE)
     return paths, values, rules
 

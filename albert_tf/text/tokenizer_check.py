@@ -6,11 +6,13 @@ ordinary text in any language, and on some hard texts.
 
 import functools
 import random
+import re
 from typing import Any
 
 from albert_tf.common import errors, packages, strict_json
-from albert_tf.text import tokenization
+from albert_tf.text import tokenization, tokenizer_json
 
+_BYTE = re.compile("<0x[0-9A-F]{2}>")
 _NUM_LINES = 1000
 _PIECES_PER_LINE = 20
 # Two cuts are equally likely within this difference of their logarithmic
@@ -59,6 +61,7 @@ def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
     scores = _scores(content)
     mark = tokenization.WORD_START
     has_words = not any(mark in piece[1:] for piece in tokenizer.pieces)
+    special = tokenizer_json.special_pieces(tokenizer).values()
     for text, encoding in zip(texts, encodings, strict=True):
         ours, theirs = tokenizer.encode_with_masks(text), encoding.ids
         if ours != theirs and not _is_tie(ours, theirs, scores):
@@ -70,7 +73,8 @@ def check(content: str, tokenizer: tokenization.AnyTokenizer) -> None:
                 "the model would get other pieces than in training. Keep it "
                 "in a checkpoint of this project."
             )
-        if ours == theirs and has_words and tokenization.MASK not in text:
+        has_special = any(piece in text for piece in special)
+        if ours == theirs and has_words and not has_special:
             _compare_places(text, tokenizer, encoding)
 
 
@@ -79,11 +83,14 @@ def _compare_places(
 ) -> None:
     """Make sure that pieces lie where ours do, without the spaces around.
 
-    A mark alone lies at the space before a word, or at the word.
+    A mark alone lies at the space before a word, or at the word. Of the bytes
+    of a character only the first has a place here.
     """
     _, *edges = tokenizer.encode_with_offsets(text)
     columns = encoding.tokens, encoding.offsets, *edges
     for name, (a, b), start, end in zip(*columns, strict=True):
+        if start == end or _BYTE.fullmatch(name):
+            continue
         is_word = start <= a < b <= end and text[a:b] == text[a:b].strip()
         if name != tokenization.WORD_START and not is_word:
             raise errors.UserError(

@@ -130,13 +130,16 @@ def join(
 
 def _blanks(words: Sequence[str]) -> list[bool]:
     """Return before which words texts have a blank."""
-    num_alone = sum(stands_alone(c) for word in words for c in word)
+    num_alone = sum(stands_alone(word[0]) for word in words)
     num_others = sum(len(w) > 1 and _kind(w[0]) == _LETTER for w in words)
     # In Chinese and the like not even numbers and marks have one.
     has_none = num_alone > num_others
     found, opened, last, opens = [], set[str](), "", True
     for word in words:
-        blank = not (opens or has_none or _CLOSES.fullmatch(word))
+        blank = not (opens or _CLOSES.fullmatch(word))
+        if has_none:  # But between words of letters that are not single ones.
+            kinds = {_kind(last[-1:] or " "), _kind(word[0])}
+            blank &= len(last + word) > 2 and kinds == {_LETTER}
         blank &= not (stands_alone(last[-1:]) and stands_alone(word[0]))
         opens = bool(_OPENS.fullmatch(word))
         if pair := _QUOTES.get(word):

@@ -254,13 +254,6 @@ class RunStart:
     def refuse_foreign_files(self) -> None:
         """Refuse a folder of no run with files that a run would replace."""
         folder, replaced = self.folder, []
-        data_dir = options.to_dict(self.settings).get("data_dir") or ""
-        data = files.identity(data_dir)  # None if it is missing.
-        if data and data == files.identity(folder):
-            raise errors.UserError(
-                f"`output_dir={folder}` is `data_dir`, which nothing is "
-                "written to. Name another folder."
-            )
         if not is_run(folder):
             replaced = [os.path.join(folder, OPTIONS_NAME)]
             replaced += [os.path.join(folder, CONFIG_NAME)]

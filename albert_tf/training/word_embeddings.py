@@ -111,9 +111,16 @@ def convert_rows(
 
 
 def assign(model: keras.Model, table: np.ndarray) -> None:
-    """Assign word embeddings [V, E] to a model's encoder and generator."""
+    """Assign word embeddings [V, E] to a model's encoder and generator.
+
+    Where one has more rows than the other, those that both have.
+    """
     encoders = [model.encoder]
     if isinstance(model, replaced_tokens.ReplacedTokenDetector):
         encoders.append(model.generator.encoder)
     for encoder in encoders:
-        encoder.embeddings.word_embeddings.assign(table)
+        variable = encoder.embeddings.word_embeddings
+        rows = variable.numpy()
+        shared = min(len(rows), len(table))
+        rows[:shared] = table[:shared]
+        variable.assign(rows)

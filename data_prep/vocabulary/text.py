@@ -156,10 +156,13 @@ def prepare(
     compared = load(files.split_list(settings.compare_with))
     folder = os.path.dirname(prefix)
     files.make_folder(folder, "output_prefix")
-    if not os.access(folder or ".", os.W_OK | os.X_OK):
+    may_write = files.is_remote(prefix) or os.access(
+        folder or ".", os.W_OK | os.X_OK
+    )
+    if not may_write:
         raise errors.UserError(
-            f"`output_prefix={prefix}`: you may not write to {folder or '.'}. "
-            "Choose another place."
+            f"`output_prefix={prefix}`: Permission denied in "
+            f"{folder or '.'!r}. Choose a place that you may write to."
         )
     lines = read_lines(paths)
     sample = read_sample(lines)

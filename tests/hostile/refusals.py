@@ -167,7 +167,7 @@ convert_checkpoint --format=tf2 --to={out}/x.index
     --to=
 
 run_race --output_dir={inputs}/race
-    --output_dir= ... is --data_dir
+    --output_dir= ... is in --data_dir
 ensemble --run_dirs={inputs}/rte,{inputs}/./rte
     1 folder(s)
 ensemble --run_dirs={inputs}/rte,nowhere

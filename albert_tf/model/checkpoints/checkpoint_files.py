@@ -162,6 +162,16 @@ def numbered(folder: str) -> list[str]:
     ]
 
 
+def identities(prefix: str) -> dict[str, Any]:
+    """Return what tells the files of a checkpoint from those of another."""
+    folder, name = os.path.split(prefix)
+    return {
+        file: files.identity(files.safe_join(folder, file))
+        for file in files.list_folder(folder)
+        if file.startswith(f"{name}.")
+    }
+
+
 def replace(new: str, prefix: str) -> None:
     """Rename a checkpoint, so that it replaces another one.
 

@@ -101,10 +101,10 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
             config=config_beside(target),
             load=lambda names: {name: weights[name] for name in names},
         )
-    before = files.identity(f"{target}.index")
+    before = checkpoint_files.identities(target)
 
     def is_replaced() -> bool:
-        return files.identity(f"{target}.index") != before
+        return checkpoint_files.identities(target) != before
 
     try:
         reader = tf.train.load_checkpoint(target)

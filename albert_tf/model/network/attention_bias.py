@@ -76,7 +76,7 @@ def make(
 def add_bucket_table(
     model: keras.Model, config: AlbertConfig, scope: str
 ) -> tf.Variable | None:
-    """Create the table of `bucketed` in a model, if its config has buckets."""
+    """Create the table of `bucket_bias` in a model whose config has buckets."""
     if config.position_bias != "buckets":
         return None
     return model.add_weight(

@@ -208,7 +208,7 @@ class WordPiece:
         found: list[int] = []
         for word in self._rules.split_words(cleaned):
             found += self._cut(word)
-            if len(found) == enough:
+            if enough is not None and len(found) >= enough:
                 break
         return found
 

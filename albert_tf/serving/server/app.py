@@ -157,6 +157,8 @@ def _unpack(packed: bytes, most: int) -> bytes:
         raise errors.UserError(f"The request is no gzip: {error}.") from None
     if len(body) > most:
         raise fastapi.HTTPException(413, f"A request may have {most} bytes.")
+    if not unpacker.eof or unpacker.unused_data:
+        raise errors.UserError("The request is no whole gzip.")
     return body
 
 

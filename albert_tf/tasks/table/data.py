@@ -359,7 +359,8 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
             "%s: %d labels differ only in case, such as %r. Are they one?",
             *(path, len(alike), sorted(alike, key=str.casefold)[:2]),
         )
-    if options.multi_label and all(len(row.labels) < 2 for row in table):
+    are_single = all(len(row.labels) < 2 for row in table)
+    if options.multi_label and len(columns) < 2 and are_single:
         logging.warning(
             "%s: no text has two labels. Is `label_separator=%s` right?",
             path,
@@ -511,7 +512,8 @@ def _items(text: str, separator: str, name: str, where: str) -> list[str]:
             "list and is none. Write ['one', 'other'], or the labels with "
             f"{separator!r} between them."
         )
-    return [text.strip("'\"") for text in _ITEM.findall(text)]
+    items = _ITEM.findall(text)
+    return [item[1:-1] if item[0] in "'\"" else item for item in items]
 
 
 def _number(

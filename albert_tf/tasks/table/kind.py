@@ -146,8 +146,8 @@ class Kind(TextTask):
             examples = data.part_of(examples, table, self.options, share, split)
         if not examples:
             raise errors.UserError(
-                f"{path} has no examples for {split}; equal texts stay "
-                "together. Give a file that has more."
+                f"{path} has no examples for {split}; equal texts, or values "
+                "of `split_by`, stay together. Give a file that has more."
             )
         if split == base.TRAIN:
             self.check_training(examples, path)
@@ -187,9 +187,9 @@ class Kind(TextTask):
         if shared:
             logging.warning(
                 "%s: %d of %d pairs have a text of a pair that is learnt. The "
-                "scores may be better than those of new texts will be. "
-                "`split_by` a column that such pairs have in common keeps them "
-                "together.",
+                "scores may be better than those of new texts will be. In one "
+                "file, `split_by` a column that such pairs have in common "
+                "keeps them together.",
                 path,
                 shared,
                 len(keys),

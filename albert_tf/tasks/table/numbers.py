@@ -38,7 +38,8 @@ class NumberTask(kind.Kind):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**super().settings, "scale": list(self.scale)}
+        scaled = {"scale": list(self.scale)} if self.options.needs_scale else {}
+        return {**super().settings, **scaled}
 
     def labels_of(self, table: Sequence[data.Row]) -> Sequence[float]:
         return [row.labels[0] for row in table]

@@ -274,7 +274,8 @@ def _blanks(block: Sequence[_Row], word: int) -> list[bool]:
     forms = {fields[0]: fields[word] for _, fields in block}
     for number in [number for number in forms if "-" in number]:
         first, last = map(int, number.split("-"))
-        parts = [str(n) for n in range(first, last + 1)]
+        end = min(last, first + len(block)) + 1
+        parts = [str(n) for n in range(first, end)]
         written = "".join(forms.get(part, "") for part in parts)
         joined |= dict.fromkeys(parts, written == forms[number])
         joined[str(last)] = joined[number]

@@ -190,12 +190,18 @@ class TaggingTask(base.Task):
             parts, begins = example.cut()
             laid = lay_out(parts, self.tokenizer, self.max_seq_length)
             own = laid.first >= 0
-            if (begins & ~own & ~laid.goes_on).any():
+            word = np.cumsum(begins) - 1
+            if len(np.setdiff1d(word, word[own | laid.goes_on])):
                 lost.append(str(example.guid))
             labels = np.zeros(len(laid.ids), np.int64)
-            if parts.tags is not None:
-                found = np.array([numbers.get(t, 0) for t in parts.tags])
-                labels[laid.first[own]] = found[own]
+            if example.tags is not None and parts.tags is not None:
+                of_parts = np.array([numbers.get(t, 0) for t in parts.tags])
+                of_words = np.array([numbers.get(t, 0) for t in example.tags])
+                # The first part that has a piece has the tag of the word.
+                _, first = np.unique(word[own], return_index=True)
+                leading = np.flatnonzero(own)[first]
+                of_parts[leading] = of_words[word[leading]]
+                labels[laid.first[own]] = of_parts[own]
             spans = zip(laid.windows, laid.counts, strict=True)
             for (begin, length), counts in spans:
                 part = slice(begin, begin + length)

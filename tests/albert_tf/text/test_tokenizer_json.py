@@ -121,7 +121,9 @@ def test_bytes_are_decoded_to_their_characters(tmp_path):
         tmp_path / "bytes.model", ["▁", "▁a", "b"], others, byte_fallback=True
     )
     tokenizer = tokenization.Tokenizer(path)
-    library = tokenizers.Tokenizer.from_str(tokenizer_json.make(tokenizer))
+    content = tokenizer_json.make(tokenizer)
+    tokenizer_check.check(content, tokenizer)
+    library = tokenizers.Tokenizer.from_str(content)
     for text in ("a b今🦒 a🦒🦒b", "🦒", "", "a b"):
         ids = tokenizer.encode(text)
         assert library.decode(ids) == tokenizer.decode(ids) == text

@@ -48,6 +48,10 @@ def test_words_are_found(text, expected):
         ("科 技 2 0 1 4 年 ， i P 好 。", "科技2014年，iP好。"),
         ("NHK の ニュース", "NHKのニュース"),
         ("यह है ।", "यह है।"),
+        ("I 'm a fan of 宇多田ヒカル .", "I'm a fan of 宇多田ヒカル."),
+        ("我 在 Steve Jobs 的 公司", "我在Steve Jobs的公司"),
+        ("I saw 東 京 大 学", "I saw東京大学"),
+        ("we visited กรุงเทพ today", "we visited กรุงเทพ today"),
         ("", ""),
     ],
 )

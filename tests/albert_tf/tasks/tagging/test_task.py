@@ -187,8 +187,8 @@ def test_scores_are_those_of_seqeval(tiny_tokenizer):
 
 def of_words(written, tags):
     """An example with the words of a file, and its tags for their parts."""
-    text, starts = words.join(written.split())
-    pairs = zip(starts.tolist(), written.split(), strict=True)
+    text, starts = words.join(written.split(" "))
+    pairs = zip(starts.tolist(), written.split(" "), strict=True)
     places = tuple((start, start + len(word)) for start, word in pairs)
     guid = rows.LineKey({"line": 1})
     return tagging_data.TaggedText(guid, text, places, tuple(tags.split()))
@@ -238,6 +238,10 @@ def test_parts_of_words_are_learnt(tiny_tokenizer):
     task = make(tiny_tokenizer)
     found = records(task, [example])["label_ids"]
     assert found[found > 0].tolist() == [2, 3, 3, 1, 1]
+    # A beginning of which no piece is left does not take the tag with it.
+    example = of_words("\u200b-Clark fell", "B-PER O")
+    found = records(task, [example])["label_ids"]
+    assert found[found > 0][0] == 2
     task = make(tiny_tokenizer, labels=("NOUN", "PART"))
     example = of_words("J. 's", "NOUN PART")
     found = records(task, [example])["label_ids"]
