@@ -34,6 +34,8 @@ LONG = (
     "squad/test_service.py",
     "table/test_runs.py",
     "tasks/test_contract.py",
+    "tasks/test_contract_conversions.py",
+    "tasks/test_contract_exports.py",
     "test_base_shape.py",
     "test_create_pretraining_data.py",
     "test_encoder_pages.py",

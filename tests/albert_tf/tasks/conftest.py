@@ -1,12 +1,14 @@
 """Runs of tasks, each made once for a file."""
 
 import functools
+import shutil
 import sys
 
 import pytest
 
 from albert_tf.finetuning import registry
 from albert_tf.tasks.glue import specs
+from tests import export_options
 from tests.albert_tf.model.conftest import (  # noqa: F401
     _seeded,
     small_config,
@@ -40,3 +42,16 @@ def runs(world, tmp_path_factory):
         yield make
     for name in ("own_task", "own_head"):
         sys.modules.pop(name, None)
+
+
+@pytest.fixture
+def run(runs, request):
+    return runs(request.param)
+
+
+@pytest.fixture
+def answers(run, tmp_path):
+    """Those of `predict`, elsewhere and with other batches than the run's."""
+    moved = shutil.copytree(run.folder, tmp_path / "moved")
+    given = {"run_dir": moved, "batch_size": 5, **run.own_module}
+    return export_options.ask(run.own, tmp_path / "answers.jsonl", **given)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
+import pytest
 
 from albert_tf import (
     convert_checkpoint,
@@ -27,6 +28,8 @@ from tests import own_tasks, row_files
 from tests.albert_tf.finetuning import tagged
 from tests.conftest import ROOT
 
+# The same network, written by another compiler, or for other batches.
+FLOAT_ATOL = 1e-4
 COMMANDS = {
     "classifier": (run_classifier, run_classifier.ClassifierOptions),
     "embeddings": (run_embeddings, run_embeddings.RunEmbeddingsOptions),
@@ -414,3 +417,51 @@ class Run:
         convert_checkpoint.run(
             options.parse(convert_checkpoint.ConvertOptions, flags)
         )
+
+
+def each(fast=None):
+    """Test every task; those that are not `fast` in `make test-all` alone."""
+    return pytest.mark.parametrize(
+        "run",
+        [
+            pytest.param(
+                name,
+                marks=[pytest.mark.slow]
+                * (case.is_slow or fast is not None and name not in fast),
+            )
+            for name, case in CASES.items()
+        ],
+        indirect=True,
+    )
+
+
+def assert_learnt(run, folder):
+    best = scores.read(str(folder)).best.scores
+    for name, least in (x.split(">") for x in run.case.least.split()):
+        assert best[name] > float(least), best
+
+
+def flat(answer):
+    """What an answer says, whoever gives it: words, and numbers."""
+    if "embedding" in answer:
+        return (), answer["embedding"]
+    if "spans" in answer:
+        keys = "start", "end", "label", "text"
+        words = [[span[key] for key in keys] for span in answer["spans"]]
+        return words, [span["score"] for span in answer["spans"]]
+    names = "prediction", "label", "predicted", "answer", "score"
+    said = next(answer[name] for name in names if name in answer)
+    if isinstance(said, float) and "answer" not in answer:
+        return (), [said]
+    odds = answer.get("probabilities", ())
+    if "n_best" in answer:  # Of a run; the other ones are filled up.
+        odds = [entry["probability"] for entry in answer["n_best"]]
+    odds = answer.get("n_best_probabilities", odds)
+    return said, [*filter(None, getattr(odds, "values", odds.__iter__)())]
+
+
+def assert_alike(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        (words, numbers), (said, others) = flat(one), flat(other)
+        assert words == said, (one, other)
+        assert numbers == pytest.approx(others, rel=1e-5, abs=FLOAT_ATOL)

@@ -13,53 +13,22 @@ from albert_tf.finetuning import registry
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.text import tokenization
 from albert_tf.training import run_checkpoints, run_folder
-from tests import export_options, row_files
+from tests import row_files
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.tasks import contract
-from tests.albert_tf.tasks.contract import CASES
-from tests.conftest import python, refused
 
-# The same network, written by another compiler, or for other batches.
-FLOAT_ATOL = 1e-4
 KEPT = ("run_options.json", "albert_config.json", "spm.model", "run_card.md")
 
 
-@pytest.fixture
-def run(runs, request):
-    return runs(request.param)
-
-
-def each(fast=None):
-    """Test every task; those that are not `fast` in `make test-all` alone."""
-    return pytest.mark.parametrize(
-        "run",
-        [
-            pytest.param(
-                name,
-                marks=[pytest.mark.slow]
-                * (case.is_slow or fast is not None and name not in fast),
-            )
-            for name, case in CASES.items()
-        ],
-        indirect=True,
-    )
-
-
-def assert_learnt(run, folder):
-    best = scores.read(str(folder)).best.scores
-    for name, least in (x.split(">") for x in run.case.least.split()):
-        assert best[name] > float(least), best
-
-
-@each()
+@contract.each()
 def test_it_learns(run):
-    assert_learnt(run, run.folder)
+    contract.assert_learnt(run, run.folder)
     (line,) = small_runs.metrics(run.folder, "train")
     assert np.isfinite(line["loss"])
     assert {*KEPT} <= {path.name for path in run.folder.iterdir()}
 
 
-@each()
+@contract.each()
 def test_records_are_those_of_the_examples(run):
     """What is read and encoded again is what the run has in its files."""
     start = run_folder.read(str(run.folder))
@@ -78,40 +47,6 @@ def test_records_are_those_of_the_examples(run):
         np.testing.assert_array_equal(values, expected, name)
 
 
-def flat(answer):
-    """What an answer says, whoever gives it: words, and numbers."""
-    if "embedding" in answer:
-        return (), answer["embedding"]
-    if "spans" in answer:
-        keys = "start", "end", "label", "text"
-        words = [[span[key] for key in keys] for span in answer["spans"]]
-        return words, [span["score"] for span in answer["spans"]]
-    names = "prediction", "label", "predicted", "answer", "score"
-    said = next(answer[name] for name in names if name in answer)
-    if isinstance(said, float) and "answer" not in answer:
-        return (), [said]
-    odds = answer.get("probabilities", ())
-    if "n_best" in answer:  # Of a run; the other ones are filled up.
-        odds = [entry["probability"] for entry in answer["n_best"]]
-    odds = answer.get("n_best_probabilities", odds)
-    return said, [*filter(None, getattr(odds, "values", odds.__iter__)())]
-
-
-def assert_alike(found, expected):
-    for one, other in zip(found, expected, strict=True):
-        (words, numbers), (said, others) = flat(one), flat(other)
-        assert words == said, (one, other)
-        assert numbers == pytest.approx(others, rel=1e-5, abs=FLOAT_ATOL)
-
-
-@pytest.fixture
-def answers(run, tmp_path):
-    """Those of `predict`, elsewhere and with other batches than the run's."""
-    moved = shutil.copytree(run.folder, tmp_path / "moved")
-    given = {"run_dir": moved, "batch_size": 5, **run.own_module}
-    return export_options.ask(run.own, tmp_path / "answers.jsonl", **given)
-
-
 def written(run, folder):
     """What a run wrote about each of its texts, in their order."""
     if run.case.command == "squad":
@@ -125,7 +60,7 @@ def written(run, folder):
     return [{"prediction": float(x) if is_number else x} for x in said]
 
 
-@each()
+@contract.each()
 def test_predictions_are_those_of_the_run(run, answers):
     expected = written(run, run.folder)
     if "embedding" in answers[0]:
@@ -140,10 +75,10 @@ def test_predictions_are_those_of_the_run(run, answers):
     for answer, row in zip(answers, expected, strict=False):
         answer.pop("n_best", None)
         answer.pop("probabilities", None), row.pop("probabilities", None)
-    assert_alike(answers, expected[: len(answers)])
+    contract.assert_alike(answers, expected[: len(answers)])
 
 
-@each(fast=("tags",))
+@contract.each(fast=("tags",))
 def test_a_run_is_scored_again(run, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run.folder, folder)
@@ -152,7 +87,7 @@ def test_a_run_is_scored_again(run, tmp_path):
     assert run.score_again(folder) == pytest.approx(best, rel=1e-6)
 
 
-@each(fast=("rte",))
+@contract.each(fast=("rte",))
 def test_a_stopped_run_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     half = dict.fromkeys(
@@ -179,126 +114,10 @@ def test_a_stopped_run_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
         np.testing.assert_equal(other.load(names), one.load(names))
 
 
-@each()
+@contract.each()
 def test_two_runs_that_agree_are_an_ensemble_that_does(run, tmp_path):
     shutil.copytree(run.folder, tmp_path / "again")
     folders = [run.folder, tmp_path / "again"]
     small_runs.average(folders, tmp_path / "both", **run.own_module)
     one, other = (written(run, f) for f in (run.folder, tmp_path / "both"))
-    assert_alike(other, one)
-
-
-def answers_beside(folder, texts):
-    """Those of the program in an export of ids."""
-    done = python(folder / "answer.py", texts, cwd=folder)
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("run", "form"),
-    [(n, form) for n, case in CASES.items() for form in case.forms.split()],
-    indirect=["run"],
-)
-def test_exports_answer_alike(run, form, answers, tmp_path):
-    served = tmp_path / "served"
-    given = {"run_dir": run.folder, "format": form, **run.own_module}
-    if run.case.not_hub == contract.NO_EXPORT:
-        with refused(contract.NO_EXPORT):
-            export_options.exported(served, **given)
-        return
-    report = export_options.exported(served, eval_file=run.labelled, **given)
-    scored = report["scores_in_float32"]
-    assert report["scores"] == pytest.approx(scored, rel=1e-4, abs=FLOAT_ATOL)
-    if form == "saved_model":
-        found = tmp_path / "found.jsonl"
-        found = export_options.ask(run.texts, found, saved_model=served)
-    else:
-        found = answers_beside(served, run.texts)
-    assert_alike(found, answers)
-
-
-@each(fast=())
-def test_a_converted_run_is_the_same_model(run, tmp_path):
-    """Also where transformers has no place for it."""
-    folder, given = tmp_path / "converted", {}
-    if run.case.not_hub:
-        with refused(run.case.not_hub):
-            run.convert(folder)
-        folder = folder / "model.ckpt-best"
-        run.convert(folder, "tf1")
-        if "regression" in run.case.flags:  # The head gives the numbers.
-            given = {"label_mean": 0, "label_deviation": 1}
-    else:
-        run.convert(folder)
-        config = json.loads((folder / "config.json").read_text())
-        if name := contract.HUBS[run.case.command][1]:
-            assert config["architectures"] == [name]
-        labels = run_folder.read(str(run.folder)).facts.get("labels")
-        assert not labels or labels == [*config["id2label"].values()]
-    best = scores.read(str(run.folder)).best.scores
-    found = run.score_again(tmp_path / "run", init_checkpoint=folder, **given)
-    assert found == pytest.approx(best, rel=1e-5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "run",
-    ["tags", "scored", "race", "squad 1.1", "label", "labels, one", "number"],
-    indirect=True,
-)
-def test_a_folder_of_others_is_exported(run, answers, tmp_path):
-    hub, served = tmp_path / "hub", tmp_path / "served"
-    run.convert(hub)
-    run.export_folder(served, hub)
-    found = tmp_path / "found.jsonl"
-    found = export_options.ask(run.texts, found, saved_model=served)
-    if "predicted" in found[0]:  # Thresholds have no place in the folder.
-        for answer in answers:
-            odds = answer["probabilities"].items()
-            answer["prediction"] = [name for name, p in odds if p > 0.5]
-    assert_alike(found, answers)
-
-
-@each(fast=())
-def test_a_student_learns_what_its_teacher_says(run, tmp_path):
-    """From the teacher alone."""
-    if run.case.not_taught:
-        with refused(run.case.not_taught):
-            run.settings(tmp_path, teacher=run.folder)
-        return
-    taught = {"teacher": run.folder, "teacher_weight": 1.0}
-    if run.case.command == "embeddings":
-        taught = {
-            "command": "distill",
-            "teacher": run.folder,
-            "train_examples": "texts",
-            "dev_examples": run.name,
-            "train_file": run.own,
-        }
-    folder = run.learn(tmp_path / "student", **taught)
-    assert np.isfinite(small_runs.metrics(folder, "train")[0]["loss"])
-    assert_learnt(run, folder)
-    if length := {"tagger": 16, "squad": 48}.get(run.case.command):
-        with refused("single tokens"):
-            run.learn(tmp_path / "other", max_seq_length=length, **taught)
-
-
-@pytest.mark.torch
-@pytest.mark.parametrize(
-    "run", ["label", "labels, one", "number", "pairwise"], indirect=True
-)
-def test_transformers_give_the_same_answers(run, answers, tmp_path):
-    import transformers
-
-    run.convert(tmp_path / "hub")
-    names = "text", "text_pair"
-    texts = [{k: row[k] for k in names if k in row} for row in run.asked]
-    model = transformers.pipeline(
-        "text-classification", str(tmp_path / "hub"), top_k=None
-    )
-    for answer, theirs in zip(answers, model(texts), strict=True):
-        expected = {"LABEL_0": answer["prediction"]}
-        expected = answer.get("probabilities") or expected
-        found = {one["label"]: one["score"] for one in theirs}
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    contract.assert_alike(other, one)
