@@ -57,6 +57,7 @@ def test_endpoints_are_described(port):
     assert set(paths) == {
         *("/healthz", "/readyz", "/metrics"),
         *("/models/m/serving_default", MEASURE, "/models/m/add"),
+        "/models/m/mask",
         *("/v1/models/m", "/v1/models/m:predict", "/v1/models/m/metadata"),
     }
     body = paths["/models/m/add"]["requestBody"]["content"]

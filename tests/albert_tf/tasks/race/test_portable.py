@@ -1,6 +1,7 @@
 """What exports for other runtimes have a copy of, against the task."""
 
 import dataclasses
+import types
 
 import numpy as np
 import pytest
@@ -26,7 +27,11 @@ def test_choices_are_laid_out_as_in_training(make, name):
     length, options = saved_services.MAX_SEQ_LENGTH, saved_services.RACE
     task = race.RaceTask(tokenizer, length, options)
     about = {"max_seq_length": length, "options": dataclasses.asdict(options)}
-    decoder = portable.Decoder(about, tokenizer)
+    there = types.SimpleNamespace(
+        encode=lambda text, enough=None: tokenizer.encode(text)[:enough],
+        clean=tokenizer.clean,
+    )
+    decoder = portable.Decoder(about, there)
     for asked in saved_services.QUESTIONS:
         example = data.RaceQuestion("", "", *asked, 0)
         (features,) = task.featurize([example], base.PREDICT)
