@@ -100,10 +100,10 @@ def test_records_need_the_marks_of_what_is_drawn(
     }
     monkeypatch.setattr(manifests, "find", known.get)
     recipe = recipes.make(**values)
-    refused = contextlib.nullcontext()
+    expected = contextlib.nullcontext()
     if message:
-        refused = refused(message)
-    with refused:
+        expected = refused(message)
+    with expected:
         pretraining_data.check_marks(recipe, ["a", "b"])
 
 
