@@ -126,7 +126,7 @@ def read_paragraphs(
     `DOCUMENT_END` comes after each of WikiExtractor's articles.
     """
     text = prose.read(stream, name, keep_titles=keep_titles)
-    for empty, lines in itertools.groupby(text, text_lines.is_blank):
+    for empty, lines in itertools.groupby(text, key=lambda x: not x.strip()):
         if empty:
             if any(line is prose.END for line in lines):
                 yield DOCUMENT_END

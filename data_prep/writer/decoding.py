@@ -23,20 +23,20 @@ def decode_lines(
 
     Returns:
         The lines without "\n", and counts of bad ones: "lines_skipped",
-        "lines_replaced". A line is empty, and ends a document, if it is blank,
-        or nothing is left of it after cleaning; the lines of a JSON object are
-        never empty. DIFFERS: in the original also with a WordPiece vocabulary
-        only a line of white space, with SentencePiece or accents, is empty.
+        "lines_replaced". A line is empty, and ends a document, if nothing is
+        left of it after cleaning; the lines of a JSON object are never empty.
+        DIFFERS: with a WordPiece vocabulary only a line of white space is empty
+        in the original; here also a line that holds only zero-width or control
+        characters, or accents.
     """
     counts = {"lines_skipped": 0, "lines_replaced": 0}
     controls = text_lines.count_controls(block.text)
     if options.input_format == "lines" and controls <= text_lines.MOST_CONTROLS:
         with contextlib.suppress(UnicodeDecodeError):  # Nearly every block.
-            whole = block.text.decode("utf-8").split("\n")[:-1]
-            return [x * (not text_lines.is_blank(x)) for x in whole], counts
+            return block.text.decode("utf-8").split("\n")[:-1], counts
     decoded = _Decoder(block, options, counts).read()
     if options.is_text:
-        return [x * (not text_lines.is_blank(x)) for x in decoded], counts
+        return list(decoded), counts
     split: Callable[[str], Iterable[str]]
     split = functools.partial(str.split, sep="\n")
     if options.split_sentences:
@@ -48,8 +48,7 @@ def decode_lines(
         lines += [
             line
             for line in split(text)
-            if any(map(str.isalnum, line))
-            or (clean(line) and not text_lines.is_blank(line))
+            if any(map(str.isalnum, line)) or clean(line)
         ]
         lines.append("")
     return lines, counts
@@ -99,7 +98,7 @@ class _Decoder:
             if is_replaced:
                 text = strict_json.replace_lone_surrogates(text)
             return _parse_object(text, options.text_field)
-        is_turn = text[:2] in ("Q\t", "R\t") or text_lines.is_blank(text)
+        is_turn = text[:2] in ("Q\t", "R\t") or not text.strip()
         if options.input_format == "dialogues" and not is_turn:
             raise ValueError(f"it begins with {text[:10]!r}")
         return text

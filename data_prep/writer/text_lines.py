@@ -8,7 +8,6 @@ from typing import IO
 import numpy as np
 
 from albert_tf.common import errors
-from albert_tf.text import wordpiece_rules
 
 STANDARD_INPUT = "-"
 
@@ -29,19 +28,6 @@ _DOCUMENT = re.compile(
 
 # Replaces a line that is too long; not UTF-8, so always a bad line.
 TOO_LONG = b"\xff"
-
-
-def is_blank(line: str) -> bool:
-    """Tell whether a line shows nothing.
-
-    It holds only white space, controls, zero-width characters and accents.
-    """
-    return all(
-        c.isspace()
-        or wordpiece_rules.is_dropped(c)
-        or wordpiece_rules.is_accent(c)
-        for c in line
-    )
 
 
 def is_binary(line: bytes) -> bool:

@@ -17,7 +17,7 @@ def packed():
     """Instances of 4 to 16 tokens in rows that they share, and in their own."""
     encoded = short_records.encode(short_records.make(22))
     packing = packed_rows.Packing(short_records.LAYOUT)
-    rows = packing.rows(tf.data.Dataset.from_tensor_slices(encoded))
+    rows = packing.pack(tf.data.Dataset.from_tensor_slices(encoded))
     shared = packed_rows.join(tf.stack(list(rows)), packing.layout)
     alone = parsing.parse(packing.layout, tf.constant(encoded))
     alone["is_real_example"] = tf.ones([len(encoded)], tf.int32)
