@@ -72,7 +72,6 @@ def test_wrapped_lines_are_joined_and_cut_into_sentences(book):
             "He came\n- late -\nin May\n5. and",
             ["He came - late - in May 5. and"],
         ),
-        ("a\n\u200b\nb", ["a", "b"]),
     ],
 )
 def test_cut_words_are_whole_and_items_apart(text, paragraphs):
