@@ -379,10 +379,15 @@ def _is_json(content: bytes) -> bool:
 def option_of(path: str) -> str:
     """Return the option that names the vocabulary in a `tokenizer.json`."""
     with _damage_told(path):
-        model = strict_json.read_object(path, _ADVICE)["model"]
-        # Old files have no type.
-        is_model = "unk_id" in model and model.get("type") in (None, "Unigram")
+        is_model = _holds_model(strict_json.read_object(path, _ADVICE))
     return "spm_model_file" if is_model else "vocab_file"
+
+
+def _holds_model(values: dict[str, Any]) -> bool:
+    """Tell whether a `tokenizer.json` holds a SentencePiece model."""
+    model = values["model"]
+    # Old files have no type.
+    return "unk_id" in model and model.get("type") in (None, "Unigram")
 
 
 def content_of(path: str, content: bytes | None = None) -> bytes:
@@ -396,8 +401,8 @@ def content_of(path: str, content: bytes | None = None) -> bytes:
         return content
     values = strict_json.read_object(path, _ADVICE)
     with _damage_told(path):
-        if option_of(path) == "spm_model_file":
-            return _model(values, path)
+        if _holds_model(values):
+            return _build_model(values, path)
         if (kind := values["model"].get("type", "WordPiece")) != "WordPiece":
             raise _other_rules(path, "model.type", kind)
         pieces = _pieces(values, path)
@@ -425,7 +430,7 @@ def _pieces(values: dict[str, Any], path: str) -> list[str]:
     return ordered
 
 
-def _model(values: dict[str, Any], path: str) -> bytes:
+def _build_model(values: dict[str, Any], path: str) -> bytes:
     """Return the SentencePiece model in a `tokenizer.json` of ALBERT."""
     steps = _flat(values["normalizer"], "normalizers")
     if _of_normalizer(steps, ALBERT) is None:

@@ -321,25 +321,41 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
     table = read(path, options)
     columns = options.label_columns
     counts = collections.Counter(x for row in table for x in row.labels)
-    unused = [name for name in columns[1:] and columns if name not in counts]
-    if unused:
+    are_columns = len(columns) > 1
+    unused = [name for name in columns if name not in counts]
+    if unused and are_columns:
         raise errors.UserError(
             f"{path}: no text has the label of the column {unused[0]!r}. Add "
             "examples, or leave it out of `label_column`."
         )
-    total = len(table)
     if len(counts) < LEAST_LABELS:
         raise errors.UserError(
-            f"{path} has {total} examples and these labels in the column "
+            f"{path} has {len(table)} examples and these labels in the column "
             f"{options.label_column!r}: {', '.join(counts) or 'none'}. Two or "
             "more are needed."
         )
-    if len(counts) > total / 2:
+    _warn_of_labels(path, table, counts, options)
+    if are_columns:
+        return tuple(columns)
+    try:
+        return tuple(sorted(counts, key=int))
+    except ValueError:
+        return tuple(sorted(counts))
+
+
+def _warn_of_labels(
+    path: str,
+    table: Sequence[Row],
+    counts: collections.Counter[str],
+    options: TableOptions,
+) -> None:
+    """Warn of labels, with how many examples each, that may be a mistake."""
+    if len(counts) > len(table) / 2:
         logging.warning(
             "%s: %d examples have %d different labels. Is the column %r that "
             "of the labels? For numbers give `regression`.",
             path,
-            total,
+            len(table),
             len(counts),
             options.label_column,
         )
@@ -360,18 +376,12 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
             *(path, len(alike), sorted(alike, key=str.casefold)[:2]),
         )
     are_single = all(len(row.labels) < 2 for row in table)
-    if options.multi_label and len(columns) < 2 and are_single:
+    if options.multi_label and len(options.label_columns) < 2 and are_single:
         logging.warning(
             "%s: no text has two labels. Is `label_separator=%s` right?",
             path,
             options.label_separator or _COMMA,
         )
-    if len(columns) > 1:
-        return tuple(columns)
-    try:
-        return tuple(sorted(counts, key=int))
-    except ValueError:
-        return tuple(sorted(counts))
 
 
 def read_own(
@@ -561,6 +571,16 @@ def key_of(example: TextExample, options: TableOptions) -> tuple[str, ...]:
     return example.texts[:1] if options.query_column else example.texts
 
 
+def _group_of(row: Row, column: str) -> str:
+    """Return what a row has in the column of `split_by`."""
+    if row.group in (None, ""):
+        raise errors.UserError(
+            f"{row.where} has no value in the column `split_by={column}`, or "
+            "no such column. Name one that all rows have."
+        )
+    return str(row.group)
+
+
 def part_of(
     examples: Sequence[TextExample],
     table: Sequence[Row],
@@ -576,16 +596,11 @@ def part_of(
     if not share:
         return list(examples)
     labels = [(0,) if options.is_number else numbers_of(e) for e in examples]
-    keys = [key_of(example, options) for example in examples]
+    keys: list[tuple[str, ...]]
     if options.split_by:
-        keys = [(str(row.group),) for row in table]
-    for row in table if options.split_by else ():
-        if row.group in (None, ""):
-            raise errors.UserError(
-                f"{row.where} has no value in the column `split_by="
-                f"{options.split_by}`, or no such column. Name one that all "
-                "rows have."
-            )
+        keys = [(_group_of(row, options.split_by),) for row in table]
+    else:
+        keys = [key_of(example, options) for example in examples]
     chosen = held_out.choose(keys, labels, share, options.split_seed)
     return [
         example
