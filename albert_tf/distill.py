@@ -32,20 +32,37 @@ from albert_tf.tasks.embedding.task import (
 finetune = imports.later("albert_tf.finetuning.finetune")
 fact_sources = imports.later("albert_tf.finetuning.fact_sources")
 teacher_signal = imports.later("albert_tf.finetuning.teacher_signal")
+teacher_vectors = imports.later("albert_tf.finetuning.teacher_vectors")
 distillation = imports.later("albert_tf.model.losses.distillation")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 @checked
-@shown(Model="teacher teacher_pooling", Data="train_file dev_file task_name")
+@shown(
+    Model="teacher teacher_vectors teacher_pooling",
+    Data="train_file dev_file task_name",
+)
 class DistillOptions(finetuning_options.FileOptions):
     """Options of distill."""
 
-    teacher: str = option(
-        help="A run of run_embeddings or distill, any ALBERT- or BERT-shaped "
+    teacher: str | None = option(
+        None,
+        "A run of run_embeddings or distill, any ALBERT- or BERT-shaped "
         "checkpoint with config and vocabulary beside it, a SavedModel of "
         "vectors, or a folder teacher-embedding-... of an earlier run, with "
-        "the same text."
+        "the same text.",
+    )
+    teacher_vectors: str | None = option(
+        None,
+        "NumPy files of vectors from any other teacher, a row for each text of "
+        "--train_file, in order. Several, separated by commas, are learnt side "
+        "by side. --teacher then gives word embeddings and states alone.",
+    )
+    teacher_dimensions: int | None = option(
+        None,
+        "Reduce the teacher's vectors to this width before they are learnt, by "
+        "their first singular vectors.",
+        within=ranges.Range(1, 2**14),
     )
     train_file: str | None = option(
         None,
@@ -76,18 +93,20 @@ class DistillOptions(finetuning_options.FileOptions):
         "the teacher's, which is asked in every update. The vocabulary has to "
         "be the teacher's.",
         within=ranges.Range(0, 1e6),
+        needs="teacher",
     )
     relation_weight: float = option(
         0.0,
         "As --hidden_weight, of the relations between tokens in the last "
         "layer: queries, keys and values, as in MiniLM.",
         within=ranges.Range(0, 1e6),
+        needs="teacher",
     )
     word_embeddings: str = option(
         "teacher",
         "Where those of a new student come from. teacher: from the teacher's, "
         "by the pieces' text if the vocabulary is another, and by the first "
-        "singular vectors if they are wider.",
+        "singular vectors if they are wider; without --teacher random.",
         choices=("teacher", "random"),
     )
     task_name: str = option(NAME, "The only one.", choices=(NAME,))
@@ -97,6 +116,10 @@ class DistillOptions(finetuning_options.FileOptions):
     )
 
     def __post_init__(self) -> None:
+        if not (self.teacher or self.teacher_vectors):
+            raise errors.UserError(
+                "`teacher` and `teacher_vectors` are missing. Give one of them."
+            )
         if self.vectors.train_examples != data.TEXTS:
             raise errors.UserError(
                 f"`train_examples={self.vectors.train_examples}` is for "
@@ -115,18 +138,14 @@ class DistillOptions(finetuning_options.FileOptions):
 
 def run(settings: DistillOptions) -> None:
     """Finetune a student on the vectors that a teacher gives for each text."""
-    teacher = teacher_signal.describe_vectors(settings.teacher)
+    given = None
+    if settings.teacher_vectors:
+        given = teacher_vectors.FileVectors(settings.teacher_vectors)
+    teacher = teacher_signal.VectorInfo(0)
+    if settings.teacher:
+        teacher = teacher_signal.describe_vectors(settings.teacher)
     shared, vectors = settings.finetuning, settings.vectors
-    # The student's vectors are as wide as the teacher's.
-    hidden_size = shared.read_config().hidden_size
-    size = vectors.projection_size
-    if size is None:
-        size = 0 if hidden_size == teacher.width else teacher.width
-    if (size or hidden_size) != teacher.width:
-        raise errors.UserError(
-            f"`projection_size={size}` does not give the width of the "
-            f"teacher's vectors, {teacher.width}. Leave it out."
-        )
+    size = _projection_size(settings, given.width if given else teacher.width)
     tokenizer = finetuning_options.load_tokenizer(shared)
     make_task = functools.partial(
         EmbeddingTask, tokenizer, shared.max_seq_length, vectors
@@ -145,11 +164,14 @@ def run(settings: DistillOptions) -> None:
     weights = {name: weight for name, weight in weights.items() if weight}
     signal: Any = teacher_signal.TeacherSignal(
         settings.teacher,
-        lambda *_: distillation.vectors(
+        vectors=given,
+        dimensions=settings.teacher_dimensions,
+        objective=lambda *_: distillation.vectors(
             settings.similarity_weight, weights, signal.model
         ),
         default_task=make_task(teacher_facts),
-        copies_embeddings=settings.word_embeddings == "teacher"
+        copies_embeddings=settings.teacher is not None
+        and settings.word_embeddings == "teacher"
         and not shared.init.init_checkpoint,
         uses_states=bool(weights),
     )
@@ -157,6 +179,31 @@ def run(settings: DistillOptions) -> None:
     finetune.run(
         "distill", settings, settings.sources, task=task, signal=signal
     )
+
+
+def _projection_size(settings: DistillOptions, width: int) -> int:
+    """Return the `projection_size` that gives vectors as wide as the teacher's.
+
+    `width` is that of the teacher's vectors before they are reduced.
+    """
+    reduced = settings.teacher_dimensions
+    if reduced and reduced > width:
+        raise errors.UserError(
+            f"`teacher_dimensions={reduced}` is more than the width of the "
+            f"teacher's vectors, {width}. Use at most that."
+        )
+    width = reduced or width
+    hidden_size = settings.finetuning.read_config().hidden_size
+    size = settings.vectors.projection_size
+    if size is None:
+        size = 0 if hidden_size == width else width
+    if (size or hidden_size) != width:
+        raise errors.UserError(
+            f"`projection_size={size}` does not give the width of the "
+            f"teacher's vectors, {width}. Leave it out, or reduce them with "
+            "`teacher_dimensions`."
+        )
+    return size
 
 
 if __name__ == "__main__":

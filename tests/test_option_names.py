@@ -117,7 +117,8 @@ OPTIONS = {
         {TAGGING} {TEACHER} {FINETUNING}
     """,
     "albert_tf.distill:DistillOptions": f"""
-        teacher! train_file dev_file test_file teacher_pooling
+        teacher teacher_vectors teacher_dimensions
+        train_file dev_file test_file teacher_pooling
         similarity_weight=10.0 hidden_weight=0.0 relation_weight=0.0
         word_embeddings=teacher task_name=embedding
         max_seq_length=512 {OF_TEXTS} {FINETUNING}

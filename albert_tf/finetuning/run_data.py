@@ -38,7 +38,7 @@ class RunData:
         self._settings = settings
         self._strategy = strategy
         self._signal = signal if settings.do_train else None
-        self._outputs: saved_outputs.TeacherOutputs | None = None
+        self._outputs: saved_outputs.Targets | None = None
         self._features: dict[str, features.FeatureFile] = {}
         self._contents: dict[str, str] = {}
         self.eval_splits = self._available(

@@ -7,6 +7,7 @@ part holds a hash of its numbers, its number and its facts (the teacher and the
 data); one without it, as after a power failure, is computed again.
 """
 
+import abc
 import dataclasses
 import hashlib
 import io
@@ -28,9 +29,9 @@ from albert_tf.finetuning import base
 # Name of the entry that is no output.
 _FACTS = "facts_json"
 _MANIFEST = "teacher_outputs.json"
-_PART = 2048  # Examples of a part; no output depends on it.
+PART = 2048  # Examples of a part; no output depends on it.
 # What numpy and zipfile raise for a file that is damaged, or another one.
-_DAMAGE = (
+DAMAGE = (
     AttributeError,
     EOFError,
     KeyError,
@@ -86,7 +87,7 @@ def load(folder: str, split: str) -> SavedOutputs:
             raise ValueError("An output is missing.")
         saved = SavedOutputs(outputs, facts["source"], facts["facts"])
         are_numbers = all((x < np.inf).all() for x in outputs.values())
-    except _DAMAGE:
+    except DAMAGE:
         raise errors.UserError(
             f"{file} is damaged. Remove it, and run the folder's command "
             "again with `do_eval` or `do_predict`."
@@ -111,44 +112,35 @@ def _read_arrays(file: str) -> dict[str, np.ndarray]:
         return {name: arrays[name] for name in arrays.files}
 
 
-class TeacherOutputs:
-    """The outputs of a teacher for the records of training examples."""
+class Targets(abc.ABC):
+    """What a student learns: outputs for the records of training examples.
 
-    def __init__(self, folder: str):
-        self._folder = folder
-        path = files.safe_join(folder, _MANIFEST)
-        advice = "Remove the folder; the teacher can be asked again"
-        content = strict_json.read_object(path, advice)
-        facts, count = content.get("facts"), content.get("parts")
-        if not (type(count) is int and count > 0 and isinstance(facts, dict)):
-            raise errors.UserError(f"{path} is damaged. {advice}.")
-        self.facts: Mapping[str, Any] = facts
-        self._count = count
-        first = next(self._parts())
-        self.names = sorted(first)
+    Attributes:
+        facts: All that they depend on.
+        names: Of the outputs.
+        layout: The features that records get, in the order of the names.
+    """
+
+    def __init__(
+        self, facts: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+    ):
+        self.facts = facts
+        self.names = sorted(shapes)
         # With one number a token, padding is trimmed with the batch's; for
         # tags, whose last axis is the classes, the objective does it.
         self.layout = tuple(
             layouts.Feature(
                 f"{layouts.TEACHER}{name}",
-                first[name].shape[1:],
+                shapes[name],
                 "float32",
                 0 if name in layouts.TOKEN_OUTPUTS else None,
             )
             for name in self.names
         )
 
-    def _parts(self) -> Iterator[base.Outputs]:
-        for number in range(self._count):
-            part = _Part(self._folder, self.facts, number, self._count)
-            outputs = part.read()
-            if outputs is None:
-                raise errors.UserError(
-                    f"{part.path} is missing or damaged. The command that "
-                    "made the folder makes it anew; or name the teacher "
-                    "itself."
-                )
-            yield outputs
+    @abc.abstractmethod
+    def parts(self) -> Iterator[base.Outputs]:
+        """Yield the outputs for blocks of records, in the order of these."""
 
     def add_to_records(
         self, framed: Iterable[Sequence[bytes]]
@@ -157,7 +149,7 @@ class TeacherOutputs:
         layout = layouts.with_padding(self.layout)
         added = (
             message
-            for part in self._parts()
+            for part in self.parts()
             for message in tfrecord.encode_batch(
                 layout,
                 {f"{layouts.TEACHER}{k}": v for k, v in part.items()},
@@ -169,6 +161,65 @@ class TeacherOutputs:
             yield tfrecord.frame_batch(
                 [tfrecord.unframe(record) + next(added) for record in batch]
             )
+
+
+class TeacherOutputs(Targets):
+    """The outputs of a teacher that a folder holds."""
+
+    def __init__(self, folder: str):
+        self._folder = folder
+        path = files.safe_join(folder, _MANIFEST)
+        advice = "Remove the folder; the teacher can be asked again"
+        content = strict_json.read_object(path, advice)
+        facts, count = content.get("facts"), content.get("parts")
+        if not (type(count) is int and count > 0 and isinstance(facts, dict)):
+            raise errors.UserError(f"{path} is damaged. {advice}.")
+        self.facts, self._count = facts, count
+        first = next(self.parts())
+        super().__init__(facts, {k: v.shape[1:] for k, v in first.items()})
+
+    def parts(self) -> Iterator[base.Outputs]:
+        for number in range(self._count):
+            part = _Part(self._folder, self.facts, number, self._count)
+            outputs = part.read()
+            if outputs is None:
+                raise errors.UserError(
+                    f"{part.path} is missing or damaged. The command that "
+                    "made the folder makes it anew; or name the teacher "
+                    "itself."
+                )
+            yield outputs
+
+
+class ReducedVectors(Targets):
+    """Vectors projected on the directions in which they are longest.
+
+    These are their first singular vectors, so the products of any two vectors
+    change as little as they can. The result has the length 1 again.
+    """
+
+    def __init__(self, targets: Targets, size: int):
+        (self._name,) = targets.names
+        self._targets, self._size = targets, size
+        facts = {**targets.facts, "teacher_dimensions": size}
+        super().__init__(facts, {self._name: (size,)})
+
+    def parts(self) -> Iterator[base.Outputs]:
+        products: Any = 0.0
+        for part in self._targets.parts():
+            vectors = part[self._name]
+            products += (vectors.T @ vectors).astype(np.float64)
+        _, directions = np.linalg.eigh(products)
+        directions = directions[:, : -self._size - 1 : -1].astype(np.float32)
+        for part in self._targets.parts():
+            yield {self._name: unit(part[self._name] @ directions)}
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Return rows [n, width] divided by their length, float32."""
+    vectors = vectors.astype(np.float64)
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return np.asarray(vectors / np.maximum(lengths, 1e-300), np.float32)
 
 
 def has_teacher_outputs(folder: str) -> bool:
@@ -188,10 +239,10 @@ def store_outputs(
         compute: From examples to the outputs for their records.
     """
     files.make_folder(folder)
-    starts = range(0, len(examples), _PART)
+    starts = range(0, len(examples), PART)
     with progress.Progress("teacher", len(examples), "examples") as bar:
         for number, start in enumerate(starts):
-            block = examples[start : start + _PART]
+            block = examples[start : start + PART]
             part = _Part(folder, facts, number, len(starts))
             if part.read() is None:
                 part.write(_require_finite(compute(block)))
@@ -237,7 +288,7 @@ class _Part:
         try:
             outputs = _read_arrays(self.path)
             digest = str(outputs.pop(_FACTS))
-        except _DAMAGE:  # Among them that the file is missing.
+        except DAMAGE:  # Among them that the file is missing.
             return None
         return outputs if digest == self._digest(outputs) else None
 

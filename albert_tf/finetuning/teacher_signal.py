@@ -17,6 +17,7 @@ from albert_tf.finetuning import (
     finetuning_options,
     saved_outputs,
     teacher,
+    teacher_vectors,
 )
 from albert_tf.model.checkpoints import checkpoint_files, checkpoint_reader
 from albert_tf.model.losses import distillation, objectives
@@ -28,11 +29,13 @@ _WEIGHT = 0.5  # Share of a teacher in the loss.
 class TeacherSignal:
     """The signal of a teacher: outputs, and perhaps embeddings and states."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but two are keywords.
         self,
-        path: str,
+        path: str | None,
         objective: Callable[..., objectives.Objective],
         *,
+        vectors: teacher_vectors.FileVectors | None = None,
+        dimensions: int | None = None,
         default_task: base.Task | None = None,
         copies_embeddings: bool = False,
         uses_states: bool = False,
@@ -41,8 +44,11 @@ class TeacherSignal:
 
         Args:
             path: See `teacher.open_teacher`; or a folder of stored outputs.
+                None: there are `vectors` alone.
             objective: From the objective of the labels, and the names of the
                 teacher's outputs, to that of the student.
+            vectors: Learnt in place of the outputs of a teacher.
+            dimensions: What the width of vectors is reduced to.
             default_task: The task of a teacher whose checkpoint has none.
                 Default: the student's.
             copies_embeddings: Whether the student's word embeddings start from
@@ -52,12 +58,14 @@ class TeacherSignal:
         """
         self.objective = objective
         self._path = path
+        self._vectors = vectors
+        self._dimensions = dimensions
         self._default_task = default_task
         self._copies_embeddings = copies_embeddings
         self._uses_states = uses_states
         self._teacher: teacher.AnyTeacher | None = None
         self._facts: dict[str, Any] = {}
-        self._stored: saved_outputs.TeacherOutputs | None = None
+        self._targets: saved_outputs.Targets | None = None
         self._word_embeddings: np.ndarray | None = None
 
     def prepare(
@@ -67,15 +75,20 @@ class TeacherSignal:
         precision: str | None = None,
     ) -> None:
         """Open the teacher, or its stored outputs for these examples."""
-        if saved_outputs.has_teacher_outputs(self._path):
-            self._stored = open_stored(self._path, task, examples)
-        else:
+        needs_model = self._copies_embeddings or self._uses_states
+        if self._vectors:
+            self._vectors.require_rows(len(examples))
+            self._targets = self._vectors
+        elif saved_outputs.has_teacher_outputs(str(self._path)):
+            self._targets = open_stored(str(self._path), task, examples)
+        if self._path and (needs_model if self._vectors else not self._targets):
             default_task = self._default_task or task
             self._teacher = teacher.open_teacher(
                 self._path, default_task, precision
             )
+        if self._teacher and not self._targets:
             self._facts = outputs_key(self._teacher, task, examples)
-        if not (self._copies_embeddings or self._uses_states):
+        if not needs_model:
             return
         if not isinstance(self._teacher, teacher.Teacher):
             raise errors.UserError(
@@ -96,15 +109,17 @@ class TeacherSignal:
 
     def outputs(
         self, examples: Sequence[base.Example], folder: str
-    ) -> saved_outputs.TeacherOutputs:
-        if self._stored is None:
+    ) -> saved_outputs.Targets:
+        if self._targets is None:
             assert self._teacher is not None, "`prepare` comes first."
-            self._stored = load_or_compute(
+            self._targets = load_or_compute(
                 self._teacher, self._facts, examples, folder
             )
-            if not self._uses_states:
-                self._teacher = None  # The student gets its memory.
-        return self._stored
+        if not self._uses_states:
+            self._teacher = None  # The student gets its memory.
+        if self._dimensions:
+            return saved_outputs.ReducedVectors(self._targets, self._dimensions)
+        return self._targets
 
     @property
     def model(self) -> keras.Model | None:

@@ -11,7 +11,7 @@ from albert_tf.finetuning import finetuning_options, teacher, teacher_signal
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
-from albert_tf.training import run_folder
+from albert_tf.training import run_checkpoints, run_folder
 from tests import export_options, sentence_folders
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.model import passes
@@ -253,3 +253,60 @@ def test_a_student_learns_at_several_depths(options, tmp_path):
     for name in ("hidden_weight", "relation_weight"):
         with refused(f"{name}.*not go with"):
             changed(settings, **{name: 1.0})
+
+
+@pytest.fixture(scope="module")
+def two_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vectors")
+    rows = np.random.default_rng(0).normal(size=(len(TEXTS), 30))
+    np.save(folder / "one.npy", rows[:, :10].astype(np.float16))
+    np.save(folder / "two.npy", rows[:, 10:])
+    return f"{folder}/one.npy,{folder}/two.npy"
+
+
+@pytest.mark.slow
+def test_a_stopped_student_of_files_goes_on_to_the_same_weights(
+    options, two_files, tmp_path, monkeypatch
+):
+    """The teacher gives word embeddings alone."""
+    given = {"do_eval": False, "train_step": 4, "teacher_vectors": two_files}
+    given |= dict.fromkeys(("save_checkpoints_steps", "iterations_per_loop"), 2)
+    distill.run(options(tmp_path / "whole", **given))
+    save = run_checkpoints.RunCheckpoints.save
+
+    def save_and_stop(self):
+        save(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run_checkpoints.RunCheckpoints, "save", save_and_stop)
+        with pytest.raises(KeyboardInterrupt):
+            distill.run(options(tmp_path / "parts", **given))
+    distill.run(options(tmp_path / "parts", **given))
+    one, other = (
+        checkpoint_reader.read(str(tmp_path / name))
+        for name in ("whole", "parts")
+    )
+    for names in (one.shapes, one.state):
+        np.testing.assert_equal(other.load(names), one.load(names))
+
+
+def test_a_student_narrower_than_two_teachers(
+    options, texts, two_files, tmp_path
+):
+    """Its run is bound to the text of the vectors."""
+    given = {"teacher_vectors": two_files}
+    given |= {"do_eval": False, "train_step": 1, "teacher_dimensions": 16}
+    wanted = changed(options(tmp_path / "run", **given), teacher=None)
+    distill.run(wanted)
+    assert run_folder.read(str(tmp_path / "run")).facts["projection_size"] == 0
+    assert all(0 < loss < 2 for loss in losses(tmp_path / "run"))
+    (tmp_path / "changed.txt").write_text("\n".join(TEXTS[::-1]))
+    (tmp_path / "fewer.txt").write_text("\n".join(TEXTS[1:]))
+    for changes, message in (
+        ({"train_file": str(tmp_path / "changed.txt")}, "trained on other"),
+        ({"train_file": str(tmp_path / "fewer.txt")}, "25 rows, where 24"),
+        ({"projection_size": 5}, "reduce them with `?teacher_dim"),
+    ):
+        with refused(message):
+            distill.run(changed(wanted, **changes))

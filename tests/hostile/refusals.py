@@ -308,6 +308,13 @@ distill --train_examples=pairs
     is for run_embeddings
 distill --teacher=nowhere
     nowhere
+distill -teacher
+    --teacher and --teacher_vectors are missing
+distill --teacher_vectors={here}/v.npy
+    << 0.1 0.2
+    --teacher_vectors= ... v.npy is not a whole NumPy file
+distill --teacher_dimensions=4096
+    --teacher_dimensions=4096 is more than the width
 distill -train_file
     has no file for it: train
 run_glue -recipe_dir --tasks=rte,rtf

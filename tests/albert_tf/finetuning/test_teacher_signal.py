@@ -45,7 +45,7 @@ class Asked:
 
 @pytest.fixture(autouse=True)
 def _parts(monkeypatch):
-    monkeypatch.setattr(saved_outputs, "_PART", 10)
+    monkeypatch.setattr(saved_outputs, "PART", 10)
 
 
 def ask(asked, folder, facts=FACTS):
