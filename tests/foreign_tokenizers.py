@@ -42,6 +42,14 @@ BERT_CONFIG = {
     "tokenizer_class": "BertTokenizer",
     "unk_token": "[UNK]",
 }
+MPNET_CONFIG = {
+    **{key: value for key, value in BERT_CONFIG.items() if "_basic" not in key},
+    **dict.fromkeys(("bos_token", "cls_token"), "<s>"),
+    **dict.fromkeys(("eos_token", "sep_token"), "</s>"),
+    "mask_token": "<mask>",
+    "pad_token": "<pad>",
+    "tokenizer_class": "MPNetTokenizer",
+}
 ALBERT_CONFIG = {
     "bos_token": "[CLS]",
     "cls_token": "[CLS]",
@@ -114,6 +122,28 @@ def bert_rules():
     }
 
 
+def mpnet_pieces():
+    """BERT's among others, with the marks of RoBERTa."""
+    pieces = (OWN / "vocab.txt").read_text().split("\n")[:-1]
+    return ["<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>"]
+
+
+def mpnet_rules():
+    rules, pieces = bert_rules(), mpnet_pieces()
+    rules["model"]["vocab"] = {p: id_ for id_, p in enumerate(pieces)}
+    rules["added_tokens"] = [
+        added(p, pieces.index(p)) for p in (*pieces[:4], "[UNK]", "<mask>")
+    ]
+    rules["post_processor"] = {
+        "type": "RobertaProcessing",
+        "sep": ["</s>", 2],
+        "cls": ["<s>", 0],
+        "trim_offsets": True,
+        "add_prefix_space": False,
+    }
+    return rules
+
+
 def albert_rules(path=OWN / "spm.model"):
     model = sentencepiece_model_pb2.ModelProto.FromString(path.read_bytes())
     table = base64.b64encode(model.normalizer_spec.precompiled_charsmap)
@@ -166,17 +196,20 @@ def _frame(pieces, pad, unk):
 
 def write(folder: pathlib.Path, kind: str, changes) -> str:
     """Write it; return the vocabulary's path, or that of the rules alone."""
-    is_bert = kind == "bert"
-    name, source = (
-        ("vocab.txt", "vocab.txt") if is_bert else ("spiece.model", "spm.model")
-    )
-    config = BERT_CONFIG if is_bert else ALBERT_CONFIG
+    words = (OWN / "vocab.txt").read_bytes()
+    pieces = "".join(f"{piece}\n" for piece in mpnet_pieces()).encode()
+    model = (OWN / "spm.model").read_bytes()
+    name, vocabulary, config, rules = {
+        "bert": ("vocab.txt", words, BERT_CONFIG, bert_rules),
+        "mpnet": ("vocab.txt", pieces, MPNET_CONFIG, mpnet_rules),
+        "albert": ("spiece.model", model, ALBERT_CONFIG, albert_rules),
+    }[kind]
     contents = {
         CONFIG: dict(config),
         SPECIAL: {k: v for k, v in config.items() if k.endswith("_token")},
-        RULES: bert_rules() if is_bert else albert_rules(),
+        RULES: rules(),
         "config.json": {"model_type": kind},
-        name: (OWN / source).read_bytes(),
+        name: vocabulary,
     }
     for place, value in changes.items():
         file, _, keys = place.partition(":")

@@ -51,6 +51,7 @@ class Kind(NamedTuple):
         casing: Keys of `tokenizer_config.json`, with their defaults.
         allowed: Other keys there, and what they must be.
         model: Keys of `model` in `tokenizer.json`, and what they may be.
+        unused: Further pieces that text never yields.
     """
 
     classes: tuple[str, ...]
@@ -58,6 +59,7 @@ class Kind(NamedTuple):
     casing: dict[str, bool | None]
     allowed: dict[str, Any]
     model: dict[str, tuple[Any, ...]]
+    unused: tuple[str, ...] = ()
 
 
 _MARKS = {f"{n}_token": f"[{n.upper()}]" for n in ("cls", "sep", "mask")}
@@ -76,6 +78,17 @@ BERT = Kind(
         "auto_map": {},
     },
     {"type": ("WordPiece",), "continuing_subword_prefix": ("##",)},
+)
+MPNET = BERT._replace(
+    classes=("MPNetTokenizer",),
+    special={
+        "pad_token": "<pad>",
+        "unk_token": "[UNK]",
+        **dict.fromkeys(("cls_token", "bos_token"), "<s>"),
+        **dict.fromkeys(("sep_token", "eos_token"), "</s>"),
+        "mask_token": "<mask>",
+    },
+    unused=("<unk>",),
 )
 ALBERT = Kind(
     ("AlbertTokenizer",),
@@ -139,11 +152,13 @@ def settings_beside(
     is_hub = {"model_type", "architectures"} & values.get(_MODEL, {}).keys()
     if not (is_hub or {_CONFIG, rules} & values.keys()):
         return {}
+    if kind is BERT and wordpiece.is_of_mpnet(_pieces_in(vocabulary, kind)):
+        kind = MPNET
     _check_added(vocabulary, {paths[n]: v for n, v in values.items()}, kind)
     if is_described:
         return {}
     name = _check_keys(paths, values, kind)
-    said = {"longest_word": LONGEST_WORDS[0]} if kind is BERT else {}
+    said = {"longest_word": LONGEST_WORDS[0]} if kind is not ALBERT else {}
     config = values.get(_CONFIG, {})
     of_config = [config.get(key, value) for key, value in kind.casing.items()]
     casing = _casing(kind, *of_config)
@@ -156,7 +171,7 @@ def settings_beside(
         said |= _read_rules(values[rules], paths[rules], kind, vocabulary)
     if name in _AS_IT_IS or casing.items() <= said.items():
         return said
-    if kind is BERT and "do_lower_case" in config:
+    if kind is not ALBERT and "do_lower_case" in config:
         return {**said, **casing}
     told = strict_json.dumps({key: said[key] for key in casing})
     raise errors.UserError(
@@ -221,7 +236,8 @@ def _check_added(
             if os.path.basename(path) == _ADDED:
                 tokens += content
             texts = [t["content"] if isinstance(t, dict) else t for t in tokens]
-        others = [t for t in texts if t not in kind.special.values()]
+        allowed = (*kind.special.values(), *kind.unused)
+        others = [t for t in texts if t not in allowed]
         if others and kind is ALBERT:
             model = _open_model(vocabulary)
             symbols = [p.piece for p in model.pieces if p.type != p.NORMAL]
@@ -258,11 +274,12 @@ def _casing(kind: Kind, lower: Any, accents: Any) -> dict[str, bool] | None:
     Args:
         accents: strip_accents of BERT, keep_accents of ALBERT.
     """
-    is_flag = isinstance(accents, bool) or (kind is BERT and accents is None)
+    of_words = kind is not ALBERT
+    is_flag = isinstance(accents, bool) or (of_words and accents is None)
     if not (isinstance(lower, bool) and is_flag):
         return None
-    keeps = accents if kind is ALBERT else lower and accents is False
-    if kind is BERT and accents and not lower:  # Cased text keeps them here.
+    keeps = lower and accents is False if of_words else accents
+    if of_words and accents and not lower:  # Cased text keeps them here.
         return None
     return {"do_lower_case": lower, "keep_accents": keeps}
 
@@ -293,21 +310,21 @@ def _read_rules(
     other = "pre_tokenizer" if casing else "normalizer"
     if not _cuts_words(values["pre_tokenizer"], kind):
         casing = None
-    if casing is None and kind is BERT:
+    if casing is None and kind is not ALBERT:
         casing = _own_casing(values, vocabulary)
-    if casing and not _adds_marks(values["post_processor"], pieces):
+    if casing and not _adds_marks(values["post_processor"], pieces, kind):
         casing, other = None, "post_processor"
     if casing is None:
         raise _other_rules(path, other, values[other])
     known = _pieces_in(vocabulary, kind)
-    if known != (" ".join(pieces).split() if kind is BERT else pieces):
+    if known != (pieces if kind is ALBERT else " ".join(pieces).split()):
         raise errors.UserError(
             f"{path} and {vocabulary} hold different pieces, or give them "
             "other ids. Keep what belongs to the model."
         )
-    if kind is BERT:
-        return {**casing, "longest_word": model["max_input_chars_per_word"]}
-    return {**casing}
+    if kind is ALBERT:
+        return {**casing}
+    return {**casing, "longest_word": model["max_input_chars_per_word"]}
 
 
 def _flat(part: Any, inner: str) -> list[dict[str, Any]]:
@@ -321,7 +338,7 @@ def _flat(part: Any, inner: str) -> list[dict[str, Any]]:
 def _of_normalizer(
     steps: list[dict[str, Any]], kind: Kind
 ) -> dict[str, bool] | None:
-    if kind is BERT:
+    if kind is not ALBERT:
         found = dict(steps[0]) if len(steps) == 1 else {}
         flags = [found.pop(key, None) for key in ("lowercase", "strip_accents")]
         fixed = {"clean_text": True, "handle_chinese_chars": True}
@@ -339,7 +356,7 @@ def _of_normalizer(
 def _cuts_words(part: Any, kind: Kind) -> bool:
     """Tell whether a pre-tokenizer is that of a kind."""
     *before, last = _flat(part, "pretokenizers") or [{}]
-    if kind is BERT:
+    if kind is not ALBERT:
         return not before and last == {"type": "BertPreTokenizer"}
     last = {"split": True, **last}
     if last.pop("add_prefix_space", False):
@@ -363,11 +380,18 @@ def _own_casing(
     return None
 
 
-def _adds_marks(part: Any, pieces: list[str]) -> bool:
-    """Tell whether [CLS] A [SEP] B [SEP] are laid out as here."""
-    ids = {mark: pieces.index(mark) for mark in ("[CLS]", "[SEP]")}
+def _adds_marks(part: Any, pieces: list[str], kind: Kind) -> bool:
+    """Tell whether [CLS] A [SEP] B [SEP] are laid out as here.
+
+    Of pairs, which have two </s> in MPNet, nothing is read: it has no segments.
+    """
+    marks = [kind.special[f"{name}_token"] for name in ("cls", "sep")]
+    ids = {mark: pieces.index(mark) for mark in marks}
     cls, sep = map(list, ids.items())
     old = {"type": "BertProcessing", "cls": cls, "sep": sep}
+    if kind is MPNET:  # Its other keys are about offsets.
+        old["type"] = "RobertaProcessing"
+        return old.items() <= dict(part or {}).items()
     return part in (old, tokenizer_json.marks(ids))
 
 

@@ -26,6 +26,8 @@ from albert_tf.text import (
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
+# MPNet's vocabulary has BERT's among its pieces, too; no text yields them.
+_OF_MPNET = ("<pad>", UNK, "<s>", "</s>", "<mask>")
 
 
 def flatten(rows: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
@@ -52,8 +54,9 @@ class WordPieceTokenizer:
         keep_accents: Whether lower-cased text keeps its accents.
         longest_word: Characters; longer words are unknown.
         pieces: All pieces in the order of their ids.
-        pad_id, unk_id, cls_id, sep_id, mask_id: Ids of `SPECIAL_PIECES`; a word
-            that the vocabulary cannot build is `unk_id`.
+        special_pieces: `SPECIAL_PIECES`, or those of MPNet.
+        pad_id, unk_id, cls_id, sep_id, mask_id: Their ids; a word that the
+            vocabulary cannot build is `unk_id`.
     """
 
     def __init__(
@@ -77,8 +80,9 @@ class WordPieceTokenizer:
         lines = huggingface_rules.content_of(vocab_file, content)
         self.pieces = _read_pieces(lines, vocab_file)
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
+        self.special_pieces = _special_pieces(self.pieces)
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            self._ids[piece] for piece in SPECIAL_PIECES
+            self._ids[piece] for piece in self.special_pieces
         )
         self._cut = functools.partial(
             wordpiece_rules.cut_word,
@@ -186,7 +190,7 @@ class WordPieceTokenizer:
                 text += " ⁇"
             elif piece.startswith(wordpiece_rules.CONTINUATION):
                 text += piece.removeprefix(wordpiece_rules.CONTINUATION)
-            elif piece not in SPECIAL_PIECES:
+            elif piece not in self.special_pieces:
                 is_chinese = wordpiece_rules.is_cjk(piece[0]) or any(
                     map(wordpiece_rules.is_cjk, text[-1:])
                 )
@@ -233,8 +237,17 @@ def marked_pieces(pieces: Iterable[str]) -> int:
     )
 
 
+def is_of_mpnet(pieces: Sequence[str]) -> bool:
+    return [*pieces[:3]] == ["<s>", "<pad>", "</s>"]
+
+
+def _special_pieces(pieces: Sequence[str]) -> tuple[str, ...]:
+    return _OF_MPNET if is_of_mpnet(pieces) else SPECIAL_PIECES
+
+
 def _check_special_pieces(pieces: tuple[str, ...], path: str) -> None:
-    missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
+    special = _special_pieces(pieces)
+    missing = [piece for piece in special if piece not in pieces]
     of_sentencepiece = marked_pieces(pieces) < 0
     if not missing and not of_sentencepiece:
         return
@@ -245,7 +258,7 @@ def _check_special_pieces(pieces: tuple[str, ...], path: str) -> None:
         what = "is a list of pieces of SentencePiece or BPE"
     raise errors.UserError(
         f"`vocab_file={path}` {what}. A WordPiece vocabulary has one piece a "
-        f"line, {' '.join(SPECIAL_PIECES)} among them. Give the vocabulary "
+        f"line, {' '.join(special)} among them. Give the vocabulary "
         "that belongs to the model. A SentencePiece one is a binary file that "
         "ends in .model: `spm_model_file=30k-clean.model`"
     )

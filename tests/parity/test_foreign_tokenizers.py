@@ -32,6 +32,11 @@ def bert_5(folder, **settings):
     saved(folder, **settings)
 
 
+def mpnet_5(folder, **settings):
+    write(folder, "mpnet", {})
+    saved(folder, name="MPNetTokenizer", **settings)
+
+
 def tokenizers_alone(folder, **settings):
     """As the library tokenizers trains and saves it."""
     import tokenizers
@@ -84,6 +89,11 @@ FORMS = {
     "5": bert_5,
     "5, cased": lambda f: bert_5(f, do_lower_case=False),
     "5, accents": lambda f: bert_5(f, strip_accents=False),
+    "MPNet, 4": lambda f: write(f, "mpnet", {}),
+    "MPNet, 4, cased": lambda f: write(
+        f, "mpnet", {RULES: ..., f"{CONFIG}:do_lower_case": False}
+    ),
+    "MPNet, 5": mpnet_5,
     "tokenizers": tokenizers_alone,
     "tokenizers, cased": lambda f: tokenizers_alone(f, lowercase=False),
     "ours": our_export,

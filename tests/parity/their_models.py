@@ -55,9 +55,12 @@ def make(architecture, config, **how):
     import transformers
 
     torch.manual_seed(7)
-    is_bert = architecture.startswith("Bert")
-    kind = transformers.BertConfig if is_bert else transformers.AlbertConfig
-    values = vars(config) | {"hidden_act": "gelu" if is_bert else "gelu_new"}
+    family = architecture.split("For")[0].removesuffix("Model")
+    kind = getattr(transformers, f"{family}Config")
+    is_albert = family == "Albert"
+    values = vars(config) | {"hidden_act": "gelu_new" if is_albert else "gelu"}
+    if family == "MPNet":  # Its first two positions are of no token.
+        values["max_position_embeddings"] += 2
     labels = {n: how.pop(n) for n in ("id2label", "label2id") if n in how}
     model = getattr(transformers, architecture)(kind(**values, **labels), **how)
     with torch.no_grad():

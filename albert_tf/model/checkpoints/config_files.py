@@ -6,9 +6,11 @@ E = H. brightmart's albert_zh: these Chinese ALBERTs were published before
 Google's. They project words to the hidden width first, then add segments and
 positions and normalize (`project_words_first`).
 
+MPNet is a BERT without segments, with T5's buckets of distances.
+
 Sources: github.com/google-research/bert, modeling.py;
 github.com/brightmart/albert_zh, modeling.py and run_pretraining.py;
-transformers 5.23.0, AlbertConfig and BertConfig.
+transformers 5.23.0, AlbertConfig, BertConfig and MPNetConfig.
 """
 
 import dataclasses
@@ -17,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import tensor_files
+from albert_tf.model.checkpoints import layouts, tensor_files
 
 HUB_NAME = "config.json"
 BERT_NAME = "bert_config.json"
@@ -59,6 +61,7 @@ _REQUIRED_VALUES = {
     "position_embedding_type": "absolute",
     "is_decoder": False,
     "add_cross_attention": False,
+    "relative_attention_num_buckets": 32,
 }
 # Theirs and ours; of two of theirs, the first is written.
 _ACTIVATIONS = {
@@ -80,7 +83,7 @@ _ROBERTA = (
 )
 _REFUSED_TYPES = {
     **dict.fromkeys(
-        ("roberta", "longformer", "bart", "mpnet"),
+        ("roberta", "longformer", "bart"),
         _ROBERTA.format("It is RoBERTa's kind: texts are byte-level BPE"),
     ),
     **dict.fromkeys(
@@ -166,7 +169,7 @@ def model_type_of(values: Mapping[str, Any]) -> Any:
     if "model_type" in values:
         return values["model_type"]
     name = str(values.get("architectures")).lower()
-    for model_type in _DROPOUT_KEYS:
+    for model_type in layouts.CLASSES:
         if name.startswith(f"['{model_type}"):
             return model_type
     return None
@@ -184,7 +187,7 @@ def build_hub(
     mapped.
     """
     config = make(_translate_hub(values, source), source)
-    if model_type_of(values) == "bert":
+    if model_type_of(values) != "albert":
         return config
     if config.embedding_size == config.hidden_size:
         maps = tensor_files.has_nontrivial_projection(os.path.dirname(path))
@@ -217,12 +220,12 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
     are ignored. Without hidden_act an ALBERT has the default of `AlbertConfig`.
     """
     model_type = model_type_of(values)
-    if model_type not in list(_DROPOUT_KEYS):
+    if model_type not in list(layouts.CLASSES):
         reason = _REFUSED_TYPES.get(str(model_type))
         raise errors.UserError(
-            f"{source} has model_type={model_type!r}; only 'albert' and 'bert' "
-            f"can be read.{f' {reason}.' if reason else ''} Choose a folder "
-            "with an ALBERT or BERT."
+            f"{source} has model_type={model_type!r}; only 'albert', 'bert' "
+            f"and 'mpnet' can be read.{f' {reason}.' if reason else ''} Choose "
+            "a folder with one of them."
         )
     for key, expected in _REQUIRED_VALUES.items():
         if values.get(key, expected) != expected:
@@ -231,11 +234,17 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
                 f"{expected!r} only. Choose a model that was trained with it."
             )
     albert_values = {key: values[key] for key in SHARED_KEYS if key in values}
-    if model_type == "bert":
+    if model_type != "albert":
         for key in _ALBERT_KEYS:
             albert_values.pop(key, None)
         albert_values = _add_bert_defaults(albert_values)
-    if "hidden_act" in values or model_type == "bert":
+    if model_type == "mpnet":
+        albert_values |= {"type_vocab_size": 1, "position_bias": "buckets"}
+        rows = albert_values.get("max_position_embeddings", 512)
+        if type(rows) is int:  # Else it is refused later.
+            rows -= layouts.MPNET.first_position
+        albert_values["max_position_embeddings"] = rows
+    if "hidden_act" in values or model_type != "albert":
         activation = values.get("hidden_act", "gelu")
         if activation not in list(_ACTIVATIONS):
             raise errors.UserError(
@@ -294,7 +303,7 @@ def for_labels(
     """Return the keys that say what the outputs of a classifier mean."""
     if details.is_choice:
         return {
-            "architectures": [f"{model_type.capitalize()}ForMultipleChoice"]
+            "architectures": [f"{layouts.CLASSES[model_type]}ForMultipleChoice"]
         }
     labels = details.labels or [_NO_NAME.format(i) for i in range(count)]
     if len(labels) != count:
@@ -333,8 +342,8 @@ def read_details(values: Mapping[str, Any], path: str) -> Details:
         is_regression=kind == "regression",
         is_multi_label=kind == _SEVERAL_LABELS,
         is_choice=any(
-            f"{model_type.capitalize()}ForMultipleChoice" in classes(values)
-            for model_type in _DROPOUT_KEYS
+            f"{name}ForMultipleChoice" in classes(values)
+            for name in layouts.CLASSES.values()
         ),
     )
 

@@ -61,8 +61,9 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
 
     Dense kernels are transposed to [in, out]. Where embeddings and encoder have
     one size, the mapping between them is left out if it is an identity: the
-    original has no such layer then. The linear layer of a folder of
-    sentence-transformers is `projection`.
+    original has no such layer then. A model without segments gets a table of
+    zeros. The linear layer of a folder of sentence-transformers is
+    `projection`.
     """
     config_file = files.safe_join(folder, CONFIG_NAME)
     config, values = read_config(config_file), _read_json(config_file)
@@ -87,6 +88,11 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     if not config.maps_embeddings:
         for leaf in ("kernel", "bias"):
             weights.pop(f"{layouts.MAPPING}/{leaf}", None)
+    if layouts.POSITIONS in weights:
+        table = weights[layouts.POSITIONS][family.first_position :]
+        weights[layouts.POSITIONS] = table
+    if family is layouts.family("mpnet"):
+        weights[layouts.SEGMENTS] = np.zeros([1, config.hidden_size], "f4")
     return weights | sentence_modules.read_projection(folder)
 
 
@@ -118,7 +124,9 @@ def files_of(
             AlbertForSequenceClassification; AlbertForMultipleChoice reads the
             same folder.
     """
-    refuse_own_parts(config, "transformers", project_words_first=False)
+    refuse_own_parts(
+        config, "transformers' ALBERT and BERT", project_words_first=False
+    )
     groups = _check_groups(config)
     is_bert = (
         config.share == "none"
@@ -160,7 +168,7 @@ def refuse_own_parts(
         if getattr(config, key) != default:
             raise errors.UserError(
                 f"{key}={getattr(config, key)!r} has no counterpart in "
-                f"{reader}, which has what is called {default!r} here. Keep "
+                f"{reader}: there it is what is called {default!r} here. Keep "
                 "this model in a checkpoint of this project, or export it as a "
                 "SavedModel."
             )

@@ -5,7 +5,7 @@ albert_zh, name the parts of a layer otherwise. transformers names everything
 otherwise and transposes dense kernels; a `Family` is one of its model_types.
 
 Source: github.com/google-research/bert, modeling.py; transformers 5.23.0,
-models/albert and models/bert.
+models/albert, models/bert and models/mpnet.
 """
 
 import dataclasses
@@ -60,6 +60,10 @@ _BERT_LAYER = re.compile(
 # The variable that only brightmart's layout has: [E, H].
 BRIGHTMART_PROJECTION = "bert/embeddings/word_embeddings_2"
 
+# How the names of transformers' classes begin, by model_type.
+CLASSES = {"albert": "Albert", "bert": "Bert", "mpnet": "MPNet"}
+POSITIONS = "bert/embeddings/position_embeddings"
+SEGMENTS = "bert/embeddings/token_type_embeddings"
 MAPPING = "bert/encoder/embedding_hidden_mapping_in"
 HUB_MAPPING = "albert.encoder.embedding_hidden_mapping_in"
 POOLER = "bert/pooler"
@@ -101,6 +105,8 @@ class Family:
         without_pooler: Classes that transformers may save without a pooler.
         tied: Tensors that transformers ties: each equals another, and may
             replace it.
+        first_position: The row of the position table of the first token; the
+            rows before belong to no token.
     """
 
     scope: str
@@ -108,6 +114,7 @@ class Family:
     architectures: Mapping[str, Rows]
     without_pooler: Collection[str]
     tied: Mapping[str, str]
+    first_position: int = 0
 
     def pairs(
         self, groups: int, inner: int, classes: Collection[str] = ()
@@ -170,7 +177,7 @@ def _make_family(
     Label 1 of the head for two sentences means swapped in an ALBERT, and random
     in a BERT, as with `sentence_objective=nsp`.
     """
-    name, bias = scope.capitalize(), masked_words[-1][-1]
+    name, bias = CLASSES[scope], masked_words[-1][-1]
     words, *others = (
         (f"bert/embeddings/{part}", kind, f"{scope}.embeddings.{part}")
         for part, kind in _EMBEDDINGS
@@ -204,11 +211,13 @@ def _layer_rows(scope: str, parts: Iterable[str]) -> Rows:
     )
 
 
-def _masked_word_rows(transform: str, bias: str) -> Rows:
+def _masked_word_rows(
+    transform: str, bias: str, norm: str = "LayerNorm"
+) -> Rows:
     ours = "cls/predictions/"
     return (
         (f"{ours}transform/dense", "dense", f"{transform}.dense"),
-        (f"{ours}transform/LayerNorm", "norm", f"{transform}.LayerNorm"),
+        (f"{ours}transform/LayerNorm", "norm", f"{transform}.{norm}"),
         (f"{ours}output_bias", "bias", bias),
     )
 
@@ -236,7 +245,44 @@ BERT = _make_family(
     _masked_word_rows("cls.predictions.transform", "cls.predictions"),
     "cls.seq_relationship",
 )
-_FAMILIES = {"albert": ALBERT, "bert": BERT}
+# It has no segments and nothing that compares two sentences.
+_LIKE_BERT = _make_family(
+    "mpnet",
+    (
+        (
+            "bert/encoder/relative_attention_bias",
+            "table",
+            "mpnet.encoder.relative_attention_bias",
+        ),
+        *_layer_rows(
+            "mpnet.encoder.layer.{group}.",
+            [
+                *(f"attention.attn.{letter}" for letter in "qkvo"),
+                "attention.LayerNorm",
+                *("intermediate.dense", "output.dense", "output.LayerNorm"),
+            ],
+        ),
+    ),
+    "mpnet.pooler.dense",
+    _masked_word_rows("lm_head", "lm_head", "layer_norm"),
+    "",
+)
+MPNET = dataclasses.replace(
+    _LIKE_BERT,
+    encoder=[row for row in _LIKE_BERT.encoder if row[0] != SEGMENTS],
+    architectures={
+        "MPNetForMaskedLM": _LIKE_BERT.architectures["MPNetForMaskedLM"],
+        "MPNetModel": (),
+        # The head has the pooler's layer.
+        "MPNetForSequenceClassification": (
+            (f"{POOLER}/dense", "dense", "classifier.dense"),
+            ("", "output", "classifier.out_proj"),
+        ),
+        "MPNetForMultipleChoice": (("", "output", "classifier"),),
+    },
+    first_position=2,
+)
+_FAMILIES = {"albert": ALBERT, "bert": BERT, "mpnet": MPNET}
 
 
 @functools.cache
@@ -246,7 +292,7 @@ def family(model_type: str) -> Family:
     architectures, without_pooler = {}, {*common.without_pooler}
     for head in _heads_of_slices():
         for kind, rows in head.transformers.items():
-            name = f"{common.scope.capitalize()}{kind}"
+            name = f"{CLASSES[model_type]}{kind}"
             architectures[name] = rows
             if not head.reads_pooler:
                 without_pooler.add(name)

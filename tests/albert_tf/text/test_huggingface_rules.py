@@ -30,6 +30,7 @@ from tests.foreign_tokenizers import (
     SPECIAL,
     V3,
     added,
+    bert_rules,
     quotes,
     sequence,
     write,
@@ -41,7 +42,11 @@ def own_lines():
     return (OWN / "corpus.txt").read_text().splitlines()[:500]
 
 
-KINDS = {"bert": normalization.WORDPIECE, "albert": normalization.SENTENCEPIECE}
+KINDS = {
+    "bert": normalization.WORDPIECE,
+    "mpnet": normalization.WORDPIECE,
+    "albert": normalization.SENTENCEPIECE,
+}
 UNCASED, CASED, KEEPING = (True, False), (False, False), (True, True)
 NORMALIZER = f"{RULES}:normalizer"
 CUTTER = f"{RULES}:pre_tokenizer"
@@ -100,6 +105,10 @@ READ = [
         UNCASED,
     ),
     ("bert", {f"{MODEL}.type": ..., "vocab.txt": ...}, UNCASED),
+    ("mpnet", {}, UNCASED),
+    ("mpnet", {**NO_RULES, **V3}, CASED),
+    ("mpnet", {"vocab.txt": ...}, UNCASED),
+    ("mpnet", {**FAST, f"{NORMALIZER}.strip_accents": False}, KEEPING),
     ("albert", {}, UNCASED),
     ("albert", {**NO_RULES, **ALL_CASED}, (False, True)),
     ("albert", {**NO_RULES, f"{CONFIG}:do_lower_case": False}, CASED),
@@ -155,7 +164,7 @@ def test_folders_of_others_say_how_text_is_cut(tmp_path, kind, changes, casing):
     assert pair == casing
     given = dict.fromkeys(normalization.SETTINGS)
     rule = normalization.resolve(path, KINDS[kind], given)
-    assert rule.longest_word == (100 if kind == "bert" else 200)
+    assert rule.longest_word == (200 if kind == "albert" else 100)
 
 
 BERT_REFUSED = [
@@ -201,6 +210,18 @@ BERT_REFUSED = [
     (RULES, "model.continuing_subword_prefix", ""),
     (RULES, "model.dropout", 0.1),
 ]
+MPNET_REFUSED = [
+    (CONFIG, "tokenizer_class", "BertTokenizer"),
+    (CONFIG, "sep_token", "[SEP]"),
+    (SPECIAL, "bos_token", "[CLS]"),
+    (RULES, "post_processor", None),
+    (RULES, "post_processor", bert_rules()["post_processor"]),
+    (
+        RULES,
+        "post_processor",
+        {"type": "RobertaProcessing", "sep": ["<s>", 0], "cls": ["</s>", 2]},
+    ),
+]
 ALBERT_REFUSED = [
     (CONFIG, "remove_space", False),
     (CONFIG, "add_prefix_space", False),
@@ -231,7 +252,11 @@ ALBERT_REFUSED = [
     ("kind", "file", "key", "value"),
     [
         (kind, *row)
-        for kind, rows in (("bert", BERT_REFUSED), ("albert", ALBERT_REFUSED))
+        for kind, rows in (
+            ("bert", BERT_REFUSED),
+            ("mpnet", MPNET_REFUSED),
+            ("albert", ALBERT_REFUSED),
+        )
         for row in rows
     ],
 )
@@ -315,7 +340,7 @@ def test_pieces_of_both_files_are_compared(tmp_path, kind):
     path = write(tmp_path, kind, {})
     rules = json.loads((tmp_path / RULES).read_text())
     vocabulary = rules["model"]["vocab"]
-    if kind == "bert":
+    if kind != "albert":
         first, second = [p for p in vocabulary if p.isalpha()][:2]
         vocabulary[first], vocabulary[second] = (
             vocabulary[second],
@@ -360,7 +385,7 @@ def places(value, path=()):
 @pytest.mark.slow
 @pytest.mark.parametrize("odd", [None, 7, [{"x": 1}]])
 @pytest.mark.parametrize("is_alone", [True, False])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", ["bert", "albert"])
 def test_damaged_files_are_refused(tmp_path, kind, is_alone, odd):
     """Whatever stands in a place: it is read, or a user's mistake."""
     path = write(tmp_path, kind, VOCABULARY[kind] if is_alone else {})
@@ -382,8 +407,16 @@ def test_damaged_files_are_refused(tmp_path, kind, is_alone, odd):
     assert count > 20
 
 
-VOCABULARY = {"bert": {"vocab.txt": ...}, "albert": {"spiece.model": ...}}
-OPTIONS = {"bert": "vocab_file", "albert": "spm_model_file"}
+VOCABULARY = {
+    "bert": {"vocab.txt": ...},
+    "mpnet": {"vocab.txt": ...},
+    "albert": {"spiece.model": ...},
+}
+OPTIONS = {
+    "bert": "vocab_file",
+    "mpnet": "vocab_file",
+    "albert": "spm_model_file",
+}
 
 
 def load(kind, path):

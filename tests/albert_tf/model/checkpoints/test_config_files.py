@@ -50,6 +50,12 @@ BASE = AlbertConfig(
     share="none",
 )
 RELU = dataclasses.replace(BASE, hidden_act="relu")
+MPNET = dataclasses.replace(
+    BASE,
+    max_position_embeddings=510,
+    type_vocab_size=1,
+    position_bias="buckets",
+)
 ONLY_ALBERT = {"embedding_size": 3, "num_hidden_groups": 2}
 
 
@@ -59,6 +65,7 @@ ONLY_ALBERT = {"embedding_size": 3, "num_hidden_groups": 2}
         ({"model_type": "bert", **ONLY_ALBERT}, BASE),
         # Old files say it by their class only.
         ({"architectures": ["BertModel"]}, BASE),
+        ({"architectures": ["MPNetForMaskedLM"], **ONLY_ALBERT}, MPNET),
         ({"name": "bert_config.json"}, BASE),
         ({"name": "bert_config.json", "hidden_act": "relu"}, RELU),
         ({"directionality": "bidi", "pooler_type": "x"}, BASE),
@@ -124,7 +131,15 @@ def test_keys_that_mean_the_same_keep_their_values_and_others_go():
         ),
         ({"add_cross_attention": True}, "attention=True; .* computes False o"),
         ({"model_type": "t5"}, "config.json has model_type='t5'; only"),
-        ({"model_type": "mpnet"}, "byte-level BPE, and its positions begin"),
+        ({"model_type": "roberta"}, "byte-level BPE, and its positions begin"),
+        (
+            {"model_type": "mpnet", "relative_attention_num_buckets": 64},
+            "relative_attention_num_buckets=64; .* computes 32 only",
+        ),
+        (
+            {"model_type": "mpnet", "max_position_embeddings": "9"},
+            "not a whole n",
+        ),
         ({"model_type": "camembert"}, "SentencePiece vocabulary are shifted"),
         ({"model_type": "bert", "is_decoder": True}, "computes False only"),
         (
@@ -171,7 +186,7 @@ def test_regression_and_choice_are_read():
     assert one == config_files.Details([])
     several = read(problem_type="multi_label_classification")
     assert several == config_files.Details([], is_multi_label=True)
-    for kind in ("Albert", "Bert"):
+    for kind in ("Albert", "Bert", "MPNet"):
         assert read(architectures=[f"{kind}ForMultipleChoice"]).is_choice
     for other in (None, ["AlbertModel"], "AlbertForMultipleChoice", 7):
         assert not read(architectures=other).is_choice
