@@ -7,9 +7,11 @@ the same as TensorFlow operations.
 """
 
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -126,6 +128,29 @@ def join(
         starts.append(len(text))
         text += word
     return text, np.array(starts, np.int64)
+
+
+def snap(
+    spans: Iterable[dict[str, Any]], words: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return spans of the text that words become as spans of these words.
+
+    A word belongs to the span that has its first character; a span without one
+    is left out: of "U.S" and "." for the word "U.S." the second.
+    """
+    text, starts = join(words)
+    ends = starts + [len(word) for word in words]
+    byte = [0, *itertools.accumulate(len(c.encode()) for c in text)]
+    snapped = []
+    for span in spans:
+        first, stop = np.searchsorted(starts, [span["start"], span["end"]])
+        if first < stop:
+            start, end = int(starts[first]), int(ends[stop - 1])
+            places = {"start": start, "end": end}
+            if "start_byte" in span:
+                places |= {"start_byte": byte[start], "end_byte": byte[end]}
+            snapped.append({**span, **places, "text": text[start:end]})
+    return snapped
 
 
 def _blanks(words: Sequence[str]) -> list[bool]:

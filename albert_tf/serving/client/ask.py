@@ -59,6 +59,7 @@ class Request:
 
     key: dict[str, Any]  # Tells its answer apart: the `id`, else the `line`.
     texts: dict[str, Any]  # By the name of the input, a text or a list.
+    words: Sequence[str] = ()  # What the text was joined from.
     row: rows.Row | None = dataclasses.field(default=None, compare=False)
 
 
@@ -104,7 +105,7 @@ class Signature:
             message = f"{place.where}: {extract_reason(error)}"
             return [rows.BadLine(key, message).answer]
         return [
-            {**request.key, **readable(row)}
+            {**request.key, **readable(row, request.words)}
             for request, row in zip(requests, found, strict=True)
         ]
 
@@ -163,8 +164,11 @@ def one_row(row: Arrays) -> dict[str, Any]:
     }
 
 
-def readable(row: Arrays) -> dict[str, Any]:
-    """Return the same with spans as objects, and labels without filling."""
+def readable(row: Arrays, joined: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the same with spans as objects, and labels without filling.
+
+    Spans of a text that was joined from words are spans of these.
+    """
     answer = one_row(row)
     if "predicted" in answer:  # Filled up with empty labels.
         answer["predicted"] = [*filter(None, answer["predicted"])]
@@ -176,6 +180,8 @@ def readable(row: Arrays) -> dict[str, Any]:
             {name: values[i] for name, values in lists.items()}
             for i in range(count)
         ]
+        if joined:
+            answer["spans"] = words.snap(answer["spans"], joined)
     return answer
 
 
@@ -249,7 +255,8 @@ def read(
 def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
     key = rows.key_of(entry.guid)
     if text := join_words(entry.values, inputs, entry.where):
-        return [Request({**key, **text}, text, entry)]
+        joined = entry.values["words"]
+        return [Request({**key, **text}, text, joined, row=entry)]
     entry.require(inputs, "The signature needs")
     texts: dict[str, Any] = {}
     for name, count in inputs.items():
@@ -268,7 +275,7 @@ def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
             _text(item, f"{place}, number {i}")
             for i, item in enumerate(options)
         ] + [""] * (count - len(options))
-    return [Request(key, texts, entry)]
+    return [Request(key, texts, row=entry)]
 
 
 def join_words(values: Any, inputs: Inputs, where: str) -> dict[str, str]:

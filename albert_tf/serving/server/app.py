@@ -78,8 +78,11 @@ class _Endpoints:
             outputs = await self.asked[name](
                 [text or row for text, row in zip(texts, rows, strict=True)]
             )
-            found = map(ask.readable, ask.split(outputs, [1] * len(rows)))
-            answers = [{**a, **t} for a, t in zip(found, texts, strict=True)]
+            parts = ask.split(outputs, [1] * len(rows))
+            answers = [
+                {**ask.readable(part, row["words"] if text else ()), **text}
+                for part, row, text in zip(parts, rows, texts, strict=True)
+            ]
             return _write(answers if rows is body else answers[0])
 
         return answer

@@ -48,12 +48,14 @@ class TaggedText:
     Attributes:
         words: First character of each word, and its last one plus 1.
         tags: None where they are not known.
+        joined: What the text was joined from, if spans are to be of these.
     """
 
     guid: Any  # See `rows.key_of`.
     text: str
     words: tuple[tuple[int, int], ...]
     tags: tuple[str, ...] | None = None
+    joined: tuple[str, ...] = ()
 
     @property
     def texts(self) -> list[str]:
@@ -173,7 +175,9 @@ def read_own(path: str) -> list[TaggedText | rows.BadLine]:
     def parse(entry: rows.Row) -> list[TaggedText]:
         values = {**entry.values, "tags": None, "spans": None}
         example, _ = _object(dataclasses.replace(entry, values=values))
-        return [TaggedText.of_text(example.guid, example.text)]
+        text = TaggedText.of_text(example.guid, example.text)
+        joined = tuple(example.texts) if "words" in values else ()
+        return [dataclasses.replace(text, joined=joined)]
 
     return list(rows.read_user_file(path, ["text"], parse))
 

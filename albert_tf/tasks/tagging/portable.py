@@ -228,13 +228,13 @@ class Decoder:
         places = [*zip(*edges, strict=True)]
         laid = lay_out(text, places, self._tokenizer, self._longest)
         rows = [(laid.ids[i : i + n].tolist(),) for i, n in laid.windows]
-        return rows, (text, text is not given, places, laid)
+        return rows, (given, text, places, laid)
 
     def conclude(
         self, rest: Any, found: Sequence[Mapping[str, np.ndarray]]
     ) -> dict[str, Any]:
         """Return the answer, from the outputs for each window."""
-        text, has_words, places, laid = rest
+        given, text, places, laid = rest
         logits = (outputs["logits"] for outputs in found)
         tags = decode(laid, logits, self._labels)
         sizes = (len(character.encode()) for character in text)
@@ -244,5 +244,6 @@ class Decoder:
             for name in ("start", "end"):
                 span[f"{name}_byte"] = byte[span[name]]
             answer.append(dict(sorted(span.items())))
-        shown = {"text": text} if has_words else {}
-        return {"spans": answer, **shown}
+        if text is given:
+            return {"spans": answer}
+        return {"spans": words.snap(answer, given), "text": text}

@@ -24,7 +24,7 @@ from albert_tf.data import layouts
 from albert_tf.finetuning import base, overlaps, packing
 from albert_tf.tasks.tagging import data, portable
 from albert_tf.tasks.tagging.data import TaggedText
-from albert_tf.text import tokenization
+from albert_tf.text import tokenization, words
 from albert_tf.training import confusion
 
 metrics = imports.later("seqeval.metrics")
@@ -300,12 +300,12 @@ class TaggingTask(base.Task):
         `score`, the mean probability of the tags of its words, and its `text`.
         """
         tags = self._tags(outputs, examples)
-        for example, words in zip(examples, tags, strict=True):
-            yield {
-                **rows.key_of(example.guid),
-                "text": example.text,
-                "spans": portable.spans(example.text, example.words, words),
-            }
+        for example, of_words in zip(examples, tags, strict=True):
+            spans = portable.spans(example.text, example.words, of_words)
+            if example.joined:
+                spans = words.snap(spans, example.joined)
+            key = rows.key_of(example.guid)
+            yield {**key, "text": example.text, "spans": spans}
 
     def write_predictions(
         self,

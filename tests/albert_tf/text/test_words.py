@@ -60,3 +60,32 @@ def test_words_are_joined_as_texts_are_written(written, text):
     assert found == text
     parts = zip(starts.tolist(), written.split(), strict=True)
     assert all(text[i:].startswith(word) for i, word in parts)
+
+
+@pytest.mark.parametrize(
+    ("written", "spans", "snapped"),
+    [
+        ("the U.S. won", [(4, 7), (7, 8)], [(4, 8)]),  # "U.S" and ".".
+        ("J. Clark 's", [(0, 1), (3, 8), (8, 9)], [(0, 2), (3, 8), (8, 10)]),
+        ("(Obama left", [(1, 6)], []),  # Its first part decides.
+        ("do n't go", [(0, 3), (3, 4), (4, 5), (6, 8)], [(0, 5), (6, 8)]),
+        ("Zoë 東京 é.", [(4, 5), (5, 6), (7, 8)], [(4, 6), (7, 9)]),
+        ("", [], []),
+    ],
+)
+def test_spans_are_snapped_to_the_words_that_were_written(
+    written, spans, snapped
+):
+    written = written.split()
+    text, _ = words.join(written)
+    found = words.snap(
+        [
+            {"start": a, "end": b, "start_byte": 0, "end_byte": 0, "score": a}
+            for a, b in spans
+        ],
+        written,
+    )
+    assert [(one["start"], one["end"]) for one in found] == snapped
+    for one in found:
+        part = text.encode()[one["start_byte"] : one["end_byte"]].decode()
+        assert part == one["text"] == text[one["start"] : one["end"]]

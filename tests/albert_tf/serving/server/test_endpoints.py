@@ -32,19 +32,35 @@ def test_an_object_or_a_list_is_answered(port):
 
 
 def test_models_of_tags_take_words_as_a_text():
-    def count(inputs):
-        return {"num_spans": np.array([len(text) for text in inputs["text"]])}
+    def find(inputs):
+        """A span for each character."""
+        sizes = [len(text) for text in inputs["text"]]
+        starts = np.tile(np.arange(max(sizes)), [len(sizes), 1])
+        return {
+            "num_spans": np.array(sizes),
+            "span_start": starts,
+            "span_end": starts + 1,
+        }
 
     signature = http_server.Signature(
-        count, ["num_spans"], text=http_server.texts()
+        find,
+        ["num_spans", "span_start", "span_end"],
+        text=http_server.texts(),
     )
     model = http_server.make_model(serving_default=signature)
     with http_server.running(http_server.make_app(model)) as (_, port):
         path = "/models/m/serving_default"
-        body = [{"words": ["a", "."]}, {"text": "b"}]
+        body = [{"words": ["a.", "."]}, {"text": "b"}]
+        spans = [
+            {"start": 0, "end": 2, "text": "a."},
+            {"start": 2, "end": 3, "text": "."},
+        ]
         assert http_server.ask(port, path, body) == (
             200,
-            [{"spans": [{}, {}], "text": "a."}, {"spans": [{}]}],
+            [
+                {"spans": spans, "text": "a.."},
+                {"spans": [{"start": 0, "end": 1}]},
+            ],
         )
         for words in (["a", ""], "a", None):
             status, found = http_server.ask(port, path, {"words": words})

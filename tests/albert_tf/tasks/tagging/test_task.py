@@ -1,12 +1,16 @@
 """Tags of words as a task: alignment, records, metrics, answers."""
 
+import json
+
 import numpy as np
 import pytest
 from seqeval import metrics
 
 from albert_tf.common import rows
 from albert_tf.finetuning import base, overlaps
+from albert_tf.serving.client import ask
 from albert_tf.tasks.tagging import data as tagging_data
+from albert_tf.tasks.tagging import portable
 from albert_tf.tasks.tagging import task as tagging
 from albert_tf.text import tokenization, wordpiece, words
 from tests.albert_tf.finetuning import tagged
@@ -276,6 +280,37 @@ def test_parts_of_speech_are_scored_by_words(tiny_tokenizer, tmp_path):
         "Ivo\tNOUN\tNOUN\nsaw\tVERB\tNOUN\n\n"
         "Nord\tVERB\tNOUN\nfell\tNOUN\tNOUN\n"
     )
+
+
+def test_words_are_answered_as_words_in_every_form(tiny_tokenizer, tmp_path):
+    """By the task, by answer.py and for the outputs of a SavedModel."""
+    task = make(tiny_tokenizer, labels=("NOUN", "VERB"))
+    written = ["Ivo", "saw", "U.S."]
+    (tmp_path / "x").write_text(json.dumps({"words": written}))
+    (example,) = task.read_own(str(tmp_path / "x"))
+    outputs = outputs_of(task, [example], [["NOUN", "VERB", "NOUN", "VERB"]])
+    (answer,) = task.answers(outputs, [example])
+    assert [one["text"] for one in answer["spans"]] == written
+    decoder = portable.Decoder(
+        {"max_seq_length": 16, "labels": task.labels}, tiny_tokenizer
+    )
+    _, asked = decoder.lay_out(written)
+    found = decoder.conclude(asked, [{"logits": outputs["logits"][0]}])
+    assert found["text"] == answer["text"]
+    for ours, theirs in zip(found["spans"], answer["spans"], strict=True):
+        byte = {"start_byte": ours["start"], "end_byte": ours["end"]}
+        assert ours == {**theirs, **byte}
+    parts = decoder.conclude(
+        decoder.lay_out(answer["text"])[1], [{"logits": outputs["logits"][0]}]
+    )["spans"]
+    assert len(parts) == 4
+    row = {"num_spans": np.array([4])}
+    for name in parts[0]:
+        values = [[one[name] for one in parts]]
+        if name in ("label", "text"):
+            values = np.array([[x.encode() for x in values[0]]], object)
+        row[f"span_{name}"] = np.array(values)
+    assert ask.readable(row, written) == {"spans": found["spans"]}
 
 
 def test_answers_can_be_learnt_again(tiny_tokenizer, tmp_path):
