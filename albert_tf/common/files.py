@@ -319,6 +319,8 @@ def require_regular(path: str) -> None:
 
 def read_bytes(path: str) -> bytes:
     """Read a whole file, a regular one."""
+    if os.path.isdir(path):
+        raise errors.UserError(f"{path} is a folder. Put a file in its place.")
     require_regular(path)
     with open_binary(path) as stream:
         return bytes(stream.read())

@@ -11,6 +11,7 @@ with plain values.
 
 import contextlib
 import dataclasses
+import errno
 import gc
 import logging as python_logging
 import os
@@ -570,9 +571,12 @@ def _name_option(error: OSError, values: Mapping[str, Any]) -> str:
     if not candidates:
         return ""
     _, name, value = max(candidates)
-    advice = ". Make room there, or choose another place"
-    is_full = error.errno in files.NO_ROOM
-    return f", which belongs to --{name}={value}{advice if is_full else ''}"
+    advice = ""
+    if error.errno in files.NO_ROOM:
+        is_limit = error.errno == errno.EFBIG
+        room = "Raise that limit" if is_limit else "Make room there"
+        advice = f". {room}, or choose another place"
+    return f", which belongs to --{name}={value}{advice}"
 
 
 @contextlib.contextmanager

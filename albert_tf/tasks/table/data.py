@@ -207,6 +207,12 @@ class TableOptions:
                 "`label_separator` is empty. Give what stands between two "
                 "labels."
             )
+        if self.label_separator and len(self.label_columns) > 1:
+            raise errors.UserError(
+                f"`label_separator={self.label_separator}` divides the labels "
+                f"of one column, but `label_column={self.label_column}` names "
+                "several, of 0 and 1. Leave it out."
+            )
         if self.long.is_divided and len(columns) > 1:
             remedy = "" if self.query_column else "name one text column, or "
             raise errors.UserError(

@@ -56,6 +56,7 @@ class Kind(TextTask):
         texts = "pairs" if self.has_pairs else "single texts"
         self.kind = f"{options.kind} of {texts}"
         self.long = options.long
+        self._stride = self.long.stride(max_seq_length)
         self.sequences_vary = options.long.is_divided
         self.key_metric = self.facts.best_score
         if self.facts.dev_share:
@@ -98,7 +99,7 @@ class Kind(TextTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        options, stride = self.options, self.long.stride(self.max_seq_length)
+        options = self.options
         return {
             **super().settings,
             "labels": list(self.labels),
@@ -110,7 +111,7 @@ class Kind(TextTask):
             ],
             "kind": [options.kind, options.label_separator],
             # The same for `mean` and `max`.
-            **({"window_stride": stride} if self.long.is_divided else {}),
+            **({"window_stride": self._stride} if self.long.is_divided else {}),
         }
 
     @abc.abstractmethod

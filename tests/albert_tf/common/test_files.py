@@ -121,7 +121,12 @@ REFUSED = [
     (files.make_folder, "a/" * 3000, "`x`: Cannot create .*name too long"),
     (files.require_folder_target, "dangling", "`x`: Cannot create"),
     (files.require_folder_target, "dangling/", "`x`: Cannot create"),
+    (files.read_bytes, "folder", "folder is a folder. Put a file in its"),
+    (files.read_bytes, "pipe", "pipe is a pipe or a device"),
 ]
+
+
+PATH_ALONE = expand, files.read_bytes
 
 
 @pytest.mark.parametrize(("function", "path", "message"), REFUSED)
@@ -133,7 +138,7 @@ def test_what_is_refused(function, path, message, tmp_path, monkeypatch):
     (tmp_path / "dangling").symlink_to("nowhere")
     before = sorted(tmp_path.rglob("*"))
     with refused(f"(?i){message}"):
-        function(path) if function is expand else function(path, "x")
+        function(*[path, "x"][: 1 + (function not in PATH_ALONE)])
     assert sorted(tmp_path.rglob("*")) == before
 
 

@@ -145,6 +145,10 @@ def fill_the_disk_beside(outer: Outer) -> None:
     raise OSError(errno.ENOSPC, "No space left", path)
 
 
+def pass_the_limit(outer: Outer) -> None:
+    raise OSError(errno.EFBIG, "Too large (ulimit -f)", outer.name)
+
+
 def interrupt(_: Outer) -> None:
     raise KeyboardInterrupt
 
@@ -228,6 +232,12 @@ def test_wrong_options(words, says, folder, capsys):
             ["--note=out", "--name=out/x/"],
             1,
             "which belongs to --name=out/x/. Make room there, or choose",
+        ),
+        (
+            pass_the_limit,
+            ["--name=x"],
+            1,
+            "which belongs to --name=x. Raise that limit, or choose",
         ),
         (interrupt, ["--name=x"], 130, "interrupted"),
     ],

@@ -119,6 +119,14 @@ def test_labels_stand_between_commas_or_tabs(given, names):
         ({"query_column": "a", "text_columns": "a"}, "name 'a' twice"),
         ({"label_separator": ";"}, "with `multi_label`"),
         ({"label_separator": "", "multi_label": True}, "is empty"),
+        (
+            {
+                "label_separator": ";",
+                "multi_label": True,
+                "label_column": "a,b",
+            },
+            "`label_separator=;` divides .* names several",
+        ),
         ({"best_score": "micro_f1"}, "Use accuracy or"),
         ({"best_score": "auc", "regression": True}, "Use pearson or spearmanr"),
         ({"best_score": "ndcg", "multi_label": True}, "Use micro_f1 or macro"),
