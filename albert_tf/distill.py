@@ -66,7 +66,8 @@ class DistillOptions(finetuning_options.FileOptions):
     )
     train_file: str | None = option(
         None,
-        "Text for --do_train, one sentence a line, or JSON lines with `text`.",
+        "Text for --do_train, one sentence a line; or TSV, CSV or JSON lines "
+        "with `text`, and `teacher_text` where the teacher reads another one.",
         may_change=True,
     )
     dev_file: str | None = option(

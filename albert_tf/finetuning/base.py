@@ -178,6 +178,10 @@ class Task(abc.ABC):
         """
         return self.read(path, PREDICT)
 
+    def for_teacher(self, examples: Examples) -> Examples:
+        """Return training examples as a teacher reads them."""
+        return examples
+
     def warn_of_overlap(
         self, learnt: Examples, examples: Examples, path: str
     ) -> None:

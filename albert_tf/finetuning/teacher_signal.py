@@ -99,6 +99,12 @@ class TeacherSignal:
             )
         if self._uses_states:
             require_same_tokens(self._teacher.task, task)
+            if list(task.for_teacher(examples)) != list(examples):
+                raise errors.UserError(
+                    "`hidden_weight` and `relation_weight` compare the tokens "
+                    "of one text, but `train_file` has another one for the "
+                    "teacher. Leave them out, or its column `teacher_text`."
+                )
         if not self._copies_embeddings:
             return
         self._word_embeddings = word_embeddings.convert_rows(
@@ -167,9 +173,11 @@ def load_or_compute(
     text = strict_json.dumps(facts, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
     path = os.path.join(folder, f"teacher-{facts['task']}-{name}")
-    opened.task.remarks = {}
+    task = opened.task
+    task.remarks = {}
+    examples = task.for_teacher(examples)
     saved_outputs.store_outputs(path, facts, examples, opened.outputs)
-    base.log_remarks(opened.task.remarks)
+    base.log_remarks(task.remarks)
     return saved_outputs.TeacherOutputs(path)
 
 

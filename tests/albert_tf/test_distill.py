@@ -142,6 +142,13 @@ def test_new_student_has_the_words_of_its_teacher(options, encoder, tmp_path):
     np.testing.assert_allclose(found, wanted, atol=1e-6)
 
 
+def test_states_of_two_texts_are_not_compared(options, tmp_path):
+    (tmp_path / "t.tsv").write_text("text\tteacher_text\nJa.\tYes.\n")
+    given = {"train_file": str(tmp_path / "t.tsv"), "hidden_weight": 1.0}
+    with refused("`?hidden_weight.*its column `?teacher_text"):
+        distill.run(options(tmp_path / "run", do_eval=False, **given))
+
+
 def test_a_signal_is_what_the_options_say(options, monkeypatch):
     signals = []
     monkeypatch.setattr(

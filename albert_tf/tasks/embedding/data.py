@@ -1,5 +1,6 @@
 """Files of texts that belong together, for vectors of texts."""
 
+import dataclasses
 import math
 
 from albert_tf.common import errors, rows
@@ -17,6 +18,17 @@ INPUTS = {
     PAIRS: ("text", "text_pair"),
     TRIPLETS: ("text", "positive", "negative"),
 }
+
+
+# The column that a teacher reads in place of `text`.
+TEACHER_TEXT = "teacher_text"
+
+
+@dataclasses.dataclass(frozen=True)
+class TaughtExample(TextExample):
+    """A text that a teacher reads in another form, such as a translation."""
+
+    teacher_text: str = ""
 
 
 def read(
@@ -37,6 +49,9 @@ def read(
                     f"{entry.where}: the score {written!r} is no finite "
                     "number. Correct it."
                 )
-        return [TextExample(entry.guid, entry.texts(texts), score)]
+        values = entry.guid, entry.texts(texts), score
+        if kind == TEXTS and entry.values.get(TEACHER_TEXT):
+            return [TaughtExample(*values, *entry.texts([TEACHER_TEXT]))]
+        return [TextExample(*values)]
 
     return list(rows.read_user_file(path, inputs, parse))

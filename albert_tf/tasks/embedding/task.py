@@ -195,6 +195,14 @@ class EmbeddingTask(packing.PackedTask):
                     "same."
                 )
 
+    def for_teacher(self, examples: Sequence[TextExample]) -> list[TextExample]:
+        return [
+            TextExample(one.guid, (one.teacher_text,))
+            if isinstance(one, data.TaughtExample)
+            else one
+            for one in examples
+        ]
+
     def read_own(self, path: str) -> list[TextExample | rows.BadLine]:
         return data.read(path, data.TEXTS)
 

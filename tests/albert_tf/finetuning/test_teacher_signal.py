@@ -27,7 +27,9 @@ class Asked:
     """A teacher whose outputs follow from the examples; it may be stopped."""
 
     def __init__(self, most=99):
-        self.task = types.SimpleNamespace(remarks=None)
+        self.task = types.SimpleNamespace(
+            remarks=None, for_teacher=lambda examples: examples
+        )
         self.calls = []
         self._most = most
 
@@ -91,6 +93,13 @@ def test_outputs_are_joined_to_records_in_order(tmp_path):
     np.testing.assert_array_equal(records["a"], values["a"])
     np.testing.assert_array_equal(records["teacher_more"], EXAMPLES)
     np.testing.assert_array_equal(records["teacher_logits"][:, 1], -np.r_[:25])
+
+
+def test_a_teacher_reads_its_text(tmp_path):
+    asked = Asked()
+    asked.task.for_teacher = lambda examples: [-one for one in examples]
+    (part, *_) = ask(asked, tmp_path).parts()
+    np.testing.assert_array_equal(part["more"], -np.arange(10))
 
 
 def rewritten(**changed):

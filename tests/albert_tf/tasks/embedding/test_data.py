@@ -6,6 +6,7 @@ import pytest
 
 from albert_tf.common import rows
 from albert_tf.tasks.embedding import data as embedding_data
+from albert_tf.tasks.embedding import task as embedding
 from tests.conftest import refused
 
 
@@ -43,6 +44,21 @@ def test_tables_and_objects_are_read_alike(tmp_path, kind):
     assert read(tmp_path / "t.tsv", kind, table) == expected
     assert read(tmp_path / "t.csv", kind, table.replace("\t", ",")) == expected
     assert read(tmp_path / "t.jsonl", kind, objects) == expected
+
+
+def test_a_teacher_reads_another_text(tmp_path, tiny_tokenizer):
+    path = tmp_path / "t.tsv"
+    path.write_text("text\tteacher_text\nEs regnet.\tIt rains.\nJa.\t\n")
+    options = embedding.EmbeddingOptions(train_examples="texts")
+    task = embedding.EmbeddingTask(tiny_tokenizer, 8, options)
+    examples = task.read(str(path), "train")
+    assert [one.texts for one in examples] == [("Es regnet.",), ("Ja.",)]
+    asked = task.for_teacher(examples)
+    assert [one.texts for one in asked] == [("It rains.",), ("Ja.",)]
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"text": "a", "teacher_text": 1}')
+    with refused("'teacher_text' is 1, which is no text"):
+        task.read(str(path), "train")
 
 
 def test_scores_of_a_test_file_may_be_missing(tmp_path):
