@@ -88,9 +88,16 @@ class DistillOptions(finetuning_options.FileOptions):
         "batch; the first one is the distance from the teacher's vector.",
         within=ranges.Range(0, 1e6),
     )
+    order_weight: float = option(
+        0.0,
+        "Factor of a loss of pairs of texts that are in another order of "
+        "similarity than the teacher's, or nearly. Try a tenth of "
+        "--similarity_weight.",
+        within=ranges.Range(0, 1e6),
+    )
     hidden_weight: float = option(
         0.0,
-        "Factor of a third loss: how far the states of single tokens are from "
+        "Factor of a loss: how far the states of single tokens are from "
         "the teacher's, which is asked in every update. The vocabulary has to "
         "be the teacher's.",
         within=ranges.Range(0, 1e6),
@@ -158,6 +165,9 @@ def run(settings: DistillOptions) -> None:
         text_pooling=settings.teacher_pooling or teacher.text_pooling,
         projection_size=teacher.projection_size,
     )
+    pair_weights = {"similarity_loss": settings.similarity_weight}
+    if settings.order_weight:
+        pair_weights["order_loss"] = settings.order_weight
     weights = {
         "hidden_loss": settings.hidden_weight,
         "relation_loss": settings.relation_weight,
@@ -168,7 +178,10 @@ def run(settings: DistillOptions) -> None:
         vectors=given,
         dimensions=settings.teacher_dimensions,
         objective=lambda *_: distillation.vectors(
-            settings.similarity_weight, weights, signal.model
+            pair_weights,
+            task.prefixes,
+            state_weights=weights,
+            teacher_model=signal.model,
         ),
         default_task=make_task(teacher_facts),
         copies_embeddings=settings.teacher is not None

@@ -47,7 +47,7 @@ FINETUNING = f"""
 """
 VECTORS = """
     train_examples=scored dev_examples text_pooling projection_size
-    max_score=1.0 temperature=0.05
+    max_score=1.0 temperature=0.05 prefix_dimensions
 """
 TAGGING = "tags word_column=1 tag_column=-1"
 OF_TEXTS = VECTORS.replace("=scored", "=texts").replace(
@@ -119,8 +119,9 @@ OPTIONS = {
     "albert_tf.distill:DistillOptions": f"""
         teacher teacher_vectors teacher_dimensions
         train_file dev_file test_file teacher_pooling
-        similarity_weight=10.0 hidden_weight=0.0 relation_weight=0.0
-        word_embeddings=teacher task_name=embedding
+        similarity_weight=10.0 order_weight=0.0
+        hidden_weight=0.0 relation_weight=0.0 word_embeddings=teacher
+        task_name=embedding
         max_seq_length=512 {OF_TEXTS} {FINETUNING}
     """,
     "albert_tf.run_glue:GlueOptions": """

@@ -157,6 +157,10 @@ class Task(abc.ABC):
         """
         del given, run  # By default none do.
 
+    def check_config(self, hidden_size: int) -> None:
+        """Refuse options that do not fit the width of an encoder."""
+        del hidden_size  # By default all do.
+
     # Text to records.
 
     def sources(self, data_dir: str) -> dict[str, str]:

@@ -193,6 +193,7 @@ def _check_model(
                 "Leave it out."
             )
     config.exits(settings.exit_layers)
+    task.check_config(config.hidden_size)
 
 
 def _check_batch_sizes(

@@ -275,8 +275,9 @@ def two_files(tmp_path_factory):
 def test_a_stopped_student_of_files_goes_on_to_the_same_weights(
     options, two_files, tmp_path, monkeypatch
 ):
-    """The teacher gives word embeddings alone."""
-    given = {"do_eval": False, "train_step": 4, "teacher_vectors": two_files}
+    """The teacher gives word embeddings alone. With all losses of pairs."""
+    given = {"order_weight": 1.0, "prefix_dimensions": "4,8"}
+    given |= {"do_eval": False, "train_step": 4, "teacher_vectors": two_files}
     given |= dict.fromkeys(("save_checkpoints_steps", "iterations_per_loop"), 2)
     distill.run(options(tmp_path / "whole", **given))
     save = run_checkpoints.RunCheckpoints.save

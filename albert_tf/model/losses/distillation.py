@@ -4,20 +4,24 @@ A batch holds the teacher's outputs as `teacher_NAME`, for each NAME of the
 student's outputs that are learned.
 
 Source: Hinton et al., arXiv 1503.02531, section 2; of vectors Reimers and
-Gurevych, arXiv 2004.09813.
+Gurevych, arXiv 2004.09813, and Zhang et al., arXiv 2412.19048 (Jasper).
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
 
 from albert_tf.data import layouts
-from albert_tf.model.losses import objectives, token_states
+from albert_tf.model.losses import (
+    embedding_objectives,
+    objectives,
+    token_states,
+)
 from albert_tf.model.losses.objectives import Batch, Tensors
 
-VECTOR = "embedding"
+VECTOR = embedding_objectives.VECTOR
 # Outputs that are logits of classes or choices, of tokens, and of one label.
 _CLASS_OUTPUT = "logits"
 _BINARY_OUTPUT = "cls_logits"
@@ -25,6 +29,8 @@ SOFT = (_CLASS_OUTPUT, *layouts.TOKEN_OUTPUTS, _BINARY_OUTPUT)
 _LOSS = "teacher_loss"
 # Of a token that cannot be the answer; e to this power is 0.
 MASKED = -1e9
+# How far two similarities are to be apart, and what counts as a tie.
+_MARGIN, _TIE = 0.015, 1e-6
 
 
 def soft_labels(
@@ -109,22 +115,46 @@ def _divergence(
 
 
 def vectors(
-    similarity_weight: float,
+    pair_weights: Mapping[str, float],
+    prefix_sizes: Sequence[int] = (),
+    *,
     state_weights: Mapping[str, float] | None = None,
     teacher_model: Any = None,
 ) -> objectives.Objective:
     """Return the objective of learning a teacher's vectors, of length 1.
 
-    Its losses are 1 minus the cosine of both vectors of a text, and the mean
-    squared difference of the cosines with all texts of the batch. Of several
-    replicas, or microbatches, each compares within its own part of the batch.
+    Its losses are 1 minus the cosine of both vectors of a text, and those of
+    pairs of texts. Of several replicas, or microbatches, each compares within
+    its own part of the batch.
 
     Args:
-        similarity_weight: Factor of the second one.
+        pair_weights: Factors of `PAIR_LOSSES`.
+        prefix_sizes: See `embedding_objectives.over_prefixes`, of the losses of
+            pairs alone.
         state_weights: Factors of further losses, of `token_states.LOSSES`.
         teacher_model: Computes the teacher's states; see `token_states`.
     """
     states = state_weights or {}
+
+    pairs = _of_pairs(pair_weights, prefix_sizes)
+
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+        teacher = batch[f"{layouts.TEACHER}{VECTOR}"]
+        return {
+            "vector_loss": 1.0 - tf.reduce_sum(outputs[VECTOR] * teacher, -1),
+            **pairs.sample_values(outputs, batch),
+            **{name: outputs[name] for name in states},
+        }
+
+    return objectives.per_example(
+        {"vector_loss": 1.0, **pairs.losses, **states},
+        sample_values,
+        forward=_asking(teacher_model, [*states]) if states else _forward,
+    )
+
+
+def _asking(teacher_model: Any, losses: Sequence[str]) -> objectives.Forward:
+    """Return what runs the teacher, too, and gives losses of both's states."""
 
     def forward(
         model: Any, batch: Batch, dropout_seed: tf.Tensor | None
@@ -139,41 +169,60 @@ def vectors(
         mask = inputs["input_mask"]
         real_tokens = tf.cast(mask, tf.float32)
         outputs = {VECTOR: model.vectors(encoded["sequence_output"], mask)}
-        for name in states:
+        for name in losses:
             loss = token_states.LOSSES[name]
             outputs[name] = loss(student, teacher, real_tokens)
         return outputs, batch
 
-    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
-        cosines, similarity = _vector_losses(outputs[VECTOR], batch)
-        return {
-            "vector_loss": 1.0 - cosines,
-            "similarity_loss": similarity,
-            **{name: outputs[name] for name in states},
-        }
+    return forward
 
-    return objectives.per_example(
-        {"vector_loss": 1.0, "similarity_loss": similarity_weight, **states},
-        sample_values,
-        forward=forward if states else _forward,
+
+def _of_pairs(
+    weights: Mapping[str, float], prefix_sizes: Sequence[int]
+) -> objectives.Objective:
+    def values(outputs: Tensors, batch: Batch) -> Tensors:
+        both = outputs[VECTOR], batch[f"{layouts.TEACHER}{VECTOR}"]
+        cosines = [tf.matmul(x, x, transpose_b=True) for x in both]
+        real = objectives.real_examples(batch)
+        return {name: PAIR_LOSSES[name](*cosines, real) for name in weights}
+
+    return embedding_objectives.over_prefixes(
+        objectives.per_example(weights, values), prefix_sizes
     )
 
 
-def _vector_losses(
-    student: tf.Tensor, batch: Batch
-) -> tuple[tf.Tensor, tf.Tensor]:
-    """Compare vectors float32 [B, W] of length 1 with the teacher's.
+def _similarity_loss(
+    student: tf.Tensor, teacher: tf.Tensor, real: tf.Tensor
+) -> tf.Tensor:
+    """Return the mean squared difference of the cosines with all texts."""
+    sums = tf.reduce_sum(tf.square(student - teacher) * real, -1)
+    return tf.math.divide_no_nan(sums, tf.reduce_sum(real))
 
-    Returns:
-        float32 [B] both: the cosine of the two vectors, and the mean squared
-        difference of the cosines with all vectors of the batch.
+
+def _order_loss(
+    student: tf.Tensor, teacher: tf.Tensor, real: tf.Tensor
+) -> tf.Tensor:
+    """Return how far pairs of texts are from the order of the teacher's.
+
+    DIFFERS: of all pairs of pairs in the source, relative similarity
+    distillation loss, those of text i and of text i + 1 of the batch, so that
+    its size is the third power of the batch's, not the fourth. As batches are
+    drawn at random, the loss is the same on average.
     """
-    teacher, real = (
-        batch[f"{layouts.TEACHER}{VECTOR}"],
-        objectives.real_examples(batch),
-    )
-    difference = tf.matmul(student, student, transpose_b=True)
-    difference -= tf.matmul(teacher, teacher, transpose_b=True)
-    sums = tf.reduce_sum(tf.square(difference) * real, -1)
-    similarity = tf.math.divide_no_nan(sums, tf.reduce_sum(real))
-    return tf.reduce_sum(student * teacher, -1), similarity
+    is_other = real * (1.0 - tf.eye(tf.shape(real)[0]))
+    counts = is_other[:, :, None] * _next(is_other * real[:, None])
+    difference = teacher[:, :, None] - _next(teacher)
+    counts *= tf.cast(tf.abs(difference) > _TIE, tf.float32)
+    gaps = tf.sign(difference) * (student[:, :, None] - _next(student))
+    sums = tf.reduce_sum(tf.nn.relu(_MARGIN - gaps) * counts, [1, 2])
+    return tf.math.divide_no_nan(sums, tf.reduce_sum(counts, [1, 2]))
+
+
+def _next(pairs: tf.Tensor) -> tf.Tensor:
+    """Return [B, 1, B]: the row behind each of [B, B], for the last row 0."""
+    return tf.roll(pairs, -1, 0)[:, None]
+
+
+# (student, teacher, real) to float32 [B]: of the cosines of all texts of a
+# batch, [B, B] both, and `objectives.real_examples`.
+PAIR_LOSSES = {"similarity_loss": _similarity_loss, "order_loss": _order_loss}

@@ -1,16 +1,20 @@
 """Objectives of vectors of texts."""
 
+import dataclasses
+from collections.abc import Sequence
+
 import tensorflow as tf
 
 from albert_tf.model.losses import cross_entropy, objectives
 from albert_tf.model.losses.objectives import Batch, Tensors
 
+VECTOR = "embedding"
 # The logit of a text that is no negative, or only fills up the batch.
 _MASKED_LOGIT = -1e9
 
 
 def _squared_error(outputs: Tensors, batch: Batch) -> Tensors:
-    vectors = outputs["embedding"]
+    vectors = outputs[VECTOR]
     cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], -1)
     return {"cosine_loss": tf.square(cosines - batch["label_ids"])}
 
@@ -34,7 +38,7 @@ def ranking(temperature: float) -> objectives.Objective:
     """
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
-        vectors = tf.unstack(outputs["embedding"], axis=1)
+        vectors = tf.unstack(outputs[VECTOR], axis=1)
         first, second, *third = tf.unstack(batch["input_ids"], axis=1)
         is_padding = objectives.real_examples(batch) == 0.0
         excluded = _equal(first, first) | _equal(second, second) | is_padding
@@ -58,6 +62,42 @@ def ranking(temperature: float) -> objectives.Objective:
 
     return objectives.per_example(
         {"ranking_loss": 1.0}, sample_values, ("accuracy",)
+    )
+
+
+def over_prefixes(
+    objective: objectives.Objective, sizes: Sequence[int]
+) -> objectives.Objective:
+    """Return an objective that each loss is also part of for each prefix.
+
+    A prefix is scaled to the length 1. Its losses are `NAME_SIZE`. All count
+    the same, and a loss and those of its prefixes together as much as the loss
+    alone did. Metrics are those of the whole vectors.
+
+    Source: Kusupati et al., arXiv 2205.13147 (Matryoshka), section 3.
+    """
+    share = 1.0 / (1 + len(sizes))
+    losses = {name: share * f for name, f in objective.losses.items()}
+    added = {f"{name}_{k}": f for k in sizes for name, f in losses.items()}
+
+    def sample_weights(batch: Batch) -> Tensors:
+        weights = objective.sample_weights(batch)
+        return weights | {n: weights[n.rpartition("_")[0]] for n in added}
+
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+        values = dict(objective.sample_values(outputs, batch))
+        for size in sizes:
+            prefix = outputs[VECTOR][..., :size]
+            prefix = {VECTOR: tf.math.l2_normalize(prefix, -1)}
+            part = objective.sample_values({**outputs, **prefix}, batch)
+            values |= {f"{name}_{size}": part[name] for name in losses}
+        return values
+
+    return dataclasses.replace(
+        objective,
+        losses={**losses, **added},
+        sample_weights=sample_weights,
+        sample_values=sample_values,
     )
 
 

@@ -120,6 +120,7 @@ def make(task: EmbeddingTask, encoder: AlbertModel) -> keras.Model:
 
 
 def objective(task: EmbeddingTask) -> objectives.Objective:
-    if task.options.train_examples == data.SCORED:
-        return embedding_objectives.COSINE
-    return embedding_objectives.ranking(task.options.temperature)
+    comparison = embedding_objectives.COSINE
+    if task.options.train_examples != data.SCORED:
+        comparison = embedding_objectives.ranking(task.options.temperature)
+    return embedding_objectives.over_prefixes(comparison, task.prefixes)

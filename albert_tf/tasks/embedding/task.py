@@ -71,6 +71,25 @@ class EmbeddingOptions:
         "pairs, triplets: what cosines are divided by before the softmax.",
         within=ranges.Range(above=0, high=100),
     )
+    prefix_dimensions: str | None = option(
+        None,
+        "Numbers such as 32,64,128: the first 32, 64 and 128 numbers of a "
+        "vector learn the same comparisons, so that they are usable alone, as "
+        "a smaller vector; scores are reported for each.",
+    )
+
+    @property
+    def prefixes(self) -> tuple[int, ...]:
+        """The numbers of `prefix_dimensions`, in order."""
+        if self.prefix_dimensions is None:
+            return ()
+        words = self.prefix_dimensions.split(",")
+        if not all(w.strip().isdecimal() and int(w) for w in words):
+            raise errors.UserError(
+                f"`prefix_dimensions={self.prefix_dimensions}` must be numbers "
+                "above 0 with commas between them, such as 32,64,128."
+            )
+        return tuple(sorted({*map(int, words)}))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,6 +135,7 @@ class EmbeddingTask(packing.PackedTask):
         facts: VectorFacts | None = None,
     ):
         super().__init__(tokenizer, max_seq_length, options, facts)
+        self.prefixes = options.prefixes
         self._dev_examples = options.dev_examples or options.train_examples
         is_scored = self._dev_examples == data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
@@ -148,6 +168,15 @@ class EmbeddingTask(packing.PackedTask):
     @property
     def settings(self) -> dict[str, Any]:
         return {**super().settings, "max_score": self.options.max_score}
+
+    def check_config(self, hidden_size: int) -> None:
+        width = self.facts.projection_size or hidden_size
+        if self.prefixes and self.prefixes[-1] > width:
+            raise errors.UserError(
+                f"`prefix_dimensions={self.options.prefix_dimensions}` has "
+                f"more numbers than a vector, {width}. Use at most that, or "
+                "another `projection_size`."
+            )
 
     def _kind(self, split: str) -> str:
         if split == base.TRAIN:
@@ -239,9 +268,20 @@ class EmbeddingTask(packing.PackedTask):
             of 1 / rank of the right text among all second texts of the file
             (and third ones), `recall_at_1` and `recall_at_10`; of triplets
             `accuracy` too: whether the right text is closer than the wrong one.
-            Of RETRIEVAL see `retrieval.score`.
+            Of RETRIEVAL see `retrieval.score`. Of prefixes `KEY_METRIC_SIZE`.
         """
         vectors = np.asarray(outputs["embedding"], np.float64)
+        scores = self._score(vectors, examples)
+        for size in self.prefixes:
+            prefix = vectors[..., :size]
+            lengths = np.linalg.norm(prefix, axis=-1, keepdims=True)
+            part = self._score(prefix / np.maximum(lengths, 1e-12), examples)
+            scores[f"{self.key_metric}_{size}"] = part[self.key_metric]
+        return scores
+
+    def _score(
+        self, vectors: np.ndarray, examples: Sequence[TextExample]
+    ) -> dict[str, float]:
         if self._dev_examples == data.RETRIEVAL:
             flat = vectors.reshape(len(examples), -1)
             return retrieval.score(flat, _entries(examples))
@@ -277,6 +317,7 @@ class EmbeddingTask(packing.PackedTask):
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Join the vectors; so their cosine is the mean of the cosines."""
+        self.prefixes = ()  # They are of a single run.
         vectors = [outputs["embedding"] for outputs in runs]
         joined = np.concatenate(vectors, -1) / np.sqrt(len(runs))
         return {"embedding": joined}

@@ -1,5 +1,7 @@
 """What a student learns from a teacher: against NumPy, for given outputs."""
 
+import itertools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -9,6 +11,7 @@ from albert_tf.tasks.squad import model as squad_model
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL
 
+SIMILAR = {"similarity_loss": 1.0}
 REAL = np.array([1, 1, 1, 0])  # The last example is padding.
 
 
@@ -138,22 +141,56 @@ def test_spans():
     )
 
 
-def test_vectors():
-    def of_length_1(x):
-        return x / np.linalg.norm(x, axis=-1, keepdims=True)
+def of_length_1(x):
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
 
-    student, teacher = of_length_1(draw(4, 5)), of_length_1(draw(5, 4).T)
-    objective = distillation.vectors(10.0)
-    assert objective.losses == {"vector_loss": 1.0, "similarity_loss": 10.0}
-    batch = {"teacher_embedding": teacher, "is_real_example": REAL}
-    found = passes.compute(objective, model_of(embedding=student), batch)
-    s, t = student[:3].astype("f8"), teacher[:3].astype("f8")
-    expected = {
-        "vector_loss": (1 - (s * t).sum(-1)).sum(),
-        "similarity_loss": ((s @ s.T - t @ t.T) ** 2).sum() / 3,
+
+def similarity(s, t, count):
+    difference = (s @ s.T - t @ t.T)[:count, :count]
+    return (difference**2).sum() / count
+
+
+def order(s, t, count):
+    """Of all pairs (i, j) with all (i + 1, k), of different texts each."""
+    total = 0.0
+    for i in range(count):
+        n, found = (i + 1) % len(s), [0.0] * (i + 1 == count < len(s))
+        for j, k in itertools.product(range(count), repeat=2):
+            if n < count and j != i and k != n and {i, j} != {n, k}:
+                pairs = (s[i] @ s[j], s[n] @ s[k])
+                is_right = t[i] @ t[j] > t[n] @ t[k]
+                more, less = pairs if is_right else pairs[::-1]
+                found.append(max(0.0, less - more + 0.015))
+        total += np.mean(found)
+    return total
+
+
+@pytest.mark.parametrize("count", [4, 5])
+def test_vectors(count):
+    """The prefixes, too, where pairs of texts are compared."""
+    student = of_length_1(draw(5, 6)[:, :5])
+    teacher = of_length_1(draw(5, 6)[::-1, 1:])
+    weights = {"similarity_loss": 10.0, "order_loss": 2.0}
+    alone = distillation.vectors(weights)
+    assert alone.losses == {"vector_loss": 1.0, **weights}
+    objective = distillation.vectors(weights, (2, 4))
+    batch = {
+        "teacher_embedding": teacher,
+        "is_real_example": np.arange(5) < count,
     }
+    found = passes.compute(objective, model_of(embedding=student), batch)
+    s, t = student.astype("f8"), teacher.astype("f8")
+    expected = {"vector_loss": (1 - (s * t).sum(-1))[:count].sum()}
+    for name, function in (("similarity", similarity), ("order", order)):
+        expected[f"{name}_loss"] = function(s, t, count)
+        for size in 2, 4:
+            prefix = of_length_1(s[:, :size])
+            expected[f"{name}_loss_{size}"] = function(prefix, t, count)
+    assert found.keys() == objective.losses.keys() == expected.keys()
     for name, value in expected.items():
-        np.testing.assert_allclose(found[name], [value, 3], rtol=LOSS_RTOL)
+        np.testing.assert_allclose(found[name], [value, count], rtol=LOSS_RTOL)
+        whole = weights.get("_".join(name.split("_")[:2]), 3.0)
+        assert objective.losses[name] == pytest.approx(whole / 3)
 
 
 def test_a_teacher_is_asked_outside_of_training_and_learns_nothing(monkeypatch):
@@ -173,7 +210,9 @@ def test_a_teacher_is_asked_outside_of_training_and_learns_nothing(monkeypatch):
         return tf.reduce_sum(tf.multiply(*both), -1)[:, 0] * mask[:, 0]
 
     monkeypatch.setattr(token_states, "LOSSES", {"x_loss": product})
-    objective = distillation.vectors(1.0, {"x_loss": 0.5}, Model())
+    objective = distillation.vectors(
+        SIMILAR, state_weights={"x_loss": 0.5}, teacher_model=Model()
+    )
     batch = passes.tensors(
         {
             "input_mask": np.array([[1, 1, 0], [0, 1, 1]]),
@@ -190,5 +229,5 @@ def test_a_teacher_is_asked_outside_of_training_and_learns_nothing(monkeypatch):
     np.testing.assert_array_equal(tape.gradient(loss, weight), [2, 3])
     names = ["input_mask", "is_real_example"]
     assert asked == [(names, True, [1, 2]), (names, False, None)]
-    alone = distillation.vectors(1.0)
+    alone = distillation.vectors(SIMILAR)
     assert objective.losses == {**alone.losses, "x_loss": 0.5}

@@ -48,7 +48,9 @@ def encoded(model, batch):
 
 
 def computed(weights, student, teacher, batch):
-    objective = distillation.vectors(1.0, weights, teacher)
+    objective = distillation.vectors(
+        {"similarity_loss": 1.0}, state_weights=weights, teacher_model=teacher
+    )
     return passes.compute(objective, student, batch)
 
 
@@ -100,5 +102,7 @@ def test_relations(pair, batch):
     np.testing.assert_allclose(
         found["relation_loss"], [expected, 2], rtol=LOSS_RTOL
     )
-    objective = distillation.vectors(1.0, weights, teacher)
+    objective = distillation.vectors(
+        {"similarity_loss": 1.0}, state_weights=weights, teacher_model=teacher
+    )
     assert objective.losses["relation_loss"] == 0.5

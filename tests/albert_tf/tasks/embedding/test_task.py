@@ -111,6 +111,43 @@ def test_cosines_are_compared_with_scores(tiny_tokenizer):
     np.testing.assert_allclose(answers, cosines, rtol=1e-5)
 
 
+@pytest.mark.parametrize("kind", ["scored", "pairs"])
+def test_prefixes_have_scores_of_vectors_cut_to_them(tiny_tokenizer, kind):
+    task, alone = (
+        make(tiny_tokenizer, train_examples=kind, prefix_dimensions=sizes)
+        for sizes in ("4,2", None)
+    )
+    vectors = unit(*np.random.default_rng(0).normal(size=[9, 2, 6]).tolist())
+    examples = [group(f"a {n}", f"b {n}", score=n) for n in range(9)]
+    expected = alone.score({"embedding": vectors}, examples)
+    for size in 2, 4:
+        cut = unit(*vectors[..., :size].tolist())
+        of_cut = alone.score({"embedding": cut}, examples)
+        expected[f"{task.key_metric}_{size}"] = of_cut[task.key_metric]
+    scores = task.score({"embedding": vectors}, examples)
+    assert scores == pytest.approx(expected)
+    joined = task.combine([{"embedding": vectors}] * 2)
+    assert task.score(joined, examples).keys() == expected.keys() - {
+        f"{task.key_metric}_2",
+        f"{task.key_metric}_4",
+    }
+
+
+@pytest.mark.parametrize("sizes", ["", "0", "2,", "-1", "1.5", "a"])
+def test_prefixes_are_numbers(tiny_tokenizer, sizes):
+    with refused("prefix_dimensions.* must be numbers"):
+        make(tiny_tokenizer, prefix_dimensions=sizes)
+
+
+def test_a_prefix_longer_than_the_vector_is_refused(tiny_tokenizer):
+    facts = embedding.VectorFacts(projection_size=24)
+    options = embedding.EmbeddingOptions(prefix_dimensions="8,24,32")
+    task = embedding.EmbeddingTask(tiny_tokenizer, 8, options, facts)
+    with refused("prefix_dimensions=8,24,32`? has more numbers .* 24"):
+        task.check_config(64)
+    make(tiny_tokenizer, prefix_dimensions="64").check_config(64)
+
+
 def test_ranks_count_each_text_once_and_share_ties(monkeypatch):
     """Of three second texts, two are the same and two have one vector."""
     monkeypatch.setattr(retrieval, "_BATCH", 2)
