@@ -179,7 +179,7 @@ def run(settings: DistillOptions) -> None:
         dimensions=settings.teacher_dimensions,
         objective=lambda *_: distillation.vectors(
             pair_weights,
-            task.prefixes,
+            vectors.prefixes,
             state_weights=weights,
             teacher_model=signal.model,
         ),

@@ -8,7 +8,7 @@ Gurevych, arXiv 2004.09813, and Zhang et al., arXiv 2412.19048 (Jasper).
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -135,7 +135,6 @@ def vectors(
         teacher_model: Computes the teacher's states; see `token_states`.
     """
     states = state_weights or {}
-
     pairs = _of_pairs(pair_weights, prefix_sizes)
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
@@ -225,4 +224,7 @@ def _next(pairs: tf.Tensor) -> tf.Tensor:
 
 # (student, teacher, real) to float32 [B]: of the cosines of all texts of a
 # batch, [B, B] both, and `objectives.real_examples`.
-PAIR_LOSSES = {"similarity_loss": _similarity_loss, "order_loss": _order_loss}
+PAIR_LOSSES: Mapping[str, Callable[..., tf.Tensor]] = {
+    "similarity_loss": _similarity_loss,
+    "order_loss": _order_loss,
+}
