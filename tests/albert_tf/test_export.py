@@ -300,7 +300,7 @@ def score(world, tmp_path, config, tiny_vocab):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LABELLED)
 def test_exports_without_texts_are_scored(score, kind):
-    """As the model itself, from ids; of texts: tasks/test_contract.py."""
+    """As the model itself, from ids; of texts: tasks/contract_suite.py."""
     ours, theirs = score(kind, with_text=False)
     assert ours == pytest.approx(theirs, rel=1e-4)
     assert len(set(ours.values())) > 1

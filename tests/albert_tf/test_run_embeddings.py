@@ -1,4 +1,4 @@
-"""Vectors of texts; what runs learn: tasks/test_contract.py."""
+"""Vectors of texts; what runs learn: tasks/contract_suite.py."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""Ensembles of SQuAD; what a run does: tasks/test_contract.py."""
+"""Ensembles of SQuAD; what a run does: tasks/contract_suite.py."""
 
 import dataclasses
 import shutil

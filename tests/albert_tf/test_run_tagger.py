@@ -1,4 +1,4 @@
-"""Which tags a run may have; what it learns: tasks/test_contract.py."""
+"""Which tags a run may have; what it learns: tasks/contract_suite.py."""
 
 import pytest
 

@@ -1,5 +1,6 @@
 """Runs of tasks, each made once for a file."""
 
+import copy
 import functools
 import shutil
 import sys
@@ -20,7 +21,22 @@ from tests.albert_tf.serving.conftest import (  # noqa: F401
     of_pairs,
     tokenizer,
 )
-from tests.albert_tf.tasks import contract
+
+pytest.register_assert_rewrite(
+    "tests.albert_tf.tasks.contract", "tests.albert_tf.tasks.contract_suite"
+)
+
+from tests.albert_tf.tasks import contract  # noqa: E402
+
+
+def pytest_collection_modifyitems(items):
+    """Keep of the contract in each file the cases that it names."""
+
+    def is_here(item):
+        cases = getattr(item.module, "CASES_OF_CONTRACT", None)
+        return cases is None or item.callspec.params["run"] in cases
+
+    items[:] = filter(is_here, items)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +68,9 @@ def run(runs, request):
 @pytest.fixture
 def answers(run, tmp_path):
     """Those of `predict`, elsewhere and with other batches than the run's."""
-    moved = shutil.copytree(run.folder, tmp_path / "moved")
-    given = {"run_dir": moved, "batch_size": 5, **run.own_module}
-    return export_options.ask(run.own, tmp_path / "answers.jsonl", **given)
+    if run.answers is None:
+        moved = shutil.copytree(run.folder, tmp_path / "moved")
+        given = {"run_dir": moved, "batch_size": 5, **run.own_module}
+        path = tmp_path / "answers.jsonl"
+        run.answers = export_options.ask(run.own, path, **given)
+    return copy.deepcopy(run.answers)

@@ -1,4 +1,4 @@
-"""What only runs with tables do; what all do: tasks/test_contract.py."""
+"""What only runs with tables do; what all do: tasks/contract_suite.py."""
 
 import json
 import shutil
