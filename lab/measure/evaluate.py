@@ -25,18 +25,14 @@ import dataclasses
 import functools
 import hashlib
 import os
-import sys
 from collections.abc import Callable
 from typing import Any
-
-from absl import logging
 
 from albert_tf import run_classifier
 from albert_tf.common import (
     errors,
     files,
     options,
-    outputs,
     ranges,
     strict_json,
 )
@@ -151,15 +147,7 @@ class EvaluateOptions:
                 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Part:
-    """One part of the measure."""
-
-    settings: dict[str, Any]
-    measure: Callable[[], dict[str, Any]]
-
-
-def plan(settings: EvaluateOptions) -> dict[str, Part]:
+def plan(settings: EvaluateOptions) -> dict[str, report.Part]:
     """Return the chosen parts; read the data, but load no model."""
     chosen = settings.parts.split(",")
     source = scoring.Source.find(
@@ -181,7 +169,7 @@ def plan(settings: EvaluateOptions) -> dict[str, Part]:
         source.read()
     load = functools.cache(source.load)
     makers = {
-        "cost": lambda: Part(
+        "cost": lambda: report.Part(
             {"weights": model["weights"]},
             lambda: cost.of_run(settings.init_checkpoint),
         ),
@@ -196,11 +184,11 @@ def _held_out(
     settings: EvaluateOptions,
     model: dict[str, str],
     load: Callable[[], scoring.MaskedLm],
-) -> Part:
+) -> report.Part:
     path = files.require_file(str(settings.held_out_file), "held_out_file")
     text = "\n".join(files.read_lines(path, "held_out_file"))
     windows = held_out.draw(text, _WINDOW_WORDS, settings.windows, _SEED)
-    return Part(
+    return report.Part(
         {
             **model,
             "text": files.sha256(path),
@@ -216,7 +204,7 @@ def _minimal_pairs(
     settings: EvaluateOptions,
     model: dict[str, str],
     load: Callable[[], scoring.MaskedLm],
-) -> Part:
+) -> report.Part:
     path = os.path.join(str(settings.data_dir), "blimp", "blimp.jsonl.xz")
     pairs = minimal_pairs.read(files.require_file(path, "data_dir"))
     pairs = minimal_pairs.draw(pairs, settings.sample, _SEED)
@@ -228,12 +216,12 @@ def _minimal_pairs(
         return minimal_pairs.summarize(pairs, scores)
 
     digest = hashlib.sha256(content).hexdigest()
-    return Part({**model, "pairs": digest}, measure)
+    return report.Part({**model, "pairs": digest}, measure)
 
 
 def _finetuning(
     settings: EvaluateOptions, model: dict[str, str], source: scoring.Source
-) -> Part:
+) -> report.Part:
     # One for each model in the same place.
     inside = f"{settings.output_dir}/finetuning_{model['weights'][:8]}"
     runs = real_tasks.Plan(
@@ -260,49 +248,14 @@ def _finetuning(
             for name in runs.tasks
         },
     }
-    return Part(
+    return report.Part(
         chosen, lambda: finetuning.summarize(real_tasks.finish(runs, places))
     )
 
 
-def _require_same(
-    settings: EvaluateOptions, done: dict[str, Any], wanted: dict[str, Part]
-) -> None:
-    """Refuse parts that were measured with other settings or weights."""
-    weights = next(iter(wanted.values())).settings["weights"]
-    for name, part in done.items():
-        before = part["settings"]
-        now = {**before, "weights": weights}
-        if name in wanted:
-            now = wanted[name].settings
-        others = sorted(
-            k for k in before.keys() | now.keys() if before.get(k) != now.get(k)
-        )
-        if others:
-            raise errors.UserError(
-                f"`output_dir={settings.output_dir}` holds the part {name}, "
-                f"measured with other {', '.join(others)}. Choose another "
-                "folder, or measure that part again with --overwrite."
-            )
-
-
 def run(settings: EvaluateOptions) -> None:
     """Measure the parts that are not there yet; print the table."""
-    wanted = plan(settings)
-    done = report.read(settings.output_dir)
-    names = report.FILE_NAME, report.TABLE_NAME
-    written = [os.path.join(settings.output_dir, name) for name in names]
-    outputs.check(settings, "output_dir", written, is_own=bool(done))
-    files.make_folder(settings.output_dir, "output_dir")
-    if settings.overwrite:
-        done = {k: part for k, part in done.items() if k not in wanted}
-    _require_same(settings, done, wanted)
-    for name, part in wanted.items():
-        if name not in done:
-            logging.info("Measuring %s", name)
-            done[name] = {"settings": part.settings, "results": part.measure()}
-            report.write(settings.output_dir, done)
-    sys.stdout.write(report.to_markdown(done))
+    report.finish(settings, plan(settings), report.to_markdown)
 
 
 if __name__ == "__main__":

@@ -240,7 +240,7 @@ def _prepare(plan: Plan, name: str) -> pathlib.Path:
     )
     folder = pathlib.Path(plan.data_dir)
     contents = {
-        split: _read(folder / pattern.format(split)) for split in counts
+        split: read_file(folder / pattern.format(split)) for split in counts
     }
     hashes = [hashlib.sha256(c).hexdigest() for c in contents.values()]
     text = json.dumps([name, hashes, counts, _SEED])
@@ -273,7 +273,7 @@ def _write_part(
     target.write_text(draw_rows(text, count, header=name != "cola"))
 
 
-def _read(path: pathlib.Path) -> bytes:
+def read_file(path: pathlib.Path) -> bytes:
     """Read a file, or the same compressed as .xz."""
     found = path if path.exists() else path.with_name(f"{path.name}.xz")
     files.require_file(str(found), "data_dir")

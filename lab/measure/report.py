@@ -1,15 +1,77 @@
 """The file of a measure, part by part, and its table."""
 
+import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from albert_tf.common import errors, files, strict_json
+from absl import logging
+
+from albert_tf.common import errors, files, outputs, strict_json
 from lab.measure import finetuning
 
 FILE_NAME = "measure.json"
 TABLE_NAME = "measure.md"
 _DAMAGED = "Delete the file, and measure again."
+Table = Callable[[Mapping[str, Any]], str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """One part of a measure.
+
+    Attributes:
+        settings: All that its results depend on; `weights` are those of the
+            model, the same for all parts.
+    """
+
+    settings: dict[str, Any]
+    measure: Callable[[], dict[str, Any]]
+
+
+def finish(settings: Any, wanted: Mapping[str, Part], to_table: Table) -> None:
+    """Measure the parts that are not there yet; print the table.
+
+    Args:
+        settings: Options, with `output_dir` and `overwrite`.
+        to_table: From all parts to their tables in Markdown.
+    """
+    done = read(settings.output_dir)
+    names = FILE_NAME, TABLE_NAME
+    written = [os.path.join(settings.output_dir, name) for name in names]
+    outputs.check(settings, "output_dir", written, is_own=bool(done))
+    files.make_folder(settings.output_dir, "output_dir")
+    if settings.overwrite:
+        done = {k: part for k, part in done.items() if k not in wanted}
+    _require_same(settings.output_dir, done, wanted)
+    for name, part in wanted.items():
+        if name not in done:
+            logging.info("Measuring %s", name)
+            done[name] = {"settings": part.settings, "results": part.measure()}
+            _write(settings.output_dir, done, to_table)
+    sys.stdout.write(to_table(done))
+
+
+def _require_same(
+    folder: str, done: Mapping[str, Any], wanted: Mapping[str, Part]
+) -> None:
+    """Refuse parts that were measured with other settings or weights."""
+    weights = next(iter(wanted.values())).settings["weights"]
+    for name, part in done.items():
+        before = part["settings"]
+        now = {**before, "weights": weights}
+        if name in wanted:
+            now = wanted[name].settings
+        others = sorted(
+            k for k in before.keys() | now.keys() if before.get(k) != now.get(k)
+        )
+        if others:
+            raise errors.UserError(
+                f"`output_dir={folder}` holds the part {name}, measured with "
+                f"other {', '.join(others)}. Choose another folder, or measure "
+                "that part again with --overwrite."
+            )
 
 
 def read(folder: str) -> dict[str, Any]:
@@ -24,10 +86,10 @@ def read(folder: str) -> dict[str, Any]:
     return parts
 
 
-def write(folder: str, parts: Mapping[str, Any]) -> None:
+def _write(folder: str, parts: Mapping[str, Any], to_table: Table) -> None:
     """Write `measure.md` and, last, `measure.json`."""
     text = strict_json.dumps({"parts": parts}, indent=2) + "\n"
-    contents = {FILE_NAME: text, TABLE_NAME: to_markdown(parts)}
+    contents = {FILE_NAME: text, TABLE_NAME: to_table(parts)}
     files.write_together(
         {os.path.join(folder, n): x.encode() for n, x in contents.items()}
     )
