@@ -22,6 +22,7 @@ from lab.measure import real_tasks
 from lab.measure.text_models import Vectors
 
 linear_model = imports.later("sklearn.linear_model")
+threadpoolctl = imports.later("threadpoolctl")
 
 _SEED = 2019
 _DRAWS = 10
@@ -176,8 +177,9 @@ def _few_shot(
             chosen = [rows[y[rows] == label][:shots] for label in np.unique(y)]
             rows = np.concatenate(chosen)
         classifier = linear_model.LogisticRegression(max_iter=_STEPS)
-        with warnings.catch_warnings():  # Of the steps, which end it.
-            warnings.simplefilter("ignore")
+        # One thread: several spend most of their time waiting for each other.
+        with warnings.catch_warnings(), threadpoolctl.threadpool_limits(1):
+            warnings.simplefilter("ignore")  # That there are more steps to do.
             classifier.fit(x[rows], y[rows])
         accuracies.append(100 * float(classifier.score(dev_x, dev_y)))
     return {

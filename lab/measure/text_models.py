@@ -3,8 +3,10 @@
 import dataclasses
 import functools
 import hashlib
+import importlib
 import os
 import pathlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +23,7 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.serving import source, source_options
 from albert_tf.serving.client import ask
-from albert_tf.serving.formats import answer, id_model
+from albert_tf.serving.formats import id_model
 from albert_tf.training import run_folder
 
 sentence_transformers = imports.later("sentence_transformers")
@@ -107,7 +109,8 @@ def _find_checkpoint(path: str, max_seq_length: int | None) -> TextModel:
     )
     vocabulary = str(origin.vocabulary.path)
     if checkpoint_files.is_prefix(place):
-        weights = sorted(map(str, pathlib.Path().glob(f"{place}.*")))
+        names = sorted(checkpoint_files.identities(place))
+        weights = [os.path.join(os.path.dirname(place), n) for n in names]
     else:
         weights = tensor_files.find(place)
     load = functools.partial(_restore, origin)
@@ -129,7 +132,8 @@ def _open_saved_model(path: str) -> Encode:
 
 
 def _open_answers(path: str) -> Encode:
-    model = answer.Model(path)
+    sys.path.insert(0, path)  # Its answer.py imports what lies beside it.
+    model = importlib.import_module("answer").Model(path)
     return lambda texts: np.array(
         [
             row["embedding"]
