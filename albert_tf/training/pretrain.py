@@ -347,7 +347,7 @@ def _make_drawer(
 ) -> drawing.Drawer | None:
     if not settings.data.masked_lm_budget:
         return None
-    return pretraining_drawer.make(
+    return pretraining_drawer.make_drawer(
         settings.recipe,
         dataclasses.replace(
             settings.data.masks,

@@ -32,7 +32,7 @@ DRAWERS: Mapping[str, Callable[[masking.Masker, int], drawing.Drawer]] = {
 }
 
 
-def make(
+def make_drawer(
     recipe: pretraining_options.RecipeOptions,
     masks: masking.MaskingOptions,
     tokenizer: tokenization.AnyTokenizer,

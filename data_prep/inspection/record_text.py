@@ -233,7 +233,7 @@ def draw_examples(
     length = max_seq_length
     if length is None:  # With [CLS] and the [SEP] of three segments.
         length = max(len(passage["tokens"]) for passage in passages) + 4
-    drawer = pretraining_drawer.make(
+    drawer = pretraining_drawer.make_drawer(
         recipe,
         masking.MaskingOptions(max_predictions_per_seq=length // 6 + 2),
         tokenizer,

@@ -24,7 +24,7 @@ from tests.data_prep import writing
 @pytest.fixture
 def make(tiny_tokenizer):
     def make(records="passages", num_segments=2, **values):
-        return pretraining_drawer.make(
+        return pretraining_drawer.make_drawer(
             recipes.make(**values),
             masking.MaskingOptions(max_predictions_per_seq=8),
             tiny_tokenizer,
