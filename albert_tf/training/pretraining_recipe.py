@@ -23,7 +23,7 @@ _TOO_HIGH = 2.5
 # the mean of 500 small batches varies by chance.
 _LEARNED = 0.1
 
-SYSTEMS: dict[str, type[system.System]] = {
+SYSTEMS: dict[str, type[system.PretrainingSystem]] = {
     "mlm": mlm.MaskedWords,
     "plm": plm.PermutationLm,
     "rtd": rtd.ReplacedTokens,
@@ -31,8 +31,10 @@ SYSTEMS: dict[str, type[system.System]] = {
 }
 
 
-def system_of(recipe: pretraining_options.RecipeOptions) -> system.System:
-    """Return what `--objective` means: objective, model, cost; see `System`."""
+def system_of(
+    recipe: pretraining_options.RecipeOptions,
+) -> system.PretrainingSystem:
+    """Return what `--objective` means: objective, model, cost; see its class."""
     return SYSTEMS[recipe.objective](recipe)
 
 

@@ -7,7 +7,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training.systems import system
 
 
-class MaskedWords(system.System):
+class MaskedWords(system.PretrainingSystem):
     """Masked words, and tasks about segments and about tokens."""
 
     def make_objective(self) -> objectives.Objective:

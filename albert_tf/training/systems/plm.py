@@ -8,7 +8,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training.systems import system
 
 
-class PermutationLm(system.System):
+class PermutationLm(system.PretrainingSystem):
     """Pieces that are asked for in a random order."""
 
     def make_objective(self) -> objectives.Objective:

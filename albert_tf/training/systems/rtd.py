@@ -8,7 +8,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training.systems import system
 
 
-class ReplacedTokens(system.System):
+class ReplacedTokens(system.PretrainingSystem):
     """A small generator, and an encoder that finds its words."""
 
     # A generator that gets better makes the encoder's accuracy worse.

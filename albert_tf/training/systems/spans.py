@@ -9,7 +9,7 @@ from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.training.systems import system
 
 
-class SpanCorruption(system.System):
+class SpanCorruption(system.PretrainingSystem):
     """Hidden spans, after sentinels that stand for them."""
 
     best_metric = "target_accuracy"

@@ -20,7 +20,7 @@ class PassShape(NamedTuple):
     num_outputs: int | None
 
 
-class System(abc.ABC):
+class PretrainingSystem(abc.ABC):
     """A way to pretrain an encoder: what one value of `--objective` means."""
 
     # The number that chooses the best checkpoint where no option does.
