@@ -95,7 +95,7 @@ def _export(settings: ExportOptions) -> None:
                 float32_model, float32.ids, task, examples
             )
             if settings.is_saved_model and len(depths) > 1:
-                points = _measure_exits(
+                points = _measure_depths(
                     settings, origin, float32, task, depths, examples
                 )
                 depth_table.write(folder, points, task.key_metric)
@@ -210,7 +210,7 @@ def _score_export(
     return scoring.by_ids(model, served.ids, task, examples), model
 
 
-def _measure_exits(
+def _measure_depths(
     settings: ExportOptions,
     origin: source.Source,
     float32: service.Service,
