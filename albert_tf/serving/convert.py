@@ -258,7 +258,7 @@ def _read_source(settings: ConvertOptions) -> _Source:
             f"`from={settings.from_}` has no albert_config.json beside it that "
             "can be read. Name the file as `albert_config_file`."
         )
-    model = from_checkpoint.make_model(config, checkpoint)
+    model = from_checkpoint.make_untrained_model(config, checkpoint)
     missing = from_checkpoint.missing_scopes(checkpoint)
     new = restoring.restore(model, checkpoint, "from", new_scopes=missing).new
     dropped = from_checkpoint.only_for_training(checkpoint)

@@ -177,7 +177,7 @@ class Source:
             self.vocabulary, config, self.config_file
         )
         checkpoint = self.read()
-        model = from_checkpoint.make_model(config, checkpoint)
+        model = from_checkpoint.make_untrained_model(config, checkpoint)
         restoring.restore(model, checkpoint)
         return MaskedLm(model, tokenizer)
 

@@ -166,7 +166,7 @@ def test_the_encoder_is_left_of_every_system(make, share, objective):
     checkpoint = checkpoint_reader.read(f"{tmp}/model.ckpt-4")
     assert head in checkpoint.shapes
     config = AlbertConfig.from_json_file(settings.albert_config_file)
-    model = from_checkpoint.make_model(config, checkpoint)
+    model = from_checkpoint.make_untrained_model(config, checkpoint)
     restoring.restore(model, checkpoint)
     left = from_checkpoint.only_for_training(checkpoint)
     names = {checkpoint_reader.name_of(v) for v in model.variables}

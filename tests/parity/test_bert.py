@@ -192,7 +192,7 @@ def test_there_and_back(tmp_path, architecture, dtype):
 
     checkpoint = checkpoint_reader.read(str(tmp_path / "theirs"))
     assert checkpoint.config.layer_groups == [(0, 0), (1, 1), (2, 2)]
-    ours = from_checkpoint.make_model(checkpoint.config, checkpoint)
+    ours = from_checkpoint.make_untrained_model(checkpoint.config, checkpoint)
     new = from_checkpoint.missing_scopes(checkpoint)
     restoring.restore(ours, checkpoint, new_scopes=new)
     batch = make_batch()

@@ -101,7 +101,7 @@ def test_every_class_is_computed(tmp_path, architecture, outputs):
     theirs.save_pretrained(str(tmp_path))
     checkpoint = checkpoint_reader.read(str(tmp_path))
     assert checkpoint.config == CONFIG
-    model = from_checkpoint.make_model(checkpoint.config, checkpoint)
+    model = from_checkpoint.make_untrained_model(checkpoint.config, checkpoint)
     new = from_checkpoint.missing_scopes(checkpoint)
     restored = restoring.restore(model, checkpoint, new_scopes=new)
     assert {name.rsplit("/", 1)[0] for name in restored.new} <= {

@@ -24,7 +24,7 @@ _ENCODER = "bert"
 _WITHOUT_POOLER = [set(), {"cls/predictions"}]
 
 
-def make_model(
+def make_untrained_model(
     config: AlbertConfig, checkpoint: checkpoint_reader.Checkpoint
 ) -> keras.Model:
     """Build the encoder, with the head whose weights a checkpoint holds.

@@ -390,7 +390,7 @@ def test_a_deepened_model_is_trained_at_several_depths(world, mnli, tmp_path):
     predictor = predictions.RunPredictor(str(folder), None, 8)
     predictor.load()
     checkpoint = checkpoint_reader.read(str(folder))
-    converted = from_checkpoint.make_model(config, checkpoint)
+    converted = from_checkpoint.make_untrained_model(config, checkpoint)
     assert type(converted) is classification.AlbertClassifier
 
 

@@ -32,7 +32,7 @@ def model(weights, tmp_path):
     config = AlbertConfig.from_json_file(
         brightmart_files.write_config(tmp_path / "c.json")
     )
-    model = from_checkpoint.make_model(config, checkpoint)
+    model = from_checkpoint.make_untrained_model(config, checkpoint)
     restoring.restore(model, checkpoint)
     return model
 

@@ -187,7 +187,7 @@ def test_a_model_is_read_as_it_was_written(tmp_path, layout, model):
     shapes = {name: list(value.shape) for name, value in weights.items()}
     assert checkpoint.shapes == shapes
     passes.assert_same(checkpoint.load(checkpoint.shapes), weights)
-    made = from_checkpoint.make_model(checkpoint.config, checkpoint)
+    made = from_checkpoint.make_untrained_model(checkpoint.config, checkpoint)
     kind = "classifier" if model == "choice" else model
     assert type(made) is type(models.MODELS[kind](AlbertModel(config)))
     assert restoring.restore(made, checkpoint).new == ()

@@ -36,7 +36,7 @@ def test_model_has_the_variables_of_the_checkpoint(small_config, name):
     if name in ("classifier", "tags"):  # Exits are left out.
         saved.add_exits((1, 3), own_heads=True)
     checkpoint = checkpoint_with(shapes(saved))
-    model = from_checkpoint.make_model(small_config, checkpoint)
+    model = from_checkpoint.make_untrained_model(small_config, checkpoint)
     assert type(model) is type(saved)
     assert shapes(model) == expected
     left_out = from_checkpoint.only_for_training(checkpoint)
@@ -50,7 +50,8 @@ def test_only_the_encoder_is_left_of_other_systems(small_config, make):
     saved = make(AlbertModel(small_config))
     checkpoint = checkpoint_with(shapes(saved))
     assert isinstance(
-        from_checkpoint.make_model(small_config, checkpoint), AlbertModel
+        from_checkpoint.make_untrained_model(small_config, checkpoint),
+        AlbertModel,
     )
     left_out = from_checkpoint.only_for_training(checkpoint)
     assert left_out == passes.head_of(saved).keys()
@@ -67,7 +68,7 @@ def test_only_the_encoder_is_left_of_replaced_token_detection(
         AlbertModel(small_config), small_config, sharing
     )
     checkpoint = checkpoint_with(shapes(saved))
-    model = from_checkpoint.make_model(small_config, checkpoint)
+    model = from_checkpoint.make_untrained_model(small_config, checkpoint)
     expected = MODELS[kept](AlbertModel(small_config))
     assert type(model) is type(expected)
     left_out = from_checkpoint.only_for_training(checkpoint)
@@ -83,7 +84,7 @@ def test_heads_of_tasks_about_sentences_are_left_out(small_config, order):
         token_tasks=["capitalization"],
     )
     checkpoint = checkpoint_with(shapes(saved))
-    model = from_checkpoint.make_model(small_config, checkpoint)
+    model = from_checkpoint.make_untrained_model(small_config, checkpoint)
     assert type(model) is type(saved) and model.sentence_order == order
     left_out = from_checkpoint.only_for_training(checkpoint)
     assert left_out == shapes(saved).keys() - shapes(model).keys()
@@ -97,7 +98,9 @@ def test_unknown_head_is_refused(small_config):
         r"^model.ckpt-1 holds .*: my_head, your_head. Known heads are: "
         "cls/predictions, cls/seq_relationship; cls/predictions; classifier;",
     ):
-        from_checkpoint.make_model(small_config, checkpoint_with(names))
+        from_checkpoint.make_untrained_model(
+            small_config, checkpoint_with(names)
+        )
 
 
 @pytest.mark.parametrize("name", NAMES)
