@@ -33,7 +33,7 @@ PREDICT = "predict"
 Example = Any  # A dataclass of the task's own, with a `guid`.
 Examples = Sequence[Example]
 Outputs = Mapping[str, np.ndarray]  # One row for each record.
-Answers = Sequence[Outputs]  # Of a signature of texts, for each batch.
+SignatureAnswers = Sequence[Outputs]  # Of a signature of texts, for each batch.
 Scores = dict[str, float]
 FindLabels = Callable[[str], Sequence[str]]  # In a training file.
 # Messages, such as that texts were cut, with the ids of the examples.
@@ -291,7 +291,9 @@ class Task(abc.ABC):
         """Return the inputs of `serving_default` that ask about examples."""
         raise NotImplementedError
 
-    def score_answers(self, answers: Answers, examples: Examples) -> Scores:
+    def score_answers(
+        self, answers: SignatureAnswers, examples: Examples
+    ) -> Scores:
         """Return the scores of the answers of a signature of texts."""
         raise NotImplementedError
 
@@ -366,7 +368,7 @@ class FactSource:
         return {}
 
 
-def concatenate(answers: Answers, name: str) -> np.ndarray:
+def concatenate(answers: SignatureAnswers, name: str) -> np.ndarray:
     """Return one output of all batches as one array."""
     return np.concatenate([batch[name] for batch in answers])
 

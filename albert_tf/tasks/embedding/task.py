@@ -342,7 +342,7 @@ class EmbeddingTask(packing.PackedTask):
         return {"text": [example.texts[0] for example in examples]}
 
     def score_answers(
-        self, answers: base.Answers, examples: Sequence[TextExample]
+        self, answers: base.SignatureAnswers, examples: Sequence[TextExample]
     ) -> dict[str, float]:
         vectors = base.concatenate(answers, "embedding")
         return self.score_outputs({"embedding": vectors}, examples)

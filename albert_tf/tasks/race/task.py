@@ -253,7 +253,7 @@ class RaceTask(base.Task):
 
     def score_answers(
         self,
-        answers: base.Answers,
+        answers: base.SignatureAnswers,
         examples: Sequence[data.RaceQuestion],
     ) -> dict[str, float]:
         rows = base.concatenate(answers, "probabilities")

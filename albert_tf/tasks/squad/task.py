@@ -301,7 +301,7 @@ class SquadTask(base.Task):
         }
 
     def score_answers(
-        self, answers: base.Answers, examples: Sequence[data.Question]
+        self, answers: base.SignatureAnswers, examples: Sequence[data.Question]
     ) -> dict[str, float]:
         texts = [text.decode() for text in base.concatenate(answers, "answer")]
         return self.score_texts(texts, examples)

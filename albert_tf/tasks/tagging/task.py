@@ -352,7 +352,7 @@ class TaggingTask(base.Task):
         return {"text": [example.text for example in examples]}
 
     def score_answers(
-        self, answers: base.Answers, examples: Sequence[TaggedText]
+        self, answers: base.SignatureAnswers, examples: Sequence[TaggedText]
     ) -> dict[str, float]:
         names = "span_start", "span_end", "span_label"
         rows = (

@@ -247,9 +247,9 @@ class TextTask(packing.PackedTask):
         )
 
     def score_answers(
-        self, answers: base.Answers, examples: Sequence[TextExample]
+        self, answers: base.SignatureAnswers, examples: Sequence[TextExample]
     ) -> dict[str, float]:
-        """Return the scores of what an export answered: see `base.Answers`."""
+        """Return the scores of what the signature of an export answered."""
         if self.is_regression:
             logits = base.concatenate(answers, "score")[:, None]
         else:
