@@ -31,13 +31,13 @@ class RunData:
         task: base.Task,
         sources: Mapping[str, str],
         strategy: tf.distribute.Strategy,
-        signal: teacher_signal.TeacherSignal | None = None,
+        teacher: teacher_signal.TeacherSignal | None = None,
     ):
         self.task = task
         self.sources = sources
         self._settings = settings
         self._strategy = strategy
-        self._signal = signal if settings.do_train else None
+        self._teacher = teacher if settings.do_train else None
         self._outputs: saved_outputs.Targets | None = None
         self._features: dict[str, features.FeatureFile] = {}
         self._contents: dict[str, str] = {}
@@ -62,14 +62,14 @@ class RunData:
                 task.warn_of_overlap(
                     learnt, self.examples[split], sources[split]
                 )
-        if self._signal and settings.train_feature_file:
+        if self._teacher and settings.train_feature_file:
             raise errors.UserError(
                 f"`train_feature_file={settings.train_feature_file}` holds "
                 "records without the text that a teacher is asked for. Leave "
                 "it out."
             )
-        if self._signal:
-            self._signal.prepare(
+        if self._teacher:
+            self._teacher.prepare(
                 task, self.examples[base.TRAIN], settings.trainer.precision
             )
 
@@ -119,8 +119,8 @@ class RunData:
             self._features[base.TRAIN] = features.shuffle(
                 feature_file, task, folder
             )
-        if self._signal:
-            self._outputs = self._signal.outputs(
+        if self._teacher:
+            self._outputs = self._teacher.outputs(
                 self.examples[base.TRAIN], folder
             )
         for split, examples in self.examples.items():
@@ -138,14 +138,14 @@ class RunData:
             )
 
     def start(self, model: keras.Model) -> None:
-        if self._signal:
-            self._signal.start(model)
+        if self._teacher:
+            self._teacher.start(model)
 
     @property
     def objective(self) -> objectives.Objective:
         objective = self.task.objective(self.examples.get(base.TRAIN, ()))
-        if self._signal and self._outputs:
-            return self._signal.objective(objective, self._outputs.names)
+        if self._teacher and self._outputs:
+            return self._teacher.objective(objective, self._outputs.names)
         return objective
 
     @property
