@@ -114,7 +114,7 @@ def run(settings: FinetuningDataOptions) -> None:
     split = choose_split(settings, registry.make(values, tokenizer))
     is_learnt = settings.is_training or split == base.TRAIN
     file_facts = base.FactSource(settings.input_file if is_learnt else None)
-    task = registry.make(values, tokenizer, known=file_facts)
+    task = registry.make(values, tokenizer, source=file_facts)
     logging.info("Reading %s as %s.", settings.input_file, split)
     content = features.data_sha256(task, settings.input_file)
     examples = task.read(settings.input_file, split)

@@ -138,12 +138,12 @@ class Task(abc.ABC):
         return cls
 
     @classmethod
-    def find_facts(cls, options: Any, known: "FactSource") -> Facts:
-        del options, known  # There is nothing to find.
+    def find_facts(cls, options: Any, source: "FactSource") -> Facts:
+        del options, source  # There is nothing to find.
         return cls.facts_class()
 
     @classmethod
-    def longest_of(cls, known: "FactSource") -> int | None:
+    def longest_of(cls, source: "FactSource") -> int | None:
         return None
 
     @classmethod

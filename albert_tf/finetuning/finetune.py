@@ -88,7 +88,7 @@ def _make_task(
     kind = registry.find_class(values["task_name"])
     tokenizer = finetuning_options.load_tokenizer(shared)
     source = fact_sources.RunSource(kind, shared, sources)
-    return registry.make(values, tokenizer, known=source)
+    return registry.make(values, tokenizer, source=source)
 
 
 def _files_of_splits(

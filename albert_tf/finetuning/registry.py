@@ -47,7 +47,7 @@ def make(
     values: Options,
     tokenizer: tokenization.AnyTokenizer,
     facts: Mapping[str, Any] = MappingProxyType({}),
-    known: base.FactSource | None = None,
+    source: base.FactSource | None = None,
 ) -> base.Task:
     """Make the task that the options of a run describe.
 
@@ -55,13 +55,13 @@ def make(
 
     Args:
         facts: Those that the run has written in its folder.
-        known: Where a new run finds its facts.
+        source: Where a new run finds its facts.
     """
     kind = find_class(values["task_name"])
     task_options: Any = select_options(kind.options_class, values)
     kind, task_facts = kind.variant(task_options), None
-    if known:
-        task_facts = kind.find_facts(task_options, known)
+    if source:
+        task_facts = kind.find_facts(task_options, source)
     elif facts:
         task_facts = read_facts(kind, values, facts)
     return kind(tokenizer, values["max_seq_length"], task_options, task_facts)

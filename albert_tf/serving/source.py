@@ -295,12 +295,12 @@ def make_task(source: Source) -> base.Task | None:
         if values.get("pairs"):
             compatibility.check_pairs(source.config, "the model")
         return None
-    known = None
+    facts_source = None
     if values["task"] != "finetuned":
         values = {**values, "task_name": values["task"]}
-        known = fact_sources.CheckpointSource(source.checkpoint)
+        facts_source = fact_sources.CheckpointSource(source.checkpoint)
     task = registry.make(
-        values, _load_tokenizer(source), source.facts or {}, known
+        values, _load_tokenizer(source), source.facts or {}, facts_source
     )
     if task.has_pairs:
         compatibility.check_pairs(source.config, "the model")

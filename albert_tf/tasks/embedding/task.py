@@ -146,11 +146,11 @@ class EmbeddingTask(packing.PackedTask):
         self.sequences_at_once = max(len(data.INPUTS[kind]) for kind in kinds)
 
     @classmethod
-    def find_facts(cls, options: EmbeddingOptions, known: Any) -> VectorFacts:
+    def find_facts(cls, options: EmbeddingOptions, source: Any) -> VectorFacts:
         """Return what is given, else what a model of vectors says."""
         names = "text_pooling", "projection_size"
         requested = {name: getattr(options, name) for name in names}
-        of_model = known.model_facts()
+        of_model = source.model_facts()
         resolved = {
             name: of_model.get(name) if value is None else value
             for name, value in requested.items()
@@ -161,8 +161,8 @@ class EmbeddingTask(packing.PackedTask):
         )
 
     @classmethod
-    def longest_of(cls, known: Any) -> int | None:
-        longest: int | None = known.model_facts().get("max_seq_length")
+    def longest_of(cls, source: Any) -> int | None:
+        longest: int | None = source.model_facts().get("max_seq_length")
         return longest
 
     @property

@@ -51,13 +51,13 @@ class GlueTask(TextTask):
 
     @classmethod
     def find_facts(
-        cls, options: base.NameOptions, known: base.FactSource
+        cls, options: base.NameOptions, source: base.FactSource
     ) -> base.Facts:
         """Return the labels, unless a model has them in another order."""
         spec = specs.find(options.task_name)
         if not (spec and spec.labels):
             return base.Facts()
-        return base.Facts(known.labels("labels", spec.labels, lambda _: ()))
+        return base.Facts(source.labels("labels", spec.labels, lambda _: ()))
 
     @property
     def settings(self) -> dict[str, Any]:

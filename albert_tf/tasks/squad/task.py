@@ -147,8 +147,8 @@ class SquadTask(base.Task):
         self._known_threshold = options.null_score_diff_threshold
 
     @classmethod
-    def longest_of(cls, known: Any) -> int | None:
-        del known  # The same for all.
+    def longest_of(cls, source: Any) -> int | None:
+        del source  # The same for all.
         return _LONGEST_OF_EXPORT
 
     @classmethod

@@ -65,27 +65,29 @@ class Kind(TextTask):
 
     @classmethod
     def find_facts(
-        cls, options: TableOptions, known: base.FactSource
+        cls, options: TableOptions, source: base.FactSource
     ) -> TableFacts:
         if not options.inputs:
             raise _missing("text_columns")
         labels: Sequence[str] = ()
         if not options.is_number:
             find = functools.partial(data.find_labels, options=options)
-            labels = known.labels("labels", options.names, find)
+            labels = source.labels("labels", options.names, find)
         share = options.dev_share
         if share is None:
-            is_alone = base.TRAIN in known.files and base.DEV not in known.files
+            is_alone = (
+                base.TRAIN in source.files and base.DEV not in source.files
+            )
             usual = data.DEV_SHARE if is_alone else 0.0
-            share = known.run_facts().get("dev_share", usual)
-        if options.split_by and not share and base.TRAIN in known.files:
+            share = source.run_facts().get("dev_share", usual)
+        if options.split_by and not share and base.TRAIN in source.files:
             raise errors.UserError(
                 f"`split_by={options.split_by}` decides which rows are held "
                 "out, and none are. Leave it out, or give `dev_share`."
             )
         scale = options.label_mean, options.label_deviation
         if options.needs_scale and None in scale:
-            scale = _find_scale(options, share, known)
+            scale = _find_scale(options, share, source)
         return TableFacts(tuple(labels), share, options.key_metric, *scale)
 
     @property
@@ -208,13 +210,13 @@ def _missing(name: str) -> errors.UserError:
 
 
 def _find_scale(
-    options: TableOptions, share: float, known: base.FactSource
+    options: TableOptions, share: float, source: base.FactSource
 ) -> tuple[float | None, float | None]:
     """Return mean and deviation: a model's, or those of what is learnt."""
-    for facts in (known.run_facts(), known.head_facts()):
+    for facts in (source.run_facts(), source.head_facts()):
         if facts.get("label_deviation"):
             return facts["label_mean"], facts["label_deviation"]
-    path = known.train_file(
+    path = source.train_file(
         "The mean of the numbers is not known. Give `train_file`, or "
         "`label_mean` and `label_deviation`."
     )

@@ -114,11 +114,11 @@ class TaggingTask(base.Task):
         self.output_widths = {"logits": max_seq_length}
 
     @classmethod
-    def find_facts(cls, options: TaggingOptions, known: Any) -> base.Facts:
+    def find_facts(cls, options: TaggingOptions, source: Any) -> base.Facts:
         def find(path: str) -> Sequence[str]:
             return data.labels_of(data.read(path, options.columns), path)
 
-        return base.Facts(known.labels("tags", options.labels, find))
+        return base.Facts(source.labels("tags", options.labels, find))
 
     @property
     def has_entities(self) -> bool:
