@@ -162,16 +162,16 @@ class _TaskRun:
 
     def _start_log(self) -> run_log.RunLog:
         settings, data = self._settings, self._data
-        facts = run_card.provenance(
+        provenance = run_card.provenance(
             self._trainer.model, data.description, data.training_key
         )
-        logging.info("%s", run_card.summary(settings.read_config(), facts))
+        logging.info("%s", run_card.summary(settings.read_config(), provenance))
         log = run_log.RunLog(
             distribution.worker_folder(self._strategy, settings.output_dir),
             settings.train_batch_size,
         )
         train_steps, _ = data.steps()
-        log.start(self._trainer.step, train_steps, facts)
+        log.start(self._trainer.step, train_steps, provenance)
         return log
 
     def train(self, log: run_log.RunLog) -> None:

@@ -132,7 +132,7 @@ def _card(
     confusions: Mapping[str, confusion.Confusion],
     *pictures: str,
 ) -> str:
-    facts = _select(lines, "facts")
+    starts = _select(lines, "facts")
     sections = [f"{_HEAD}{run.program}\n", *pictures]
     for split, title in (
         ("eval", "Last evaluation"),
@@ -146,10 +146,10 @@ def _card(
     speed = _summarize_speed(lines)
     if speed:
         sections += ["## Speed and memory\n", _to_table(speed)]
-    if facts:
+    if starts:
         sections += [
             "## Data, model, software and machine\n",
-            _to_table(facts[-1]),
+            _to_table(starts[-1]),
         ]
     # With what the run has found where an option was left out.
     sections += ["## Options\n", _to_table({**run.options, **run.facts})]
@@ -163,8 +163,8 @@ def _select(lines: list[dict[str, Any]], split: str) -> list[dict[str, Any]]:
 
 def _summarize_speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
     """Return median speeds, peak memory, and how much data was trained on."""
-    train, facts = _select(lines, "train"), _select(lines, "facts")
-    if not train or not facts:
+    train, starts = _select(lines, "train"), _select(lines, "facts")
+    if not train or not starts:
         return {}
     speed: dict[str, Any] = {}
     for name in ("examples_per_second", "tokens_per_second", "gigaflops"):
@@ -173,10 +173,10 @@ def _summarize_speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
     peaks = (line.get("peak_memory_mb", 0.0) for line in train)
     speed["peak_memory_mb"] = max(peaks)
     # A run may go on from the step of another one.
-    steps = train[-1]["step"] - facts[0]["step"]
+    steps = train[-1]["step"] - starts[0]["step"]
     for name in ("examples", "tokens"):
-        if f"{name}_per_step" in facts[-1]:
-            seen = steps * facts[-1][f"{name}_per_step"]
+        if f"{name}_per_step" in starts[-1]:
+            seen = steps * starts[-1][f"{name}_per_step"]
             speed[f"{name}_seen"] = f"{round(seen):,}"
     return speed
 
@@ -194,9 +194,9 @@ def _to_table(values: dict[str, Any]) -> str:
 def _draw_curves(lines: list[dict[str, Any]]) -> Any:
     """Draw one panel for every loss and metric, training and evaluation.
 
-    A dashed line shows the unigram baseline, if the last facts line has it.
+    A dashed line shows the unigram baseline, if the last start wrote it.
     """
-    facts = _select(lines, "facts")
+    starts = _select(lines, "facts")
     names = {
         name
         for line in _select(lines, "train") + _select(lines, "eval")
@@ -224,9 +224,9 @@ def _draw_curves(lines: list[dict[str, Any]]) -> Any:
             if points:
                 axes.plot(*zip(*points, strict=True), marker=".", label=split)
         baseline = run_log.BASELINES.get(name)
-        if facts and baseline in facts[-1]:
+        if starts and baseline in starts[-1]:
             axes.axhline(
-                facts[-1][baseline],
+                starts[-1][baseline],
                 color="gray",
                 linestyle="dashed",
                 label=_BASELINE_LABELS[name],

@@ -1,7 +1,7 @@
 """The log of a run: terminal, TensorBoard and a file of JSON lines.
 
 `metrics.jsonl` is the record of a run; `run_card.py` draws everything from it.
-Every line has `split` (`facts`, `train`, `eval` or `end`) and `step`.
+Every line has `split` (`train`, `eval`, `end`, of a start `facts`) and `step`.
 """
 
 import dataclasses
@@ -33,8 +33,8 @@ NOT_METRICS = {
     "gigaflops",
     "peak_memory_mb",
 }
-# Key of a facts line with what a model reaches that knows only how frequent
-# pieces are, by metric.
+# Key in the line of a start of what a model reaches that knows only how
+# frequent pieces are, by metric.
 BASELINES = {
     "masked_lm_loss": "entropy_of_labels",
     "masked_lm_accuracy": "share_of_most_frequent_label",
@@ -176,7 +176,7 @@ class RunLog:
         num_train_steps: int,
         provenance: Provenance | None = None,
     ) -> None:
-        """Write a line of facts; drop an earlier start's lines after `step`."""
+        """Write a start's line; drop an earlier one's lines after `step`."""
         self._num_train_steps = num_train_steps
         self._lines = [
             line
