@@ -224,25 +224,25 @@ def _piece_size(piece: str, everything: int, limits: tuple[int, int]) -> int:
 def tokenize(job: Job) -> TokenizedText:
     """Turn the text into blocks of tokens, without duplicates if wanted."""
     work = job.work
-    facts = work.read("text")
+    record = work.read("text")
     if (
-        facts is None
-        or not all(_read_block(work, i) for i in range(facts["blocks"]))
-        or any(files.sha256(f["path"]) != f["sha256"] for f in facts["inputs"])
+        record is None
+        or not all(_read_block(work, i) for i in range(record["blocks"]))
+        or any(files.sha256(f["path"]) != f["sha256"] for f in record["inputs"])
     ):
         work.remove_files("duplicates")  # New blocks hold duplicates again.
-        facts = _write_blocks(job)
-        work.write("text", facts)
-    counts = dict(facts["counts"])
+        record = _write_blocks(job)
+        work.write("text", record)
+    counts = dict(record["counts"])
     if job.settings.drop_duplicates:
-        dropped = _drop_duplicates(work, facts["blocks"], counts["documents"])
+        dropped = _drop_duplicates(work, record["blocks"], counts["documents"])
         counts["duplicate_documents"] = dropped
         logging.info("Left out as duplicates: %s documents.", dropped)
-    sizes = _block_sizes(work, facts["blocks"])
+    sizes = _block_sizes(work, record["blocks"])
     return TokenizedText(
         [size["documents"] for size in sizes],
         [size["tokens"] for size in sizes],
-        facts["inputs"],
+        record["inputs"],
         counts,
     )
 
@@ -263,13 +263,16 @@ def _write_blocks(job: Job) -> dict[str, Any]:
         is_changed = False
         for block in reader.read_blocks():
             indices.append(block.index)
-            facts = None if is_changed else _read_block(work, block.index)
-            if facts and facts["text"] != checksums.of_bytes(block.text).crc32c:
+            record = None if is_changed else _read_block(work, block.index)
+            if (
+                record
+                and record["text"] != checksums.of_bytes(block.text).crc32c
+            ):
                 logging.warning("%s was changed: begun anew.", block.path)
-                is_changed, facts = True, None
+                is_changed, record = True, None
                 work.remove_files("unit-")
                 work.remove_files("shard-")
-            if not facts:
+            if not record:
                 yield block
 
     shared = (
@@ -287,8 +290,8 @@ def _write_blocks(job: Job) -> dict[str, Any]:
             bar.update(reader.bytes_read)
     counts = {"documents_cut": reader.documents_cut}
     for index in indices:
-        facts = token_blocks.load(work.block_path(index)).facts
-        counts = statistics.add(counts, facts)
+        block_counts = token_blocks.load(work.block_path(index)).counts
+        counts = statistics.add(counts, block_counts)
     if not counts.get("documents"):
         raise _no_document_error(reader, counts)
     _require_units(job.settings, counts)
@@ -324,8 +327,10 @@ def _no_document_error(
 
 def _tokenize_block(block: corpus.Block) -> None:
     settings, tokenizer, segmenter, marking, work = parallel.shared_value()
-    lines, facts = decoding.decode_lines(block, settings, tokenizer.clean)
-    tokens = token_blocks.tokenize(lines, tokenizer, facts, segmenter, marking)
+    lines, line_counts = decoding.decode_lines(block, settings, tokenizer.clean)
+    tokens = token_blocks.tokenize(
+        lines, tokenizer, line_counts, segmenter, marking
+    )
     crc32c = checksums.of_bytes(block.text).crc32c
     _save_block(work, block.index, tokens, crc32c)
 
@@ -338,8 +343,12 @@ def _save_block(
 ) -> None:
     """Save a block with the CRC-32C of its text."""
     written = token_blocks.save(block, work.block_path(index))
-    facts = {"documents": len(block), "tokens": len(block.tokens), "text": text}
-    work.write(f"block-{index:06d}", {**facts, "files": [written]})
+    record = {
+        "documents": len(block),
+        "tokens": len(block.tokens),
+        "text": text,
+    }
+    work.write(f"block-{index:06d}", {**record, "files": [written]})
 
 
 def _read_block(
@@ -359,16 +368,16 @@ def _drop_duplicates(
     work: work_folder.WorkFolder, num_blocks: int, num_documents: int
 ) -> int:
     """Remove repeated documents from the blocks; return how many there were."""
-    facts = work.read("duplicates")
-    if facts is None:
+    record = work.read("duplicates")
+    if record is None:
         paths = [work.block_path(index) for index in range(num_blocks)]
         for index, block in token_blocks.drop_duplicates(paths):
             before = work_folder.whole(_read_block(work, index))
             _save_block(work, index, block, before["text"])
         num_left = sum(s["documents"] for s in _block_sizes(work, num_blocks))
-        facts = {"dropped": num_documents - num_left}
-        work.write("duplicates", facts)
-    return facts["dropped"]
+        record = {"dropped": num_documents - num_left}
+        work.write("duplicates", record)
+    return record["dropped"]
 
 
 # Stage 2: documents to instances, sorted by random keys. ----------------------
@@ -392,8 +401,8 @@ def build_instances(job: Job, text: TokenizedText) -> StoredInstances:
             bar.update(num_done)
     counts = dict(text.counts)
     for unit in units:
-        facts = work_folder.whole(_finished_unit(work, unit))
-        counts = statistics.add(counts, facts["counts"])
+        record = work_folder.whole(_finished_unit(work, unit))
+        counts = statistics.add(counts, record["counts"])
     prefixes = tuple(work.unit_path(unit.number) for unit in units)
     return StoredInstances(prefixes, counts)
 
@@ -449,8 +458,8 @@ def _build_unit(unit: instances.Unit) -> None:
     builder, work = parallel.shared_value()
     built = builder.build(unit)
     written = instances.save(work.unit_path(unit.number), built)
-    facts = {"counts": built.counts, "files": written}
-    work.write(f"unit-{unit.number:06d}", facts)
+    record = {"counts": built.counts, "files": written}
+    work.write(f"unit-{unit.number:06d}", record)
 
 
 def _finished_unit(

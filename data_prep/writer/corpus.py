@@ -222,7 +222,7 @@ class CorpusReader:
     def bytes_read(self) -> int:
         """Stored bytes read so far, to be compared with `total_bytes`."""
         current = self._open_file.size if self._open_file else 0
-        return current + sum(facts["size"] for facts in self.files)
+        return current + sum(file["size"] for file in self.files)
 
     def read_blocks(self) -> Iterator[Block]:
         """Yield the blocks of all files; this is a generator."""

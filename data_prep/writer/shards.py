@@ -81,7 +81,7 @@ class ShardWriter:
         self._bounds = assemble.divide_evenly(num_records, len(paths))
         self._work = work
         self._shard = 0
-        while self._shard < len(paths) and self._facts(self._shard):
+        while self._shard < len(paths) and self._read_record(self._shard):
             self._shard += 1
         # The first one after the finished shards.
         self.first_record = self._bounds[self._shard]
@@ -91,7 +91,7 @@ class ShardWriter:
     def _name(self, shard: int) -> str:
         return f"shard-{shard:06d}"
 
-    def _facts(self, shard: int) -> dict[str, typing.Any] | None:
+    def _read_record(self, shard: int) -> dict[str, typing.Any] | None:
         return self._work.read_finished(self._name(shard), [self.paths[shard]])
 
     def write(self, encoded: assemble.Encoded) -> None:
@@ -116,12 +116,12 @@ class ShardWriter:
         assert self._open
         with files.name_full_disk(self.paths[self._shard]):
             written, sha256 = self._open.complete()
-        facts = {
+        record = {
             "sha256": sha256,
             "counts": statistics.to_json(self._counts),
             "files": [written],
         }
-        self._work.write(self._name(self._shard), facts)
+        self._work.write(self._name(self._shard), record)
         self._open, self._counts = None, {}
         self._shard += 1
 
@@ -143,7 +143,7 @@ class ShardWriter:
         counts: statistics.Counts = {}
         digests = []
         for shard in range(len(self.paths)):
-            facts = work_folder.whole(self._facts(shard))
-            counts = statistics.add(counts, facts["counts"])
-            digests.append(facts["sha256"])
+            record = work_folder.whole(self._read_record(shard))
+            counts = statistics.add(counts, record["counts"])
+            digests.append(record["sha256"])
         return counts, digests

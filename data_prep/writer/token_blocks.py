@@ -35,7 +35,7 @@ class TokenBlock:
     tokens: np.ndarray  # uint16 or uint32 [T], of all documents.
     sentence_ends: np.ndarray  # int64 [sentences], places in `tokens`.
     document_ends: np.ndarray  # int64 [documents], places in `sentence_ends`.
-    facts: dict[str, int]  # Counts of documents, tokens and so on.
+    counts: dict[str, int]  # Of documents, tokens and so on.
 
     def __len__(self) -> int:
         return len(self.document_ends)
@@ -69,7 +69,7 @@ class TokenBlock:
             np.concatenate([self.tokens[:0], *pieces]),
             np.cumsum(np.concatenate([empty, *sentence_lengths])),
             np.cumsum(np.array([len(s) for s in sentence_lengths], np.int64)),
-            self.facts,
+            self.counts,
         )
 
 
@@ -94,7 +94,7 @@ class Marking:
 def tokenize(
     lines: Sequence[str],
     tokenizer: tokenization.AnyTokenizer,
-    facts: dict[str, int],
+    line_counts: dict[str, int],
     segmenter: str = word_starts.NONE,
     marking: Marking | None = None,
 ) -> TokenBlock:
@@ -106,15 +106,15 @@ def tokenize(
 
     Source: the original's create_pretraining_data.create_training_instances.
 
-    The `facts`, counts of the reader, are stored with the block. With a
+    The `line_counts` of the reader are stored with the block. With a
     segmenter, tokens are twice the ids, plus 1 where a word starts. For
     passages they hold `marks`: of words, if there is a segmenter, of
     upper-case letters, phrases and entities.
     """
     bits = mark_bits(segmenter, marking is not None)
-    facts = dict(facts)
+    line_counts = dict(line_counts)
     ids, lengths, token_marks = (
-        _encode_marked(lines, tokenizer, segmenter, marking, facts)
+        _encode_marked(lines, tokenizer, segmenter, marking, line_counts)
         if bits
         else (*_encode(lines, tokenizer), 0)
     )
@@ -126,7 +126,7 @@ def tokenize(
     sentence_lengths = lengths[lengths > 0]
     num_sentences = _count_sentences(lengths, empty)
     counts = {
-        **facts,
+        **line_counts,
         "documents": len(num_sentences),
         "documents_of_one_sentence": int((num_sentences == 1).sum()),
         "sentences": len(sentence_lengths),
@@ -180,11 +180,11 @@ def _encode_marked(
     tokenizer: tokenization.AnyTokenizer,
     segmenter: str,
     marking: Marking | None,
-    facts: dict[str, int],
+    line_counts: dict[str, int],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the results of `_encode`, and `marks`, int64 [all pieces].
 
-    The phrases and entities in the text are counted in `facts`.
+    The phrases and entities in the text are counted in `line_counts`.
     """
     cut = None if segmenter == word_starts.NONE else word_starts.load(segmenter)
     ids, marks_of_lines = [np.zeros(0, np.int32)], [np.zeros(0, np.int64)]
@@ -208,7 +208,7 @@ def _encode_marked(
             line_marks |= marks.RESPONSE * (speaker == "R")
             for kind, unit_list in marking.units.items():
                 spans = unit_list.find(line)
-                facts[kind] = facts.get(kind, 0) + len(spans)
+                line_counts[kind] = line_counts.get(kind, 0) + len(spans)
                 inside = units.mark_continued(spans, len(line))
                 line_marks |= units.KINDS[kind] * inside[first]
         ids.append(line_ids)
@@ -218,7 +218,7 @@ def _encode_marked(
 
 
 def save(block: TokenBlock, path: str) -> checksums.Checksum:
-    facts = np.frombuffer(strict_json.dumps(block.facts).encode(), np.uint8)
+    counts = np.frombuffer(strict_json.dumps(block.counts).encode(), np.uint8)
     # Not directly to the file: for a full disk `np.save` does not name the
     # reason.
     content = io.BytesIO()
@@ -226,7 +226,7 @@ def save(block: TokenBlock, path: str) -> checksums.Checksum:
         block.tokens,
         block.sentence_ends,
         block.document_ends,
-        facts,
+        counts,
     ):
         np.save(content, array)
     return checksums.write(path, content.getvalue())
@@ -234,11 +234,14 @@ def save(block: TokenBlock, path: str) -> checksums.Checksum:
 
 def load(path: str) -> TokenBlock:
     with open(path, "rb") as stream:
-        tokens, sentence_ends, document_ends, facts = (
+        tokens, sentence_ends, document_ends, counts = (
             np.load(stream) for _ in range(4)
         )
     return TokenBlock(
-        tokens, sentence_ends, document_ends, strict_json.loads(facts.tobytes())
+        tokens,
+        sentence_ends,
+        document_ends,
+        strict_json.loads(counts.tobytes()),
     )
 
 

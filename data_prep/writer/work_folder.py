@@ -118,11 +118,11 @@ class WorkFolder:
             os.rmdir(self.path)
 
 
-def whole(facts: dict[str, Any] | None) -> dict[str, Any]:
+def whole(values: dict[str, Any] | None) -> dict[str, Any]:
     """Return the values of work that is finished; None is a damage on disk."""
-    if facts is None:
+    if values is None:
         raise OSError(errno.EIO, "Finished work was damaged during this run")
-    return facts
+    return values
 
 
 def _record_text(values: Mapping[str, Any]) -> str:

@@ -68,11 +68,11 @@ def test_lines_are_encoded_a_few_at_a_time(
 ):
     lines = ["a dog in the rain", "", "it rains", "\u200b", "the dog"]
     whole = token_blocks.tokenize(lines, tiny_tokenizer, {"lines_skipped": 7})
-    assert whole.facts["lines_skipped"] == 7
-    assert whole.facts["tokens"] == len(whole.tokens)
+    assert whole.counts["lines_skipped"] == 7
+    assert whole.counts["tokens"] == len(whole.tokens)
     names = "documents", "sentences", "lines_without_pieces"
-    assert [whole.facts[name] for name in names] == [2, 3, 1]
-    assert whole.facts["unknown_pieces"] == (
+    assert [whole.counts[name] for name in names] == [2, 3, 1]
+    assert whole.counts["unknown_pieces"] == (
         (whole.tokens == tiny_tokenizer.unk_id).sum()
     )
     monkeypatch.setattr(token_blocks, "_LINES_AT_ONCE", lines_at_once)
@@ -81,12 +81,12 @@ def test_lines_are_encoded_a_few_at_a_time(
         expected, found = getattr(whole, name), getattr(parts, name)
         np.testing.assert_array_equal(found, expected)
         assert found.dtype == expected.dtype
-    assert parts.facts == whole.facts
+    assert parts.counts == whole.counts
 
 
 def test_no_line_is_an_empty_block(tiny_tokenizer):
     block = token_blocks.tokenize([], tiny_tokenizer, {})
-    assert len(block) == len(block.tokens) == block.facts["tokens"] == 0
+    assert len(block) == len(block.tokens) == block.counts["tokens"] == 0
 
 
 def test_a_large_block_takes_little_memory(tiny_tokenizer):
@@ -105,13 +105,13 @@ def test_documents_of_the_same_tokens_differ_by_their_sentences(tiny_tokenizer):
     half = len(block.tokens) // 2
     assert (block.tokens[:half] == block.tokens[half:]).all()
     assert len(np.unique(block.fingerprints())) == 2
-    assert block.facts["documents_of_one_sentence"] == 1
+    assert block.counts["documents_of_one_sentence"] == 1
     rain = units.Units(frozenset({("it", "rains")}), {"it": (2,)})
     marking = token_blocks.Marking({"phrases": rain}, speakers=True)
     said = token_blocks.tokenize(
         [f"R\t{lines[-1]}", "Q\tit rains"], tiny_tokenizer, {}, marking=marking
     )
-    assert said.facts["phrases"] == 2  # One in each line.
+    assert said.counts["phrases"] == 2  # One in each line.
     assert (said.tokens >> marks.BITS)[:half].tolist() == (
         block.tokens[half:].tolist()
     )

@@ -85,7 +85,7 @@ def test_pieces_inside_of_units_are_marked(tiny_tokenizer, listed):
             {"phrases": listed("stay at home"), "entities": listed("we")}
         ),
     )
-    assert block.facts["phrases"] == block.facts["entities"] == 1
+    assert block.counts["phrases"] == block.counts["entities"] == 1
     _, begins, ends = tiny_tokenizer.encode_with_offsets(line)
     inside = [
         begin + len(line[begin:end]) - len(line[begin:end].lstrip()) > 3
