@@ -101,7 +101,7 @@ class FinetuningDataOptions:
 
 def run(settings: FinetuningDataOptions) -> None:
     output = settings.output_file
-    written = [output, output + features.FACTS_ENDING]
+    written = [output, output + features.KEY_ENDING]
     outputs.check(settings, "output_file", written)
     if not files.exists(settings.input_file):
         raise errors.UserError(
@@ -118,11 +118,11 @@ def run(settings: FinetuningDataOptions) -> None:
     logging.info("Reading %s as %s.", settings.input_file, split)
     content = features.data_sha256(task, settings.input_file)
     examples = task.read(settings.input_file, split)
-    facts = features.describe(task, content, split)
+    key = features.describe(task, content, split)
     records = features.encode(
         task, examples, split, settings.num_workers, with_padding=True
     )
-    features.write(output, records, len(examples), facts, through_link=True)
+    features.write(output, records, len(examples), key, through_link=True)
 
 
 def choose_split(settings: FinetuningDataOptions, task: base.Task) -> str:

@@ -1,8 +1,8 @@
 """Feature files: records of examples, cached under a key of their inputs.
 
-Beside each file `X` lies `X.json` with the number of records and their facts:
+Beside each file `X` lies `X.json` with the number of records and their key:
 the content of the data, the vocabulary, the options. A file is used again only
-if all facts are the same.
+if the key is the same.
 """
 
 import dataclasses
@@ -30,7 +30,7 @@ from albert_tf.finetuning import base
 
 Batches = Iterable[Sequence[bytes]]  # Of framed records.
 
-FACTS_ENDING = ".json"
+KEY_ENDING = ".json"
 _EXAMPLES, _RECORDS = "num_examples", "num_records"
 CONTENT = "content_sha256"
 # Seed for the order of training records in cached files. Training shuffles
@@ -52,7 +52,7 @@ class FeatureFile:
 
 
 def describe(task: base.Task, content: str, split: str) -> dict[str, Any]:
-    """Return the facts of a split: all that decides its features.
+    """Return the key of a split: all that decides its features.
 
     Args:
         content: The `content_sha256` of its data from before they were read.
@@ -67,17 +67,17 @@ def describe(task: base.Task, content: str, split: str) -> dict[str, Any]:
 
 
 def differences(
-    facts: Mapping[str, Any], expected: Mapping[str, Any]
+    key: Mapping[str, Any], expected: Mapping[str, Any]
 ) -> list[str]:
-    """Return a line for each expected fact that differs in `facts`."""
+    """Return a line for each entry of an expected key that differs in `key`."""
     expected = _flatten_options(expected)
     expected.pop("options", None)
-    return outputs.changes(_flatten_options(facts), expected)
+    return outputs.changes(_flatten_options(key), expected)
 
 
-def _flatten_options(facts: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_options(key: Mapping[str, Any]) -> dict[str, Any]:
     # Files of earlier versions do not say what WordPiece did with accents.
-    return {"keep_accents": False, **facts, **facts.get("options", {})}
+    return {"keep_accents": False, **key, **key.get("options", {})}
 
 
 def content_sha256(path: str) -> str:
@@ -167,26 +167,26 @@ def write(
     path: str,
     batches: Batches,
     num_examples: int,
-    facts: dict[str, Any],
+    key: dict[str, Any],
     *,
     through_link: bool = False,
 ) -> FeatureFile:
-    """Write records, and facts beside them: both files or neither."""
+    """Write records, and their key beside them: both files or neither."""
     files.make_folder(os.path.dirname(path))
-    num_records, facts_path = 0, path + FACTS_ENDING
-    with files.replace_atomically(facts_path, through_link=False) as facts_file:
+    num_records, key_path = 0, path + KEY_ENDING
+    with files.replace_atomically(key_path, through_link=False) as key_file:
         with files.replace_atomically(
             path, through_link=through_link
         ) as stream:
             for batch in batches:
                 stream.write(b"".join(batch))
                 num_records += len(batch)
-            facts = {**facts, _EXAMPLES: num_examples, _RECORDS: num_records}
-            text = strict_json.dumps(facts, indent=2, sort_keys=True) + "\n"
-            facts_file.write(text.encode())
-            facts_file.flush()  # If the disk is full, neither file appears.
-            if files.exists(facts_path):  # It is about other records.
-                files.remove(facts_path)
+            key = {**key, _EXAMPLES: num_examples, _RECORDS: num_records}
+            text = strict_json.dumps(key, indent=2, sort_keys=True) + "\n"
+            key_file.write(text.encode())
+            key_file.flush()  # If the disk is full, neither file appears.
+            if files.exists(key_path):  # It is about other records.
+                files.remove(key_path)
     logging.info(
         "Wrote %d records of %d examples to %s", num_records, num_examples, path
     )
@@ -195,29 +195,29 @@ def write(
 
 def open_or_make(
     task: base.Task,
-    facts: dict[str, Any],
+    key: dict[str, Any],
     folder: str,
     examples: Sequence[base.Example],
     complete: Callable[[Batches], Batches] = lambda batches: batches,
 ) -> FeatureFile:
     """Return the feature file of a split; make it if it is not there.
 
-    Its name holds a hash of the facts. The records of training are shuffled, so
+    Its name holds a hash of the key. The records of training are shuffled, so
     that batches do not follow the order of the data.
 
     Args:
-        facts: From `describe`.
+        key: From `describe`.
         complete: Adds a teacher's outputs to framed records.
     """
-    path = os.path.join(folder, name(task.name, facts))
+    path = os.path.join(folder, name(task.name, key))
     existing = _open_existing(path)
     if existing:
         return existing
-    split = facts["split"]
+    split = key["split"]
     batches = complete(encode(task, examples, split))
     if split == base.TRAIN:
         batches = _shuffle(batches)
-    return write(path, batches, len(examples), facts)
+    return write(path, batches, len(examples), key)
 
 
 def shuffle(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
@@ -225,10 +225,10 @@ def shuffle(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
 
     It is the file that `open_or_make` makes from the same data.
     """
-    facts = _read_facts(file.path)
-    num_examples = facts.pop(_EXAMPLES)
-    num_records = facts.pop(_RECORDS)
-    path = os.path.join(folder, name(task.name, facts))
+    key = _read_key(file.path)
+    num_examples = key.pop(_EXAMPLES)
+    num_records = key.pop(_RECORDS)
+    path = os.path.join(folder, name(task.name, key))
     finished = _open_existing(path)
     if finished:
         return finished
@@ -238,7 +238,7 @@ def shuffle(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
         size = len(content.getbuffer())
         messages.extend(tfrecord.read_frames(content, size))
         if len(messages) != num_records or content.read():
-            raise ValueError(f"{file.path}{FACTS_ENDING} says {num_records:,}")
+            raise ValueError(f"{file.path}{KEY_ENDING} says {num_records:,}")
         layout = layouts.for_model(
             task.layout(base.TRAIN), task.tokenizer.vocab_size, _SEGMENTS
         )
@@ -254,23 +254,23 @@ def shuffle(file: FeatureFile, task: base.Task, folder: str) -> FeatureFile:
             f"{file.path} is damaged after {len(messages):,} whole records: "
             f"{error}. Make it again with data_prep.create_finetuning_data."
         ) from None
-    return write(path, _shuffle([records]), num_examples, facts)
+    return write(path, _shuffle([records]), num_examples, key)
 
 
-def name(task_name: str, facts: Mapping[str, Any]) -> str:
+def name(task_name: str, key: Mapping[str, Any]) -> str:
     """Return the name of the file that `open_or_make` makes."""
-    key = hashlib.sha256(
-        strict_json.dumps(facts, sort_keys=True).encode()
+    digest = hashlib.sha256(
+        strict_json.dumps(key, sort_keys=True).encode()
     ).hexdigest()
-    return f"{task_name}-{facts['split']}-{key[:16]}.tfrecord"
+    return f"{task_name}-{key['split']}-{digest[:16]}.tfrecord"
 
 
 def _open_existing(path: str) -> FeatureFile | None:
-    if not (files.exists(path) and files.exists(path + FACTS_ENDING)):
+    if not (files.exists(path) and files.exists(path + KEY_ENDING)):
         return None
     logging.info("Using the features of an earlier run: %s", path)
-    num_records = _read_facts(path)[_RECORDS]
-    remedy = f"Remove it and {path}{FACTS_ENDING}; it will be made again."
+    num_records = _read_key(path)[_RECORDS]
+    remedy = f"Remove it and {path}{KEY_ENDING}; it will be made again."
     count = tfrecord.count_records(path, remedy)
     if count != num_records:
         raise errors.UserError(
@@ -295,27 +295,27 @@ def open_prepared(
     `content` is the `content_sha256` of the data; None if they are not there.
     """
     files.require_file(path, option)
-    facts = _read_facts(path)
+    key = _read_key(path)
     expected = describe(task, content or "", split)
     if content is None:
         expected.pop(CONTENT)
     outputs.require_same(
         f"`{option}={path}` was not made for this run",
-        differences(facts, expected),
+        differences(key, expected),
         "Make it again with data_prep.create_finetuning_data and the options "
         f"of this run, or leave `{option}` out.",
     )
-    return FeatureFile(path, facts[_RECORDS])
+    return FeatureFile(path, key[_RECORDS])
 
 
-def _read_facts(path: str) -> dict[str, Any]:
+def _read_key(path: str) -> dict[str, Any]:
     try:
-        facts = strict_json.loads(files.read_bytes(path + FACTS_ENDING))
-        operator.index(facts[_RECORDS])
-        _flatten_options(facts)  # They are no object in a damaged file.
+        key = strict_json.loads(files.read_bytes(path + KEY_ENDING))
+        operator.index(key[_RECORDS])
+        _flatten_options(key)  # They are no object in a damaged file.
     except (OSError, ValueError, KeyError, TypeError):
         raise errors.UserError(
-            f"{path}{FACTS_ENDING} is missing or damaged, so it is not known "
+            f"{path}{KEY_ENDING} is missing or damaged, so it is not known "
             f"what {path} was made from. Remove {path}; it will be made again."
         ) from None
-    return dict(facts)
+    return dict(key)

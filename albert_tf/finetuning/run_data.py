@@ -74,7 +74,7 @@ class RunData:
             )
 
     def feature_key(self, split: str) -> dict[str, Any]:
-        """Return the facts of `features.describe` for a split."""
+        """Return the key of `features.describe` for a split."""
         content = self._contents[self.sources[split]]
         return features.describe(self.task, content, split)
 
@@ -126,15 +126,15 @@ class RunData:
         for split, examples in self.examples.items():
             if split in self._features:
                 continue
-            facts, complete = self.feature_key(split), []
+            key, complete = self.feature_key(split), []
             if split == base.TRAIN:
                 if self._outputs:
-                    facts["added"] = self._outputs.facts
+                    key["added"] = self._outputs.facts
                     complete = [self._outputs.add_to_records]
-                name = features.name(task.name, facts)
+                name = features.name(task.name, key)
                 run_folder.check_same_data(settings.output_dir, name)
             self._features[split] = features.open_or_make(
-                task, facts, folder, examples, *complete
+                task, key, folder, examples, *complete
             )
 
     def start(self, model: keras.Model) -> None:
@@ -216,7 +216,7 @@ class RunData:
         return inputs.naming_damage(
             [path],
             self._layout(split),
-            f"Remove it and {path}{features.FACTS_ENDING}, and start the same "
+            f"Remove it and {path}{features.KEY_ENDING}, and start the same "
             "command again: it is made again. If its numbers are right, use "
             "the config of a model that knows them.",
         )
