@@ -178,7 +178,7 @@ def _combine(
         saved_outputs.save(
             settings.output_dir,
             split,
-            saved_outputs.SavedOutputs(combined, source, saved[0].facts),
+            saved_outputs.SavedOutputs(combined, source, saved[0].key),
         )
         if split in task.eval_splits:
             split_scores = task.score(combined, examples)
@@ -207,14 +207,14 @@ def _check_alike(
     shapes = [{k: v.shape for k, v in one.outputs.items()} for one in saved]
     for folder, one, shape in zip(folders, saved, shapes, strict=True):
         path = saved_outputs.path(folder, split)
-        contents = {x.facts[features.CONTENT] for x in (first, one)}
+        contents = {x.key[features.CONTENT] for x in (first, one)}
         if len(contents) > 1 or shape != shapes[0]:
             raise errors.UserError(
                 f"{path} is about other data than {first_path}, or has other "
                 f"shapes ({shape} instead of {shapes[0]}). Predict the same "
                 "file with all runs."
             )
-        meanings = (_meaning(x.facts["options"], split) for x in (first, one))
+        meanings = (_meaning(x.key["options"], split) for x in (first, one))
         outputs.require_same(
             f"{path} means something else than {first_path}",
             outputs.changes(*meanings),
@@ -225,8 +225,8 @@ def _check_alike(
             outputs.require_same(
                 f"{path} is about other windows than {first_path}",
                 [
-                    *features.differences(first.facts, one.facts),
-                    *features.differences(one.facts, first.facts),
+                    *features.differences(first.key, one.key),
+                    *features.differences(one.key, first.key),
                 ],
                 "Name runs with the same vocabulary and windows.",
             )
@@ -292,7 +292,7 @@ def _find_source(
         if not files.is_remote(path)
         and (os.path.isfile(path) or os.path.isdir(path))
     ]
-    content = saved[0].facts[features.CONTENT]
+    content = saved[0].key[features.CONTENT]
     for path in existing:
         if features.content_sha256(path) == content:
             return path

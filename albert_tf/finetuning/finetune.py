@@ -122,8 +122,8 @@ def _check_part(output_dir: str, part: str, path: str | None) -> None:
         return
     if not files.exists(saved_outputs.path(folder, part)):
         return
-    facts = saved_outputs.load(folder, part).facts
-    if features.content_sha256(path) != facts[features.CONTENT]:
+    key = saved_outputs.load(folder, part).key
+    if features.content_sha256(path) != key[features.CONTENT]:
         raise errors.UserError(
             f"`train_file={path}` has changed since the run in {folder}, so "
             "another part of it would be held out, with examples that were "

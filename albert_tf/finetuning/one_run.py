@@ -266,14 +266,14 @@ class _TaskRun:
             outputs, self._data.examples[split]
         )
         if save:
-            source, facts = (
+            source, key = (
                 self._data.sources[split],
                 self._data.feature_key(split),
             )
             saved_outputs.save(
                 self._settings.output_dir,
                 split,
-                saved_outputs.SavedOutputs(pooled, source, facts),
+                saved_outputs.SavedOutputs(pooled, source, key),
             )
         return pooled
 

@@ -50,11 +50,11 @@ DAMAGE = (
 
 @dataclasses.dataclass(frozen=True)
 class SavedOutputs:
-    """Outputs for all records of a split; `facts` of `features.describe`."""
+    """Outputs for all records of a split; `key` of `features.describe`."""
 
     outputs: base.Outputs
     source: str
-    facts: Mapping[str, Any]
+    key: Mapping[str, Any]
 
 
 def path(folder: str, split: str) -> str:
@@ -64,7 +64,7 @@ def path(folder: str, split: str) -> str:
 def save(folder: str, split: str, saved: SavedOutputs) -> None:
     names = sorted(saved.outputs)
     facts = strict_json.dumps(
-        {"source": saved.source, "facts": saved.facts, "outputs": names}
+        {"source": saved.source, "facts": saved.key, "outputs": names}
     )
     _write_arrays(
         path(folder, split), {_FACTS: np.array(facts), **saved.outputs}

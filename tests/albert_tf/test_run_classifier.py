@@ -153,8 +153,8 @@ def test_runs_that_hold_out_other_rows_are_no_ensemble(table_run, tmp_path):
     for name in "ab":
         shutil.copytree(table_run, tmp_path / name)
     saved = saved_outputs.load(str(table_run), base.HELD_OUT)
-    options = {**saved.facts["options"], "dev_share": [0.1, 1]}
-    other = {**saved.facts, "options": options}
+    options = {**saved.key["options"], "dev_share": [0.1, 1]}
+    other = {**saved.key, "options": options}
     saved_outputs.save(
         str(tmp_path / "b"),
         base.HELD_OUT,

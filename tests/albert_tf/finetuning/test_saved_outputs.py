@@ -25,7 +25,7 @@ def path(tmp_path):
 
 def test_outputs_come_back(path):
     found = saved_outputs.load(str(path.parent), "dev")
-    assert (found.source, found.facts) == (SAVED.source, SAVED.facts)
+    assert (found.source, found.key) == (SAVED.source, SAVED.key)
     np.testing.assert_array_equal(
         found.outputs["logits"], SAVED.outputs["logits"]
     )
@@ -74,7 +74,7 @@ def test_flipped_bits_are_an_error_or_change_nothing(path):
             found = saved_outputs.load(str(path.parent), "dev")
         except errors.UserError:
             continue
-        assert (found.source, found.facts) == (SAVED.source, SAVED.facts)
+        assert (found.source, found.key) == (SAVED.source, SAVED.key)
         np.testing.assert_array_equal(
             found.outputs["logits"], SAVED.outputs["logits"]
         )
