@@ -34,7 +34,7 @@ SYSTEMS: dict[str, type[system.PretrainingSystem]] = {
 def system_of(
     recipe: pretraining_options.RecipeOptions,
 ) -> system.PretrainingSystem:
-    """Return what `--objective` means: objective, model, cost; see its class."""
+    """Return what `--objective` means: objective, model and cost."""
     return SYSTEMS[recipe.objective](recipe)
 
 
