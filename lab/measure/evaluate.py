@@ -112,13 +112,15 @@ class EvaluateOptions:
     )
     examples: int = option(
         0,
-        "Training examples of each task. Default: by task.",
+        "Training examples of each task; more than there are means all. "
+        "Default: by task.",
         within=ranges.EXAMPLES_OR_NONE,
     )
     finetuning_options: str = option(
         "{}",
         "Options of run_classifier for all finetuning runs, as JSON, such as "
-        '\'{"optimizer": "lamb"}\'. Default: by task, for small models that '
+        '\'{"optimizer": "lamb", "rte": {"num_train_epochs": 8}}\', the last '
+        "of one task alone. Default: by task, for small models that "
         "were pretrained for an hour; see lab/measure/real_tasks.py.",
     )
 
@@ -132,11 +134,16 @@ class EvaluateOptions:
                 'such as {"learning_rate": 3e-5}. Correct it.'
             )
         known = {*options.names(run_classifier.ClassifierOptions)}
+        for_all, by_task = real_tasks.split_changes(changes)
         for name, given, allowed in (
             ("parts", self.parts.split(","), PARTS),
             ("tasks", self.tasks.split(","), real_tasks.RECIPES),
             ("starts", self.starts.split(","), real_tasks.STARTS),
-            ("finetuning_options", changes, sorted(known - real_tasks.OWN)),
+            ("finetuning_options", by_task, real_tasks.RECIPES),
+            *(
+                ("finetuning_options", given, known - real_tasks.OWN)
+                for given in (for_all, *by_task.values())
+            ),
         ):
             errors.require_known(f"name for `{name}`", given, allowed)
         for part in self.parts.split(","):

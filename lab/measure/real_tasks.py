@@ -147,7 +147,8 @@ class Plan:
         starts: The weights that runs begin with, some of STARTS.
         seeds: Runs of each kind, with the seeds 1, 2 and so on.
         examples: Training examples of each task; 0 means by task.
-        changes: Options of run_classifier in place of those of the recipes.
+        changes: Options of run_classifier in place of those of the recipes;
+            those of one task by its name.
     """
 
     data_dir: str
@@ -340,6 +341,12 @@ def _draw_race(
 # One run.
 
 
+def split_changes(changes: Values) -> tuple[Values, dict[str, Values]]:
+    """Return the options for all tasks, and those of single tasks."""
+    by_task = {k: v for k, v in changes.items() if isinstance(v, dict)}
+    return {k: v for k, v in changes.items() if k not in by_task}, by_task
+
+
 def _values(
     plan: Plan,
     name: str,
@@ -349,11 +356,13 @@ def _values(
     """Return the options of a run without its folder."""
     start, seed = run_of
     recipe = RECIPES[name]
+    for_all, by_task = split_changes(plan.changes)
     values = {
         **_COMMON,
         **recipe.options,
         **(recipe.random if start == _RANDOM else recipe.pretrained),
-        **plan.changes,
+        **for_all,
+        **by_task.get(name, {}),
         "task_name": name,
         "albert_config_file": plan.config_file,
         str(plan.vocabulary.kind): plan.vocabulary.path,

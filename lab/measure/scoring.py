@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from albert_tf.common import errors
+from albert_tf.common import configs, errors
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.config import AlbertConfig
@@ -159,6 +159,7 @@ class Source:
         vocabulary: tokenization.VocabularyOptions,
     ) -> "Source":
         """Look beside the checkpoint for what is not given."""
+        checkpoint = configs.find_checkpoint(checkpoint)
         folder = run_folder.folder_of(checkpoint)
         config_file = config_file or os.path.join(
             folder, run_folder.CONFIG_NAME

@@ -98,6 +98,8 @@ def test_an_unknown_name_is_refused(settings):
         ("5", "finetuning_options=5` is not JSON such as"),
         ('["seed"]', "is not JSON such as"),
         ('{"sed": 1}', "'sed' is no name for `finetuning_options`"),
+        ('{"rte": {"sed": 1}}', "'sed' is no name for `finetuning_options`"),
+        ('{"rt": {"seed": 1}}', "'rt' is no name for .* There are .*rte"),
         # The runs set these themselves.
         ('{"seed": 1}', "'seed' is no name for `finetuning_options`"),
         ('{"init_checkpoint": "x"}', "'init_checkpoint' is no name"),

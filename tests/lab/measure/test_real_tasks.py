@@ -66,6 +66,9 @@ def test_options_are_those_of_the_task_unless_they_are_given(tmp_path):
     assert "spm_model_file" not in found
     changes = {"learning_rate": 1e-2, "pooling": "cls"}
     assert values("random", **changes) == {**random, **changes}
+    other = {"rte": {"seed": 1}, "mrpc": {"pooling": "mean"}}
+    mean = {**random, **changes, "pooling": "mean"}
+    assert values("random", **changes, **other) == mean
 
 
 @pytest.fixture
