@@ -3,12 +3,12 @@
     python -m albert_tf.convert_checkpoint --from=albert_base/model.ckpt-best \
         --to=albert_base_hf --format=huggingface
 
-Weights keep every bit, except with --format=bfloat16. The head of a run that
-predicts numbers is changed to give them in their units. Moments and global step
-travel between TF1 and TF2 checkpoints, where the source has them; the other
-formats have no place for them. A vocabulary that is known travels, with the
-file that says how its text is normalized. A folder for Hugging Face also gets
-the tokenizer and a model card.
+Weights keep every bit, except with --format=bfloat16 and int8. The head of a
+run that predicts numbers is changed to give them in their units. Moments and
+global step travel between TF1 and TF2 checkpoints, where the source has them;
+the other formats have no place for them. A vocabulary that is known travels,
+with the file that says how its text is normalized. A folder for Hugging Face
+also gets the tokenizer and a model card.
 """
 
 from albert_tf.common import imports, options

@@ -15,7 +15,7 @@ from absl import logging
 from albert_tf.common import errors, files, folder_lock, outputs
 from albert_tf.data import manifests
 from albert_tf.finetuning import fact_sources, registry
-from albert_tf.model import compatibility
+from albert_tf.model import compatibility, int8_weights
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     checkpoint_reader,
@@ -106,8 +106,8 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
         source = dataclasses.replace(source, config=config)
     if settings.format in convert_options.HUB_FORMATS:
         _write_hub(source, settings, vocabulary, run_dir, values)
-    elif settings.format == convert_options.BFLOAT16:
-        _write_bfloat16(source, vocabulary, folder)
+    elif settings.format in convert_options.SMALL_FORMATS:
+        _write_small(source, settings.format, vocabulary, folder)
     else:
         _prepare_prefix(source, settings, vocabulary, folder)
         # Last: if a disk is full, the command can be repeated.
@@ -224,7 +224,7 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
         patterns.append(huggingface.CONFIG_NAME)
     if settings.format not in _WRITERS:
         patterns.append("*.index")
-    if settings.format == convert_options.BFLOAT16:
+    if settings.format in convert_options.SMALL_FORMATS:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
         replaced = [os.path.join(target, name) for name in names]
         replaced += run_folder.vocabulary_copy_paths(target)
@@ -393,15 +393,20 @@ def _prepare_prefix(
             run_folder.copy_vocabulary(vocabulary, folder)
 
 
-def _write_bfloat16(
-    source: _Source, vocabulary: tokenization.VocabularyOptions, folder: str
+def _write_small(
+    source: _Source,
+    format_: str,
+    vocabulary: tokenization.VocabularyOptions,
+    folder: str,
 ) -> None:
+    is_int8 = format_ == "int8"
+    to_bytes = int8_weights.to_bytes if is_int8 else huggingface.bfloat16_file
     config_path = os.path.join(folder, checkpoint_reader.CONFIG_NAME)
     weights_path = os.path.join(folder, huggingface.WEIGHTS_NAME)
     is_replaced = files.exists(config_path) and files.exists(weights_path)
     contents = {
         config_path: source.config.to_json().encode(),
-        weights_path: huggingface.bfloat16_file(source.weights()),
+        weights_path: to_bytes(source.weights()),
         **run_folder.vocabulary_files(vocabulary, folder),
     }
     # The vocabulary of the model that was replaced is not that of the new one.

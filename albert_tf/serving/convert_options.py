@@ -10,7 +10,8 @@ from albert_tf.text import tokenization
 SENTENCES = "sentence_transformers"
 # Folders, with the tokenizer.
 HUB_FORMATS = ("huggingface", SENTENCES)
-BFLOAT16 = "bfloat16"
+# Folders of this project with rounded weights.
+SMALL_FORMATS = ("bfloat16", "int8")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,9 +38,9 @@ class ConvertOptions:
         "a checkpoint of this project. huggingface: a folder that transformers "
         "uses, with tokenizer and model card; it needs the vocabulary. "
         "sentence_transformers: the same, and sentence-transformers makes "
-        "vectors of texts with it. bfloat16: a folder of this project with the "
-        "weights rounded, in half the space.",
-        choices=("tf1", "tf2", *HUB_FORMATS, BFLOAT16),
+        "vectors of texts with it. bfloat16, int8: a folder of this project "
+        "with the weights rounded, in half the space or a quarter.",
+        choices=("tf1", "tf2", *HUB_FORMATS, *SMALL_FORMATS),
     )
     text_pooling: str | None = option(
         None,

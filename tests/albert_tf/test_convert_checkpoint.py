@@ -225,7 +225,7 @@ def test_names_of_an_earlier_run_of_a_task_of_the_user(
     assert "checkpoint: on,off. Give" in caplog.text
 
 
-@pytest.mark.parametrize("name", [*FORMATS, "bfloat16"])
+@pytest.mark.parametrize("name", [*FORMATS, "bfloat16", "int8"])
 def test_a_regression_gives_its_numbers_in_all_formats(
     finetuned, tmp_path, caplog, name
 ):
@@ -236,7 +236,7 @@ def test_a_regression_gives_its_numbers_in_all_formats(
         without_vocabulary(run)
     found = contents(convert(run, tmp_path / "there" / "x", name))
     weights = values["output_weights"] * np.float32(11.5)
-    rounded = 2**-8 if name == "bfloat16" else 0
+    rounded = {"bfloat16": 2**-8, "int8": 0.5}.get(name, 0)
     np.testing.assert_allclose(found["output_weights"], weights, rounded)
     bias = values["output_bias"] * np.float32(11.5) + np.float32(2005)
     np.testing.assert_array_equal(found["output_bias"], bias)
@@ -423,6 +423,19 @@ def test_a_small_folder_is_complete(saved, tmp_path):
     np.testing.assert_equal(contents(back), expected)
 
 
+def test_int8_takes_a_byte_a_weight_and_is_the_same_again(saved, tmp_path):
+    prefix, model = saved("pretraining")
+    small, again = tmp_path / "small", tmp_path / "again"
+    convert(prefix, small, "int8")
+    convert(convert(small, tmp_path / "back" / "x", "tf2"), again, "int8")
+    file = small / "model.safetensors"
+    assert file.read_bytes() == (again / file.name).read_bytes()
+    values = passes.values(model).values()
+    weights = sum(v.size if v.ndim == 2 else 4 * v.size for v in values)
+    scales = sum(4 * max(v.shape) for v in values if v.ndim == 2)
+    assert file.stat().st_size < weights + scales + 200 * len(values)
+
+
 def test_a_small_folder_keeps_no_vocabulary_of_the_model_before(
     saved, tmp_path, tiny_vocab
 ):
@@ -524,7 +537,7 @@ def test_full_disk_leaves_nothing(copy, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("format_", "largest"), [("tf1", 200_000), ("bfloat16", 10_000)]
+    ("format_", "largest"), [("tf1", 200_000), ("int8", 10_000)]
 )
 def test_after_a_full_disk_the_same_command_works(
     saved, tmp_path, tiny_vocab, format_, largest

@@ -97,7 +97,7 @@ def _find_in_folder(folder: str) -> str | None:
             for path in glob.glob(f"{glob.escape(folder)}/{name}.*"):
                 files.safe_join(folder, os.path.relpath(path, folder))
             return os.path.join(folder, name)
-    is_known = huggingface.is_folder(folder) or is_bfloat16(folder)
+    is_known = huggingface.is_folder(folder) or is_small(folder)
     return folder if is_known else None
 
 
@@ -128,7 +128,7 @@ def _hugging_face_folder_of(path: str, option: str) -> str:
     return folder
 
 
-def is_bfloat16(folder: str) -> bool:
+def is_small(folder: str) -> bool:
     """Tell whether a folder has our config and weights in one small file.
 
     The weights have the original's names.

@@ -92,7 +92,7 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
     if not checkpoint_files.is_prefix(target):
         weights = (
             tensor_files.read(target)
-            if checkpoint_files.is_bfloat16(target)
+            if checkpoint_files.is_small(target)
             else huggingface.read_weights(target)
         )
         return Checkpoint(
@@ -184,7 +184,7 @@ def config_beside(path: str) -> AlbertConfig | None:
     warning says.
     """
     folder = os.path.dirname(path)
-    if checkpoint_files.is_bfloat16(path):
+    if checkpoint_files.is_small(path):
         folder = path
     elif not checkpoint_files.is_prefix(path):
         config_file = files.safe_join(path, huggingface.CONFIG_NAME)

@@ -9,6 +9,7 @@ import safetensors
 import safetensors.numpy
 
 from albert_tf.common import errors, files, strict_json
+from albert_tf.model import int8_weights
 from albert_tf.model.checkpoints import layouts
 
 WEIGHTS_NAME = "model.safetensors"
@@ -99,16 +100,22 @@ def _read_file(path: str) -> dict[str, np.ndarray]:
             with open(local, "wb") as copy:
                 copy.write(files.read_bytes(path))
         with safetensors.safe_open(local, framework="numpy") as stream:
+            version = (stream.metadata() or {}).get(int8_weights.FORMAT)
             for name in stream.keys():
                 if name.endswith(_BUFFER):
                     continue
                 dtype = stream.get_slice(name).get_dtype()
-                if dtype not in _DTYPES:
+                if dtype not in _DTYPES and not (version and dtype == "I8"):
                     raise errors.UserError(
                         f"{path} holds {name} as {dtype}. Allowed are "
-                        f"{', '.join(_DTYPES)}; save it again in one of them."
+                        f"{', '.join(_DTYPES)}, and I8 as convert_checkpoint "
+                        "writes it; save it again in one of them."
                     )
-                tensors[name] = stream.get_tensor(name).astype(np.float32)
+                tensors[name] = stream.get_tensor(name)
+                if dtype != "I8":
+                    tensors[name] = tensors[name].astype(np.float32)
+    if version:
+        tensors = int8_weights.dequantize(path, tensors, version)
     return tensors
 
 

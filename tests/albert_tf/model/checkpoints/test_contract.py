@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.model import int8_weights
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
@@ -93,6 +94,13 @@ def write_bfloat16(folder, config, weights):
     return str(folder)
 
 
+def write_int8(folder, config, weights):
+    (folder / "albert_config.json").write_text(config.to_json())
+    content = int8_weights.to_bytes(weights)
+    (folder / "model.safetensors").write_bytes(content)
+    return str(folder)
+
+
 def write_hub(folder, config, weights):
     return str(hugging_face_files.write(folder, config, weights))
 
@@ -120,6 +128,7 @@ LAYOUTS = {
     "TF1": (write_tf1, SHARED),
     "TF2": (write_tf2, SHARED),
     "bfloat16": (write_bfloat16, SHARED),
+    "int8": (write_int8, SHARED),
     "BERT": (write_bert, BERT),
     "brightmart": (write_brightmart, BRIGHTMART),
     "hub, groups": (write_hub, SHARED),
@@ -174,6 +183,11 @@ def written(layout, model, folder):
             n: v.astype(bfloat16).astype(np.float32)
             if n != "output_bias"
             else v
+            for n, v in weights.items()
+        }
+    if layout == "int8":
+        weights = {
+            n: np.multiply(*int8_weights.quantize(n, v)) if v.ndim == 2 else v
             for n, v in weights.items()
         }
     return path, config, weights
