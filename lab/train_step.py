@@ -88,6 +88,7 @@ def write_program(settings: Any, loop_layers: bool = False) -> None:
         "--records=passages": settings.data.records == "passages",
         "--pack_sequences": settings.data.pack_sequences,
         "--max_minutes": update.max_minutes > 0,
+        "--weight_precision=int8": update.round_from is not None,
     }
     for name, is_given in others.items():
         if is_given:

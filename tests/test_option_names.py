@@ -27,7 +27,8 @@ OPTIMIZER = """
     init_checkpoint init_from_group0 init_shallower new_weights
 """
 UPDATES = """
-    precision=float32 recompute gradient_accumulation_steps=1 seed=12345
+    precision=float32 weight_precision=float32 quantize_from=0.8 recompute
+    gradient_accumulation_steps=1 seed=12345
 """
 SHARED = f"""
     {VOCABULARY} {OPTIMIZER} {UPDATES} max_minutes=0.0 profile_steps

@@ -1,5 +1,6 @@
 """The checkpoints of a run: save them, restore the newest or the best."""
 
+import contextlib
 import dataclasses
 import functools
 import os
@@ -18,12 +19,19 @@ class RunCheckpoints:
     """Saves and restores the state of a training in the folder of its run.
 
     The `optimizer` of the state counts the updates.
+
+    Attributes:
+        evaluated: Within it the model has the weights that are evaluated, which
+            are those of the best checkpoint.
     """
 
     state: tf.train.Checkpoint
     output_dir: str
     workers: distribution.Workers
     max_to_keep: int
+    evaluated: Callable[[], contextlib.AbstractContextManager[None]] = (
+        contextlib.nullcontext
+    )
 
     @property
     def _folder(self) -> str:
@@ -94,7 +102,8 @@ class RunCheckpoints:
         new = os.path.join(self._folder, checkpoint_files.NEW_BEST_NAME)
 
         def write() -> None:
-            self.state.write(new)
+            with self.evaluated():
+                self.state.write(new)
             checkpoint_files.replace(new, path)
 
         self._write(write, name)

@@ -19,7 +19,7 @@ import tf_keras as keras
 from albert_tf.model import base, model_inputs
 from albert_tf.model.losses import objectives
 from albert_tf.model.optimizers import optimization
-from albert_tf.training import evaluation
+from albert_tf.training import evaluation, rounding
 
 # Loss scaling of float16, as in Keras. Source: Micikevicius et al., arXiv
 # 1710.03740.
@@ -102,6 +102,7 @@ class TrainStep:
         optimizer: Built for the trainable variables of the model.
         microbatches: How many the share is cut into, one after the other.
         seed: Of dropout and replaced tokens, with the number of the step.
+        round_from: See `rounding.Rounding.start`.
     """
 
     model: keras.Model
@@ -110,6 +111,7 @@ class TrainStep:
     guard: Guard
     microbatches: int = 1
     seed: int = 0
+    round_from: float | None = None
 
     def __post_init__(self) -> None:
         base.require_built(self.model)
@@ -134,12 +136,10 @@ class TrainStep:
         normalizers = replica.all_reduce(
             sum_op, self.objective.normalizers(batch)
         )
-        sums = _Sums(
-            *replica.all_reduce(
-                sum_op,
-                list(self._sum_over_microbatches(batch, normalizers)),
-            )
-        )
+        rounded = rounding.Rounding(self.model, self.round_from)
+        with rounded.in_update(self.optimizer):
+            local = self._sum_over_microbatches(batch, normalizers)
+        sums = _Sums(*replica.all_reduce(sum_op, list(local)))
         scale = self.guard.loss_scale
         norm = global_norm(sums.gradients, sums.lookup_squares) / scale
         finite = tf.math.is_finite(norm) & tf.reduce_all(

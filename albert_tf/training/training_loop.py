@@ -23,6 +23,7 @@ from albert_tf.training import (
     distribution,
     evaluation,
     profiler,
+    rounding,
     run_checkpoints,
     run_clock,
     run_folder,
@@ -89,10 +90,13 @@ class Trainer:
             self._guard,
             options.gradient_accumulation_steps,
             options.seed,
+            options.round_from,
         )
         self._train_loop = train_step.compile_loop(self._update)
         evaluator = evaluation.Evaluator(model, objective)
-        self.evaluate, self.predict = evaluator.evaluate, evaluator.predict
+        evaluated = rounding.Rounding(model, options.round_from).applied
+        self.evaluate = evaluated()(evaluator.evaluate)
+        self.predict = evaluated()(evaluator.predict)
         # Seconds of training in earlier starts of the run.
         self._elapsed = tf.Variable(
             0.0, trainable=False, dtype=tf.float64, name="elapsed"
@@ -107,7 +111,11 @@ class Trainer:
             # Named as in the checkpoints of earlier versions.
             state.pace = optimizer.step_scale
         self._saved = run_checkpoints.RunCheckpoints(
-            state, output_dir, self._workers, options.keep_checkpoint_max
+            state,
+            output_dir,
+            self._workers,
+            options.keep_checkpoint_max,
+            evaluated,
         )
 
     @property

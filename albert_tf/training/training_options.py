@@ -28,6 +28,20 @@ class UpdateOptions:
         "float32 always; float16 scales its loss.",
         choices=config.PRECISIONS,
     )
+    weight_precision: str = option(
+        "float32",
+        "int8: weights that lose nothing with convert_checkpoint "
+        "--format=int8. Evaluations, the best checkpoint and the last part of "
+        "training have rounded weights; the optimizer keeps them in float32.",
+        choices=("float32", "int8"),
+    )
+    quantize_from: float = option(
+        0.8,
+        "The share of the training after which the updates are those of "
+        "rounded weights.",
+        within=ranges.Range(0, 1),
+        needs="weight_precision=int8",
+    )
     recompute: bool = option(
         False,
         "Whether to compute each layer again for its gradient, which needs "
@@ -48,6 +62,11 @@ class UpdateOptions:
         "drawn in training, and replaced tokens.",
         within=ranges.SEED,
     )
+
+    @property
+    def round_from(self) -> float | None:
+        """What `rounding.Rounding` takes."""
+        return self.quantize_from if self.weight_precision == "int8" else None
 
 
 @dataclasses.dataclass(frozen=True)

@@ -60,11 +60,16 @@ class WarmupPolynomialDecay(keras.optimizers.schedules.LearningRateSchedule):
         self._num_warmup_steps = num_warmup_steps
         self.step_scale = step_scale
 
+    def progress_at(self, step: tf.Tensor) -> tf.Tensor:
+        """Return the share of the schedule, float32 [], before an update."""
+        step = tf.cast(step, tf.float32) * self.step_scale
+        return tf.minimum(step / self._num_train_steps, 1.0)
+
     def __call__(self, step: tf.Tensor) -> tf.Tensor:
         """Return the learning rate of the update after `step` others."""
         options = self._options
+        progress = self.progress_at(step)
         step = tf.cast(step, tf.float32) * self.step_scale
-        progress = tf.minimum(step / self._num_train_steps, 1.0)
         decay = options.learning_rate * (1.0 - progress) ** options.poly_power
         if not self._num_warmup_steps:
             return decay
@@ -148,6 +153,12 @@ class AdamW(keras.optimizers.Optimizer):
         if callable(self._learning_rate):
             return self._learning_rate(step)
         return tf.convert_to_tensor(self._learning_rate)
+
+    @property
+    def progress(self) -> tf.Tensor:
+        """The share of the updates that are made, float32 []."""
+        schedule: WarmupPolynomialDecay = self._learning_rate
+        return schedule.progress_at(self.iterations)
 
     @property
     def step_scale(self) -> tf.Variable | None:

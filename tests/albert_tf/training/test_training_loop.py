@@ -25,13 +25,16 @@ ONE_BATCH = {
 
 
 @pytest.mark.parametrize(
-    ("objective", "optimizer"),
-    [("mlm", "lamb"), pytest.param("rtd", "muon", marks=pytest.mark.slow)],
+    "changes",
+    [
+        {"weight_precision": "int8", "quantize_from": 0.3},
+        pytest.param(
+            {"objective": "rtd", "optimizer": "muon"}, marks=pytest.mark.slow
+        ),
+    ],
 )
-def test_interrupted_run_equals_an_uninterrupted_one(
-    make_trainer, objective, optimizer
-):
-    changes = {"dropout": 0.1, "objective": objective, "optimizer": optimizer}
+def test_interrupted_run_equals_an_uninterrupted_one(make_trainer, changes):
+    changes = {"dropout": 0.1, **changes}
     whole = make_trainer("whole", **changes)
     whole_log = tiny_training.train(whole, tiny_training.STEPS)
     tiny_training.train(make_trainer("parts", **changes), 3)
@@ -61,6 +64,7 @@ def test_interrupted_run_equals_an_uninterrupted_one(
         (2, 2, {}),
         (1, 4, {"objective": "rtd"}),
         pytest.param(2, 1, {"objective": "rtd"}, marks=pytest.mark.slow),
+        (2, 1, {"weight_precision": "int8", "quantize_from": 0.0}),
         pytest.param(2, 2, {"optimizer": "muon"}, marks=pytest.mark.slow),
     ],
 )
