@@ -12,7 +12,7 @@ _PRECISIONS = {
     SAVED_MODEL: ("float32", "bfloat16"),
     "litert": ("float32", "int8"),
     "mediapipe": ("float32", "int8"),
-    "onnx": ("float32", "int8"),
+    "onnx": ("float32", "int8", "int8_weights"),
 }
 
 
@@ -38,8 +38,10 @@ class ExportOptions:
     precision: str = option(
         "float32",
         "What is computed in. bfloat16 (saved_model): half the size, faster "
-        "where the processor has it. int8 (the other formats): a quarter.",
-        choices=("float32", "bfloat16", "int8"),
+        "where the processor has it. int8 (the other formats): a quarter. "
+        "int8_weights (onnx): a quarter, too, but computed in float32, so an "
+        "int8 checkpoint gives the same numbers.",
+        choices=("float32", "bfloat16", "int8", "int8_weights"),
     )
     with_text: bool = option(
         True,

@@ -74,7 +74,7 @@ class IdModel:
     vocabulary: tokenization.VocabularyOptions
     # Or int8: kernels and tables are 8-bit numbers in the file, and what is
     # multiplied with a kernel becomes so on the way, by its own range: no data
-    # is needed.
+    # is needed. Or int8_weights: the file alone has 8-bit numbers.
     precision: str = "float32"
     # More to be written down, beside `text_options` of the service.
     options: Mapping[str, Any] = dataclasses.field(default_factory=dict)

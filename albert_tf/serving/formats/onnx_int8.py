@@ -1,5 +1,6 @@
-"""8-bit numbers in ONNX, quantized at run time by the range of each product.
+"""8-bit numbers in ONNX: stored only, or what is computed with.
 
+Then they are quantized at run time by the range of each product.
 Static ranges, of calibration texts, were tried: slower, and with three times
 the error (lab/notes). Texts serve to find the products to leave in float.
 """
@@ -13,6 +14,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import imports
+from albert_tf.model import int8_weights
 from albert_tf.serving.formats import answer, onnx_loops
 
 onnx = imports.later("onnx")
@@ -59,42 +61,79 @@ def _quantize(model: Any, path: str, left_out: Sequence[str]) -> None:
     )
 
 
+def store(graph: Any) -> None:
+    """Store matrices in 8 bits, and compute with them in float32.
+
+    They are those of an int8 checkpoint, if the model is one: see
+    `int8_weights`. ONNX Runtime makes kernels of float32 of them when it loads
+    the file; of a table it converts the rows that it looks up.
+    """
+    matrices = [each.name for each in graph.initializer if _is_matrix(each)]
+    _write_rows(graph)
+    kernels = {
+        name
+        for node in onnx_loops.all_nodes(graph)
+        if node.op_type == "MatMul"
+        for name in node.input
+    }
+    nodes = []
+    for matrix in list(graph.initializer):
+        if matrix.name in matrices:
+            names = _write_numbers(graph, matrix, matrix.name in kernels)
+            nodes += _product(*names, matrix.name)
+            graph.initializer.remove(matrix)
+    nodes += graph.node
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def _is_matrix(value: Any) -> bool:
+    return len(value.dims) == 2 and value.data_type == onnx.TensorProto.FLOAT
+
+
+def _write_numbers(
+    graph: Any, matrix: Any, is_kernel: bool = False
+) -> tuple[str, str]:
+    """Store int8 numbers and scales of a matrix; return their names."""
+    names = f"{matrix.name}_rows", f"{matrix.name}_row_scales"
+    if names[0] not in {each.name for each in graph.initializer}:
+        arrays = int8_weights.quantize(
+            "/kernel" if is_kernel else "", onnx.numpy_helper.to_array(matrix)
+        )
+        graph.initializer.extend(
+            map(onnx.numpy_helper.from_array, arrays, names)
+        )
+    return names
+
+
+def _product(numbers: str, scales: str, output: str) -> list[Any]:
+    """Return the nodes that multiply int8 numbers by scales."""
+    cast = f"{output}_float"
+    return [
+        onnx.helper.make_node(
+            "Cast", [numbers], [cast], to=onnx.TensorProto.FLOAT
+        ),
+        onnx.helper.make_node("Mul", [cast, scales], [output]),
+    ]
+
+
 def _write_rows(graph: Any) -> None:
     """Give every row of a table a scale of its own; `quantization` has one."""
     stored = {each.name: each for each in graph.initializer}
     nodes, written = [], set()
     for node in graph.node:
         table = stored.get(node.input[0]) if node.op_type == "Gather" else None
-        if (
-            table is None
-            or len(table.dims) != 2
-            or table.data_type != onnx.TensorProto.FLOAT
-        ):
+        if table is None or not _is_matrix(table):
             nodes.append(node)
             continue
-        rows, scales = f"{table.name}_rows", f"{table.name}_row_scales"
-        if table.name not in written:
-            written.add(table.name)
-            values = onnx.numpy_helper.to_array(table)
-            # A row of zeros has any scale.
-            scale = np.maximum(np.abs(values).max(1, keepdims=True), 1e-30)
-            quantized = np.round(values / scale * 127).astype(np.int8)
-            graph.initializer.append(
-                onnx.numpy_helper.from_array(quantized, rows)
-            )
-            scale = (scale / 127).astype(np.float32)
-            graph.initializer.append(
-                onnx.numpy_helper.from_array(scale, scales)
-            )
+        rows, scales = _write_numbers(graph, table)
+        written.add(table.name)
         ids, (output,) = node.input[1], node.output
-        taken, cast, factor = (f"{output}_{n}" for n in ("rows", "float", "by"))
+        taken, factor = f"{output}_rows", f"{output}_by"
         nodes += [
             onnx.helper.make_node("Gather", [rows, ids], [taken]),
             onnx.helper.make_node("Gather", [scales, ids], [factor]),
-            onnx.helper.make_node(
-                "Cast", [taken], [cast], to=onnx.TensorProto.FLOAT
-            ),
-            onnx.helper.make_node("Mul", [cast, factor], [output]),
+            *_product(taken, factor, output),
         ]
     del graph.node[:]
     graph.node.extend(nodes)

@@ -64,11 +64,13 @@ def _convert(
             "`format=onnx` has no operation for a part of this model. Use the "
             f"SavedModel. What the checker says: {error}"
         ) from error
-    if exported.precision == "float32":
-        _share_transposed(model)
-    else:
+    if exported.precision == "int8":
         onnx_int8.quantize(model, path, exported.texts)
         model = onnx.load(path)
+    else:
+        _share_transposed(model)
+    if exported.precision == "int8_weights":
+        onnx_int8.store(model.graph)
     onnx_loops.sink(model.graph)
     onnx.save(model, path)
 

@@ -3,8 +3,11 @@
 import numpy as np
 import onnx
 
-from albert_tf.serving.formats import onnx_int8, onnx_model
+from albert_tf.model import int8_weights
+from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.serving.formats import id_model, onnx_int8, onnx_model
 from tests.albert_tf.serving.formats import id_services
+from tests.conftest import LAYER_ATOL
 
 
 def weights_of(graph):
@@ -25,6 +28,30 @@ def test_every_row_of_a_table_has_a_scale(tiny_vocab, tmp_path):
     assert stored[name].dtype == np.int8
     close = np.abs(rows).max(1, keepdims=True) / 127 * 0.51
     assert (np.abs(stored[name] * scales - rows) <= close).all()
+
+
+def test_stored_numbers_are_those_of_an_int8_checkpoint(tiny_vocab, tmp_path):
+    """Of a model that predicts words, whose table is stored once."""
+    model = id_services.make_model("pretraining", tiny_vocab, "int8_weights")
+    numbers = {}
+    for variable in model.service.model.variables:
+        name = checkpoint_reader.name_of(variable)
+        if variable.shape.rank == 2:
+            numbers[name], scale = int8_weights.quantize(name, variable.numpy())
+            variable.assign(numbers[name] * scale)
+    said = id_model.save(model, str(tmp_path / "model"), onnx_model.FORMAT)
+    far = said["functions"]["tokens"]["largest_difference"].values()
+    assert max(far) < LAYER_ATOL
+    graph = onnx.load(tmp_path / "model" / "model.onnx").graph
+    stored = weights_of(graph).values()
+    assert not [v for v in stored if v.dtype == np.float32 and v.size > 1000]
+    found = [v.tobytes() for v in stored if v.dtype == np.int8]
+    # The matrix of a classifier is stored transposed.
+    expected = [
+        (v.T if name.endswith("output_weights") else v).tobytes()
+        for name, v in numbers.items()
+    ]
+    assert sorted(found) == sorted(expected)
 
 
 def two_kernels():
