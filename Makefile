@@ -33,6 +33,8 @@ TORCH_DONE = $(VENV)/.torch-done
 BROWSER_DONE = $(VENV)/.browser-done
 JAX = $(VENV)-jax
 NEW = $(VENV)-newest
+RELEASE = $(VENV)-release
+PAGES = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md LICENSE docs lab configs
 ALL = not jax and not torch and not browser
 CODE = albert_tf data_prep tests tools lab
 INSTALL = -m pip install $(PIP) --disable-pip-version-check
@@ -41,7 +43,7 @@ PIP_INSTALL = "$(PY)" $(INSTALL)
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help setup demo test test-all test-lab test-jax test-torch test-newest
-.PHONY: test-browser fuzz mutants soak lint format clean
+.PHONY: test-browser fuzz mutants soak lint docs dist format clean
 
 help:
 	@echo "make setup  install everything into $(VENV) (minutes; once)"
@@ -57,6 +59,8 @@ help:
 	@echo "make mutants FILES=albert_tf/data/masking.py  mutation tests of files"
 	@echo "make fuzz   try many random hostile files and flags (ROUNDS=20)"
 	@echo "make lint   check format, style and types"
+	@echo "make docs   the pages as a site in build/site; checks their links"
+	@echo "make dist   wheel and source archive for a release, checked, in dist/"
 	@echo "make format fix format and what else can be fixed automatically"
 	@echo "make clean  remove the environment, caches and build folders"
 
@@ -121,12 +125,25 @@ lint: $(LINT_DONE)
 	"$(PY)" -m mypy || failed="$$failed types"; \
 	test -z "$$failed" || { echo "Not in order:$$failed" >&2; exit 1; }
 
+docs: $(LINT_DONE)
+	@rm -rf build/pages && mkdir -p build/pages
+	@ln -s $(PAGES:%=../../%) ../../tools/site/api.md build/pages
+	NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --quiet --strict \
+	    -f tools/site/mkdocs.yml
+	@! grep -rE '<(script|img|iframe)[^>]* src="?(https?:)?//' build/site --include=*.html
+	@echo "build/site/index.html"
+
+dist: $(RELEASE)/.setup-done
+	rm -rf dist
+	"$(RELEASE)/bin/python" -m build --no-isolation
+	"$(RELEASE)/bin/python" -m twine check --strict dist/*
+
 format: $(LINT_DONE)
 	"$(PY)" -m ruff check --fix $(CODE)
 	"$(PY)" -m ruff format $(CODE)
 
 clean:
-	rm -rf "$(VENV)" "$(JAX)" "$(NEW)" build dist *.egg-info
+	rm -rf "$(VENV)" "$(JAX)" "$(NEW)" "$(RELEASE)" build dist *.egg-info
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -143,7 +160,7 @@ $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	@touch "$@"
 
 $(LINT_DONE): $(SETUP_DONE) pyproject.toml
-	$(PIP_INSTALL) --group lint -c constraints.txt
+	$(PIP_INSTALL) --group lint --group docs -c constraints.txt
 	@touch "$@"
 
 $(BROWSER_DONE): $(SETUP_DONE) pyproject.toml
@@ -168,5 +185,11 @@ $(NEW)/.setup-done: requirements-newest.txt pyproject.toml
 	sh tools/make_venv.sh "$(@D)" $(NEWEST)
 	@echo "Installing $< into $(@D): 3 GB."
 	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"
-	"$(@D)/bin/python" $(INSTALL) -r $<
+	"$(@D)/bin/python" $(INSTALL) -r $< --group tests
+	@touch "$@"
+
+$(RELEASE)/.setup-done: pyproject.toml
+	sh tools/make_venv.sh "$(@D)" $(PYTHON)
+	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"
+	"$(@D)/bin/python" $(INSTALL) --group release -c constraints.txt
 	@touch "$@"

@@ -1,24 +1,33 @@
 """The wheel: what is in it, and that it runs without the clone."""
 
+import email
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import venv
 import zipfile
 
 import pytest
+from packaging import specifiers
 
+import albert_tf
 from tests.conftest import ROOT
 
+MOST_BYTES = 15 * 1024**2
+
 PARTS = (
+    "CHANGELOG.md",
     "LICENSE",
+    "MANIFEST.in",
     "README.md",
     "albert_tf",
     "configs",
+    "constraints.txt",
     "data_prep",
     "pyproject.toml",
     "setup.py",
@@ -43,15 +52,24 @@ def run(*command, cwd):
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Build it from a copy, because building leaves folders behind."""
+def archive(tmp_path_factory):
+    """Pack the source from a copy, because packing leaves folders behind."""
     source = tmp_path_factory.mktemp("source")
     for part in PARTS:
         copy = shutil.copytree if (ROOT / part).is_dir() else shutil.copy
         copy(ROOT / part, source / part)
+    code = "from setuptools import build_meta as b; b.build_sdist('dist')"
+    run(sys.executable, "-c", code, cwd=source)
+    (path,) = (source / "dist").glob("*.tar.gz")
+    return path
+
+
+@pytest.fixture(scope="module")
+def wheel(archive, tmp_path_factory):
+    """Build it from the archive, as `make dist` does."""
     target = tmp_path_factory.mktemp("wheel")
     pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-index"]
-    run(*pip, "--no-build-isolation", "-w", target, ".", cwd=source)
+    run(*pip, "--no-build-isolation", "-w", target, archive, cwd=target)
     (path,) = target.glob("*.whl")
     return path
 
@@ -87,6 +105,31 @@ def test_wheel_has_all_modules_and_configs(wheel):
         "albert_tf/serving/server/page.html",
     } <= inside
     assert not [name for name in inside if name.startswith("tests")]
+
+
+def test_files_for_upload_are_small_and_hold_no_tests(archive, wheel):
+    with tarfile.open(archive) as packed:
+        folders = {name.split("/")[1] for name in packed.getnames()[1:]}
+    assert {"CHANGELOG.md", "LICENSE", "configs"} <= folders
+    assert not {"tests", "lab", "docs"} & folders
+    assert max(archive.stat().st_size, wheel.stat().st_size) <= MOST_BYTES
+
+
+def test_metadata_says_what_it_is(wheel):
+    with zipfile.ZipFile(wheel) as packed:
+        (name,) = (n for n in packed.namelist() if n.endswith("/METADATA"))
+        said = email.message_from_bytes(packed.read(name))
+    assert said["Version"] == albert_tf.__version__
+    assert said["License-Expression"] == "Apache-2.0"
+    assert said["License-File"] == "LICENSE"
+    assert said["Author"] and said["Keywords"] and said["Summary"]
+    pythons = specifiers.SpecifierSet(said["Requires-Python"])
+    classes = said.get_all("Classifier")
+    named = [c.split(" :: ")[-1] for c in classes if ":: Python :: 3." in c]
+    assert named == [
+        f"3.{minor}" for minor in range(30) if f"3.{minor}" in pythons
+    ]
+    assert "Typing :: Typed" in classes
 
 
 def test_command_runs_in_another_folder(installed, tmp_path):
