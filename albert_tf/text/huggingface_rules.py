@@ -136,8 +136,9 @@ def settings_beside(
     """Return what the files beside a vocabulary say of its use.
 
     Args:
-        is_described: Whether this project's own description says so. Then only
-            tokens that were added later are refused.
+        is_described: Whether this project's own description says so. Then
+            tokens that were added later are refused, and what is returned is
+            the casing that `tokenizer_config.json` names.
 
     Returns:
         Arguments of `normalization.Normalization`; do_lower_case and
@@ -155,17 +156,17 @@ def settings_beside(
     if kind is BERT and wordpiece.is_of_mpnet(_pieces_in(vocabulary, kind)):
         kind = MPNET
     _check_added(vocabulary, {paths[n]: v for n, v in values.items()}, kind)
-    if is_described:
-        return {}
-    name = _check_keys(paths, values, kind)
+    name = "" if is_described else _check_keys(paths, values, kind)
     said = {"longest_word": LONGEST_WORDS[0]} if kind is not ALBERT else {}
     config = values.get(_CONFIG, {})
     of_config = [config.get(key, value) for key, value in kind.casing.items()]
     casing = _casing(kind, *of_config)
     if casing is None:
         raise _other_rules(paths[_CONFIG], ", ".join(kind.casing), of_config)
+    is_said = any(config.get(key) is not None for key in kind.casing)
+    if is_described:
+        return casing if is_said else {}
     if rules not in values:
-        is_said = any(config.get(key) is not None for key in kind.casing)
         return {**said, **(casing if is_said else {})}
     with _damage_told(paths[rules]):
         said |= _read_rules(values[rules], paths[rules], kind, vocabulary)

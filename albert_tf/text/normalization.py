@@ -163,6 +163,13 @@ def _said(vocabulary: str, kind: str) -> dict[str, Any]:
                 f"{path} has {name} {value!r}; here it must be "
                 f"{' or '.join(map(strict_json.dumps, allowed))}. {advice}"
             )
+    for name, value in of_hub.items():
+        if said[name] != value:
+            raise errors.UserError(
+                f"{path} has {name} {strict_json.dumps(said[name])}, but the "
+                f"tokenizer_config.json beside it says "
+                f"{strict_json.dumps(value)}. Correct the one that was edited."
+            )
     return said
 
 

@@ -361,7 +361,15 @@ def test_tokens_added_to_our_own_folder_are_refused(tmp_path, kind):
     normalization.write(path, rule)
     with refused(r'added tokens=\["\[E1\]"\]'):
         normalization.read(path, KINDS[kind])
+    write(tmp_path, kind, {})
+    assert normalization.read(path, KINDS[kind]) == rule
     write(tmp_path, kind, {f"{CONFIG}:do_lower_case": False})
+    with refused("do_lower_case true, but .* says false. Correct the one"):
+        normalization.read(path, KINDS[kind])
+    keys = {f"{CONFIG}:do_lower_case": ...}  # As in folders of before.
+    for key in ("keep_accents", "strip_accents"):
+        keys[f"{CONFIG}:{key}"] = ...
+    write(tmp_path, kind, keys)
     assert normalization.read(path, KINDS[kind]) == rule
 
 
