@@ -128,7 +128,7 @@ lint: $(LINT_DONE)
 docs: $(LINT_DONE)
 	@rm -rf build/pages && mkdir -p build/pages
 	@ln -s $(PAGES:%=../../%) ../../tools/site/api.md build/pages
-	NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --quiet --strict \
+	NO_MKDOCS_2_WARNING=1 "$(PY)" -m mkdocs build --strict \
 	    -f tools/site/mkdocs.yml
 	@! grep -rE '<(script|img|iframe)[^>]* src="?(https?:)?//' build/site --include=*.html
 	@echo "build/site/index.html"

@@ -295,6 +295,12 @@ def test_links_of_pages_hold():
     assert len(pages) > 20 and not wrong
 
 
+def test_every_page_is_listed_on_the_site():
+    listed = (ROOT / "tools/site/mkdocs.yml").read_text().split()
+    pages = {f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md")}
+    assert pages and not pages - set(listed)
+
+
 def pins(file: str) -> set[str]:
     found = re.findall(r"([\w.-]+)==", (ROOT / file).read_text())
     return set(map(utils.canonicalize_name, found))

@@ -51,8 +51,8 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         Args:
             num_labels: 1 for a regression.
             dropout: Share of the pooled output that is dropped in training.
-            mean, deviation: Of the numbers of a regression: what is added to
-                the output of the layer, and before that multiplied with it.
+            mean: Of the numbers of a regression: added to the layer's output.
+            deviation: Theirs, too; before that, multiplied with it.
         """
         super().__init__(encoder, "albert_classifier", dropout)
         self.num_labels = num_labels
