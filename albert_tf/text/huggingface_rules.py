@@ -24,6 +24,7 @@ wordpiece = imports.later("albert_tf.text.wordpiece")
 TOKENIZER_NAME = "tokenizer.json"
 _CONFIG, _SPECIAL = "tokenizer_config.json", "special_tokens_map.json"
 _ADDED, _MODEL = "added_tokens.json", "config.json"
+_BESIDE = _CONFIG, _SPECIAL, _ADDED, _MODEL
 _ADVICE = "Copy or download it again."
 _SHOWN = 200  # Characters of a value.
 LONGEST_WORDS = 100, 200  # Characters; Google's code and ours have 200.
@@ -130,6 +131,12 @@ def _damage_told(path: str) -> Iterator[None]:
         ) from None
 
 
+def paths_beside(vocabulary: str) -> list[str]:
+    """Return where files may lie that say how a vocabulary is used."""
+    folder = os.path.dirname(vocabulary)
+    return [os.path.join(folder, n) for n in (*_BESIDE, TOKENIZER_NAME)]
+
+
 def settings_beside(
     vocabulary: str, kind: Kind, *, is_described: bool = False
 ) -> dict[str, Any]:
@@ -191,9 +198,8 @@ def _read_files(
     folder, rules = os.path.dirname(vocabulary), TOKENIZER_NAME
     if _is_json(files.read_bytes(vocabulary)):
         rules = os.path.basename(vocabulary)
-    names = _CONFIG, _SPECIAL, _ADDED, _MODEL, rules
     paths, values = {}, {}
-    for name in names:
+    for name in (*_BESIDE, rules):
         # A config.json may be something else's.
         allowed = (errors.UserError, OSError) if name == _MODEL else ()
         with contextlib.suppress(*allowed):

@@ -128,6 +128,22 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
 
 def _said(vocabulary: str, kind: str) -> dict[str, Any]:
     """Return what the description says, or a Hugging Face folder."""
+    beside = (
+        path_beside(vocabulary),
+        *huggingface_rules.paths_beside(vocabulary),
+    )
+    states = (
+        files.size_and_time(path) if files.exists(path) else None
+        for path in (vocabulary, *beside)
+    )
+    return dict(_read_said(vocabulary, kind, tuple(states)))
+
+
+@functools.lru_cache(maxsize=8)
+def _read_said(
+    vocabulary: str, kind: str, states: tuple[tuple[int, int] | None, ...]
+) -> dict[str, Any]:
+    del states  # Files that have changed are read again.
     path = path_beside(vocabulary)
     is_described = files.exists(path)
     of_hub = huggingface_rules.settings_beside(

@@ -3,6 +3,7 @@
 tests/parity/test_foreign_tokenizers.py compares ids with transformers.
 """
 
+import dataclasses
 import json
 import lzma
 
@@ -11,6 +12,7 @@ import tokenizers
 
 from albert_tf.common import errors
 from albert_tf.text import (
+    huggingface_rules,
     normalization,
     tokenization,
     tokenizer_check,
@@ -324,6 +326,27 @@ def test_files_that_contradict_each_other_are_refused(
     path = write(tmp_path, "bert", changes)
     with refused(message):
         normalization.read(path, normalization.WORDPIECE)
+
+
+def test_files_are_read_once_until_one_changes(tmp_path, monkeypatch):
+    path = write(tmp_path, "bert", NO_RULES)
+    counts = []
+    whole = huggingface_rules.settings_beside
+
+    def counted(*args, **kwargs):
+        counts.append(args)
+        return whole(*args, **kwargs)
+
+    monkeypatch.setattr(huggingface_rules, "settings_beside", counted)
+    for _ in range(3):
+        assert normalization.read(path, normalization.WORDPIECE).do_lower_case
+    assert len(counts) == 1
+    write(tmp_path, "bert", {**NO_RULES, f"{CONFIG}:do_lower_case": False})
+    found = normalization.read(path, normalization.WORDPIECE)
+    assert not found.do_lower_case
+    rule = dataclasses.replace(found, longest_word=200)
+    normalization.write(path, rule)
+    assert normalization.read(path, normalization.WORDPIECE) == rule
 
 
 def test_the_class_may_be_named_by_the_model(tmp_path):
