@@ -50,6 +50,12 @@ MPNET_CONFIG = {
     "pad_token": "<pad>",
     "tokenizer_class": "MPNetTokenizer",
 }
+XLM_CONFIG = {
+    **{k: v for k, v in MPNET_CONFIG.items() if k.endswith("_token")},
+    "unk_token": "<unk>",
+    "model_max_length": 512,
+    "tokenizer_class": "XLMRobertaTokenizer",
+}
 ALBERT_CONFIG = {
     "bos_token": "[CLS]",
     "cls_token": "[CLS]",
@@ -194,6 +200,39 @@ def _frame(pieces, pad, unk):
     }
 
 
+def xlm_pieces():
+    """Pieces of words with their scores: what is in XLM-R's model."""
+    content = (OWN / "spm.model").read_bytes()
+    pieces = sentencepiece_model_pb2.ModelProto.FromString(content).pieces
+    return [(p.piece, p.score) for p in pieces if p.type == p.NORMAL]
+
+
+def xlm_rules():
+    """Ids are those of XLM-R's model plus 1."""
+    rules, marks = albert_rules(), ["<s>", "<pad>", "</s>", "<unk>"]
+    pieces = [(p, 0.0) for p in marks] + xlm_pieces() + [("<mask>", 0.0)]
+    rules["model"] |= {"vocab": pieces, "unk_id": 3}
+    rules["normalizer"] = rules["normalizer"]["normalizers"][-1]
+    rules["added_tokens"] = [
+        added(p, n)
+        for n, (p, _) in enumerate(pieces)
+        if p in (*marks, "<mask>")
+    ]
+    single = json.loads(json.dumps(_MARKS).replace("[CLS]", "<s>"))
+    single = json.loads(json.dumps(single).replace("[SEP]", "</s>"))
+    second = [single[2], {"Sequence": {"id": "B", "type_id": 0}}, single[2]]
+    rules["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": [*single, *second],
+        "special_tokens": {
+            mark: {"id": mark, "ids": [id_], "tokens": [mark]}
+            for mark, id_ in (("<s>", 0), ("</s>", 2))
+        },
+    }
+    return rules
+
+
 def write(folder: pathlib.Path, kind: str, changes) -> str:
     """Write it; return the vocabulary's path, or that of the rules alone."""
     words = (OWN / "vocab.txt").read_bytes()
@@ -203,6 +242,8 @@ def write(folder: pathlib.Path, kind: str, changes) -> str:
         "bert": ("vocab.txt", words, BERT_CONFIG, bert_rules),
         "mpnet": ("vocab.txt", pieces, MPNET_CONFIG, mpnet_rules),
         "albert": ("spiece.model", model, ALBERT_CONFIG, albert_rules),
+        # Its sentencepiece.bpe.model is not read.
+        "xlm-roberta": ("x.model", b"", XLM_CONFIG, xlm_rules),
     }[kind]
     contents = {
         CONFIG: dict(config),
@@ -211,6 +252,8 @@ def write(folder: pathlib.Path, kind: str, changes) -> str:
         "config.json": {"model_type": kind},
         name: vocabulary,
     }
+    if kind == "xlm-roberta":
+        del contents[name]
     for place, value in changes.items():
         file, _, keys = place.partition(":")
         *outer, last = [file, *keys.split(".")] if keys else [file]

@@ -62,6 +62,10 @@ class Kind(NamedTuple):
     model: dict[str, tuple[Any, ...]]
     unused: tuple[str, ...] = ()
 
+    @property
+    def cuts_words(self) -> bool:
+        return "WordPiece" in self.model["type"]
+
 
 _MARKS = {f"{n}_token": f"[{n.upper()}]" for n in ("cls", "sep", "mask")}
 BERT = Kind(
@@ -80,15 +84,15 @@ BERT = Kind(
     },
     {"type": ("WordPiece",), "continuing_subword_prefix": ("##",)},
 )
+_ROBERTA = {
+    "pad_token": "<pad>",
+    **dict.fromkeys(("cls_token", "bos_token"), "<s>"),
+    **dict.fromkeys(("sep_token", "eos_token"), "</s>"),
+    "mask_token": "<mask>",
+}
 MPNET = BERT._replace(
     classes=("MPNetTokenizer",),
-    special={
-        "pad_token": "<pad>",
-        "unk_token": "[UNK]",
-        **dict.fromkeys(("cls_token", "bos_token"), "<s>"),
-        **dict.fromkeys(("sep_token", "eos_token"), "</s>"),
-        "mask_token": "<mask>",
-    },
+    special={"unk_token": "[UNK]", **_ROBERTA},
     unused=("<unk>",),
 )
 ALBERT = Kind(
@@ -103,6 +107,13 @@ ALBERT = Kind(
     },
     {"type": ("Unigram",), "byte_fallback": (False,)},
 )
+# Its tokenizer does not read how text is cased.
+XLM_ROBERTA = ALBERT._replace(
+    classes=("XLMRobertaTokenizer",),
+    special={"unk_token": "<unk>", **_ROBERTA},
+    casing={},
+)
+_WITH_MARKS_OF_ROBERTA = {BERT.classes: MPNET, ALBERT.classes: XLM_ROBERTA}
 
 
 def _other_rules(
@@ -160,14 +171,14 @@ def settings_beside(
     is_hub = {"model_type", "architectures"} & values.get(_MODEL, {}).keys()
     if not (is_hub or {_CONFIG, rules} & values.keys()):
         return {}
-    if kind is BERT and wordpiece.is_of_mpnet(_pieces_in(vocabulary, kind)):
-        kind = MPNET
+    if wordpiece.has_marks_of_roberta(_pieces_in(vocabulary, kind)):
+        kind = _WITH_MARKS_OF_ROBERTA[kind.classes]
     _check_added(vocabulary, {paths[n]: v for n, v in values.items()}, kind)
     name = "" if is_described else _check_keys(paths, values, kind)
-    said = {"longest_word": LONGEST_WORDS[0]} if kind is not ALBERT else {}
+    said = {"longest_word": LONGEST_WORDS[0]} if kind.cuts_words else {}
     config = values.get(_CONFIG, {})
     of_config = [config.get(key, value) for key, value in kind.casing.items()]
-    casing = _casing(kind, *of_config)
+    casing = _casing(kind, *(of_config or (False, True)))
     if casing is None:
         raise _other_rules(paths[_CONFIG], ", ".join(kind.casing), of_config)
     is_said = any(config.get(key) is not None for key in kind.casing)
@@ -179,7 +190,7 @@ def settings_beside(
         said |= _read_rules(values[rules], paths[rules], kind, vocabulary)
     if name in _AS_IT_IS or casing.items() <= said.items():
         return said
-    if kind is not ALBERT and "do_lower_case" in config:
+    if kind.cuts_words and "do_lower_case" in config:
         return {**said, **casing}
     told = strict_json.dumps({key: said[key] for key in casing})
     raise errors.UserError(
@@ -245,7 +256,7 @@ def _check_added(
             texts = [t["content"] if isinstance(t, dict) else t for t in tokens]
         allowed = (*kind.special.values(), *kind.unused)
         others = [t for t in texts if t not in allowed]
-        if others and kind is ALBERT:
+        if others and not kind.cuts_words:
             model = _open_model(vocabulary)
             symbols = [p.piece for p in model.pieces if p.type != p.NORMAL]
             others = [token for token in others if token not in symbols]
@@ -270,7 +281,7 @@ def _open_model(path: str) -> Any:
 
 
 def _pieces_in(path: str, kind: Kind) -> list[str]:
-    if kind is ALBERT:
+    if not kind.cuts_words:
         return [piece.piece for piece in _open_model(path).pieces]
     return content_of(path).decode(errors="replace").split()
 
@@ -281,7 +292,7 @@ def _casing(kind: Kind, lower: Any, accents: Any) -> dict[str, bool] | None:
     Args:
         accents: strip_accents of BERT, keep_accents of ALBERT.
     """
-    of_words = kind is not ALBERT
+    of_words = kind.cuts_words
     is_flag = isinstance(accents, bool) or (of_words and accents is None)
     if not (isinstance(lower, bool) and is_flag):
         return None
@@ -317,21 +328,21 @@ def _read_rules(
     other = "pre_tokenizer" if casing else "normalizer"
     if not _cuts_words(values["pre_tokenizer"], kind):
         casing = None
-    if casing is None and kind is not ALBERT:
+    if casing is None and kind.cuts_words:
         casing = _own_casing(values, vocabulary)
     if casing and not _adds_marks(values["post_processor"], pieces, kind):
         casing, other = None, "post_processor"
     if casing is None:
         raise _other_rules(path, other, values[other])
     known = _pieces_in(vocabulary, kind)
-    if known != (pieces if kind is ALBERT else " ".join(pieces).split()):
+    if known != (" ".join(pieces).split() if kind.cuts_words else pieces):
         raise errors.UserError(
             f"{path} and {vocabulary} hold different pieces, or give them "
             "other ids. Keep what belongs to the model."
         )
-    if kind is ALBERT:
-        return {**casing}
-    return {**casing, "longest_word": model["max_input_chars_per_word"]}
+    if kind.cuts_words:
+        return {**casing, "longest_word": model["max_input_chars_per_word"]}
+    return {**casing}
 
 
 def _flat(part: Any, inner: str) -> list[dict[str, Any]]:
@@ -345,7 +356,7 @@ def _flat(part: Any, inner: str) -> list[dict[str, Any]]:
 def _of_normalizer(
     steps: list[dict[str, Any]], kind: Kind
 ) -> dict[str, bool] | None:
-    if kind is not ALBERT:
+    if kind.cuts_words:
         found = dict(steps[0]) if len(steps) == 1 else {}
         flags = [found.pop(key, None) for key in ("lowercase", "strip_accents")]
         fixed = {"clean_text": True, "handle_chinese_chars": True}
@@ -363,7 +374,7 @@ def _of_normalizer(
 def _cuts_words(part: Any, kind: Kind) -> bool:
     """Tell whether a pre-tokenizer is that of a kind."""
     *before, last = _flat(part, "pretokenizers") or [{}]
-    if kind is not ALBERT:
+    if kind.cuts_words:
         return not before and last == {"type": "BertPreTokenizer"}
     last = {"split": True, **last}
     if last.pop("add_prefix_space", False):
@@ -390,7 +401,7 @@ def _own_casing(
 def _adds_marks(part: Any, pieces: list[str], kind: Kind) -> bool:
     """Tell whether [CLS] A [SEP] B [SEP] are laid out as here.
 
-    Of pairs, which have two </s> in MPNet, nothing is read: it has no segments.
+    With marks of RoBERTa a pair has two </s> there; nothing is read of pairs.
     """
     marks = [kind.special[f"{name}_token"] for name in ("cls", "sep")]
     ids = {mark: pieces.index(mark) for mark in marks}
@@ -399,7 +410,10 @@ def _adds_marks(part: Any, pieces: list[str], kind: Kind) -> bool:
     if kind is MPNET:  # Its other keys are about offsets.
         old["type"] = "RobertaProcessing"
         return old.items() <= dict(part or {}).items()
-    return part in (old, tokenizer_json.marks(ids))
+    made = tokenizer_json.marks(ids)
+    if kind is XLM_ROBERTA:
+        part = {**part, "pair": made["pair"]}
+    return part in (old, made)
 
 
 def _is_json(content: bytes) -> bool:

@@ -36,6 +36,7 @@ sentencepiece_model_pb2 = imports.later("sentencepiece.sentencepiece_model_pb2")
 PAD, UNK = "<pad>", "<unk>"
 CLS, SEP, MASK = wordpiece.CLS, wordpiece.SEP, wordpiece.MASK
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
+_OF_XLM_ROBERTA = (PAD, UNK, "<s>", "</s>", "<mask>")
 WORD_START = offsets.WORD_START
 
 PieceT = TypeVar("PieceT", str, int)
@@ -57,7 +58,8 @@ class Tokenizer:
         keep_accents: See `cleaning.preprocess_text`.
         strip_spurious_marker: See `encode_pieces`.
         pieces: All pieces in the order of their ids.
-        pad_id, unk_id, cls_id, sep_id, mask_id: Ids of `SPECIAL_PIECES`.
+        special_pieces: `SPECIAL_PIECES`, or those of XLM-R.
+        pad_id, unk_id, cls_id, sep_id, mask_id: Their ids.
         word_start_id: Id of the piece "▁" alone, -1 if there is none.
         digit_comma_ids: For each piece like "▁2012,", the ids that replace it.
     """
@@ -82,13 +84,20 @@ class Tokenizer:
         size = self._processor.vocab_size()
         self.pieces = tuple(self._processor.id_to_piece(list(range(size))))
         self._ids = {piece: id_ for id_, piece in enumerate(self.pieces)}
-        _check_vocabulary(self._processor, self._ids, spm_model_file)
+        is_foreign = wordpiece.has_marks_of_roberta(self.pieces)
+        self.special_pieces = _OF_XLM_ROBERTA if is_foreign else SPECIAL_PIECES
+        _check_vocabulary(
+            self._processor, self._ids, self.special_pieces, spm_model_file
+        )
         self.pad_id, self.unk_id, self.cls_id, self.sep_id, self.mask_id = (
-            self._ids[piece] for piece in SPECIAL_PIECES
+            self._ids[piece] for piece in self.special_pieces
         )
         self.word_start_id = self._ids.get(WORD_START, -1)
+        # ALBERT's rule.
         self._digit_comma_pieces = _digit_comma_pieces(
-            self.pieces, self._processor, strip_spurious_marker
+            () if is_foreign else self.pieces,
+            self._processor,
+            strip_spurious_marker,
         )
         self.digit_comma_ids = {
             self._ids[piece]: tuple(self.pieces_to_ids(new_pieces))
@@ -136,7 +145,7 @@ class Tokenizer:
         """The same model, with `[MASK]` as a symbol that text may contain."""
         model = sentencepiece_model_pb2.ModelProto.FromString(self.model_bytes)
         symbol = model.pieces[self.mask_id]
-        symbol.type = symbol.USER_DEFINED
+        symbol.piece, symbol.type = MASK, symbol.USER_DEFINED
         return bytes(model.SerializeToString())
 
     @functools.cached_property
@@ -285,6 +294,7 @@ def _load_processor(
 def _check_vocabulary(
     processor: sentencepiece.SentencePieceProcessor,
     ids: Mapping[str, int],
+    special: Sequence[str],
     path: str,
 ) -> None:
     """Refuse a model that text would be cut by in another way than ALBERT's."""
@@ -295,8 +305,8 @@ def _check_vocabulary(
         )
         return not (is_special(ids[piece]) or processor.is_unused(ids[piece]))
 
-    missing = [piece for piece in SPECIAL_PIECES if piece not in ids]
-    in_text = [] if missing else [*filter(may_be_text, SPECIAL_PIECES)]
+    missing = [piece for piece in special if piece not in ids]
+    in_text = [] if missing else [*filter(may_be_text, special)]
     words = processor.normalize("a b")
     what = ""
     if missing:

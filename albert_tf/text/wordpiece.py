@@ -26,7 +26,7 @@ from albert_tf.text import (
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)
-# MPNet's vocabulary has BERT's among its pieces, too; no text yields them.
+# MPNet's vocabulary has these among its pieces, too; no text yields them.
 _OF_MPNET = ("<pad>", UNK, "<s>", "</s>", "<mask>")
 
 
@@ -237,12 +237,13 @@ def marked_pieces(pieces: Iterable[str]) -> int:
     )
 
 
-def is_of_mpnet(pieces: Sequence[str]) -> bool:
+def has_marks_of_roberta(pieces: Sequence[str]) -> bool:
+    """Tell whether a vocabulary begins as those of MPNet and XLM-R."""
     return [*pieces[:3]] == ["<s>", "<pad>", "</s>"]
 
 
 def _special_pieces(pieces: Sequence[str]) -> tuple[str, ...]:
-    return _OF_MPNET if is_of_mpnet(pieces) else SPECIAL_PIECES
+    return _OF_MPNET if has_marks_of_roberta(pieces) else SPECIAL_PIECES
 
 
 def _check_special_pieces(pieces: tuple[str, ...], path: str) -> None:

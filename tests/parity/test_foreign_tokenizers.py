@@ -94,6 +94,7 @@ FORMS = {
         f, "mpnet", {RULES: ..., f"{CONFIG}:do_lower_case": False}
     ),
     "MPNet, 5": mpnet_5,
+    "XLM-R": lambda f: write(f, "xlm-roberta", {}),
     "tokenizers": tokenizers_alone,
     "tokenizers, cased": lambda f: tokenizers_alone(f, lowercase=False),
     "ours": our_export,

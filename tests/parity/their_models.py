@@ -59,7 +59,7 @@ def make(architecture, config, **how):
     kind = getattr(transformers, f"{family}Config")
     is_albert = family == "Albert"
     values = vars(config) | {"hidden_act": "gelu_new" if is_albert else "gelu"}
-    if family == "MPNet":  # Its first two positions are of no token.
+    if family in ("MPNet", "XLMRoberta"):  # Two positions are of padding.
         values["max_position_embeddings"] += 2
     labels = {n: how.pop(n) for n in ("id2label", "label2id") if n in how}
     model = getattr(transformers, architecture)(kind(**values, **labels), **how)

@@ -7,6 +7,7 @@ graph, and layouts.py knows the names of others.
 
 import dataclasses
 import errno
+import functools
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -211,8 +212,13 @@ def modules_beside(path: str) -> sentence_modules.Modules | None:
         return None
     modules = sentence_modules.read(path)
     for remark in modules.remarks if modules else ():
-        logging.warning("%s", remark)
+        _warn(remark)
     return modules
+
+
+@functools.cache  # Says it once.
+def _warn(remark: str) -> None:
+    logging.warning("%s", remark)
 
 
 def name_of(variable: tf.Variable) -> str:

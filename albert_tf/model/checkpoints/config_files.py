@@ -6,11 +6,12 @@ E = H. brightmart's albert_zh: these Chinese ALBERTs were published before
 Google's. They project words to the hidden width first, then add segments and
 positions and normalize (`project_words_first`).
 
-MPNet is a BERT without segments, with T5's buckets of distances.
+XLM-R is a BERT whose first two positions are of padding. So is MPNet, without
+segments, with T5's buckets of distances.
 
 Sources: github.com/google-research/bert, modeling.py;
 github.com/brightmart/albert_zh, modeling.py and run_pretraining.py;
-transformers 5.23.0, AlbertConfig, BertConfig and MPNetConfig.
+transformers 5.23.0, AlbertConfig, BertConfig, MPNetConfig, XLMRobertaConfig.
 """
 
 import dataclasses
@@ -78,22 +79,10 @@ _DROPOUT_KEYS = {
     "bert": "classifier_dropout",
 }
 # Why models that look like BERT cannot be read.
-_ROBERTA = (
-    "{}, and its positions begin with 2, which this project does not compute"
+_REFUSED_TYPES = dict.fromkeys(
+    ("roberta", "longformer", "bart"),
+    "Its texts are byte-level BPE, which this project does not have",
 )
-_REFUSED_TYPES = {
-    **dict.fromkeys(
-        ("roberta", "longformer", "bart"),
-        _ROBERTA.format("It is RoBERTa's kind: texts are byte-level BPE"),
-    ),
-    **dict.fromkeys(
-        ("xlm-roberta", "xlm-roberta-xl", "camembert"),
-        _ROBERTA.format(
-            "It is RoBERTa's kind: the ids of its SentencePiece vocabulary are "
-            "shifted"
-        ),
-    ),
-}
 # What transformers calls a class without a name.
 _NO_NAME = "LABEL_{}"
 _ONE_LABEL = "single_label_classification"
@@ -170,7 +159,7 @@ def model_type_of(values: Mapping[str, Any]) -> Any:
         return values["model_type"]
     name = str(values.get("architectures")).lower()
     for model_type in layouts.CLASSES:
-        if name.startswith(f"['{model_type}"):
+        if name.startswith(f"['{model_type.replace('-', '')}"):
             return model_type
     return None
 
@@ -223,9 +212,10 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
     if model_type not in list(layouts.CLASSES):
         reason = _REFUSED_TYPES.get(str(model_type))
         raise errors.UserError(
-            f"{source} has model_type={model_type!r}; only 'albert', 'bert' "
-            f"and 'mpnet' can be read.{f' {reason}.' if reason else ''} Choose "
-            "a folder with one of them."
+            f"{source} has model_type={model_type!r}; only "
+            f"{', '.join(layouts.CLASSES)} can be "
+            f"read.{f' {reason}.' if reason else ''} Choose a folder with one "
+            "of them."
         )
     for key, expected in _REQUIRED_VALUES.items():
         if values.get(key, expected) != expected:
@@ -235,15 +225,7 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             )
     albert_values = {key: values[key] for key in SHARED_KEYS if key in values}
     if model_type != "albert":
-        for key in _ALBERT_KEYS:
-            albert_values.pop(key, None)
-        albert_values = _add_bert_defaults(albert_values)
-    if model_type == "mpnet":
-        albert_values |= {"type_vocab_size": 1, "position_bias": "buckets"}
-        rows = albert_values.get("max_position_embeddings", 512)
-        if type(rows) is int:  # Else it is refused later.
-            rows -= layouts.MPNET.first_position
-        albert_values["max_position_embeddings"] = rows
+        albert_values = _translate_bert(albert_values, model_type)
     if "hidden_act" in values or model_type != "albert":
         activation = values.get("hidden_act", "gelu")
         if activation not in list(_ACTIVATIONS):
@@ -254,6 +236,22 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             )
         albert_values["hidden_act"] = _ACTIVATIONS[activation]
     return albert_values
+
+
+def _translate_bert(
+    values: Mapping[str, Any], model_type: str
+) -> dict[str, Any]:
+    """Return the keys of a BERT, or of what is like one, as an ALBERT's."""
+    values = _add_bert_defaults(
+        {k: value for k, value in values.items() if k not in _ALBERT_KEYS}
+    )
+    rows = values.get("max_position_embeddings", 512)
+    if type(rows) is int:  # Else it is refused later.
+        rows -= layouts.FIRST_POSITIONS.get(model_type, 0)
+    values["max_position_embeddings"] = rows
+    if model_type == "mpnet":
+        values |= {"type_vocab_size": 1, "position_bias": "buckets"}
+    return values
 
 
 def for_hub(config: Any, groups: int, model_type: str) -> dict[str, Any]:

@@ -67,7 +67,8 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
     """
     config_file = files.safe_join(folder, CONFIG_NAME)
     config, values = read_config(config_file), _read_json(config_file)
-    family = layouts.family(config_files.model_type_of(values))
+    model_type = config_files.model_type_of(values)
+    family = layouts.family(model_type)
     tensors = tensor_files.read_untied(folder, family)
     our_names = family.our_names(
         groups_of(config), config.inner_group_num, config_files.classes(values)
@@ -89,9 +90,9 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
         for leaf in ("kernel", "bias"):
             weights.pop(f"{layouts.MAPPING}/{leaf}", None)
     if layouts.POSITIONS in weights:
-        table = weights[layouts.POSITIONS][family.first_position :]
-        weights[layouts.POSITIONS] = table
-    if family is layouts.family("mpnet"):
+        first = layouts.FIRST_POSITIONS.get(model_type, 0)
+        weights[layouts.POSITIONS] = weights[layouts.POSITIONS][first:]
+    if model_type == "mpnet":
         weights[layouts.SEGMENTS] = np.zeros([1, config.hidden_size], "f4")
     return weights | sentence_modules.read_projection(folder)
 

@@ -5,7 +5,7 @@ albert_zh, name the parts of a layer otherwise. transformers names everything
 otherwise and transposes dense kernels; a `Family` is one of its model_types.
 
 Source: github.com/google-research/bert, modeling.py; transformers 5.23.0,
-models/albert, models/bert and models/mpnet.
+models/albert, models/bert, models/mpnet and models/xlm_roberta.
 """
 
 import dataclasses
@@ -52,6 +52,7 @@ _PARTS_OF_LAYER = (
     ("ffn_1/intermediate/output/dense", "output/dense", "ffn_output"),
     ("LayerNorm_1", "output/LayerNorm", "full_layer_layer_norm"),
 )
+_DOTTED = [bert.replace("/", ".") for _, bert, _ in _PARTS_OF_LAYER]
 _OF_BERT = {bert: ours for ours, bert, _ in _PARTS_OF_LAYER}
 # brightmart's albert_zh has one layer, which is shared.
 _BERT_LAYER = re.compile(
@@ -61,7 +62,14 @@ _BERT_LAYER = re.compile(
 BRIGHTMART_PROJECTION = "bert/embeddings/word_embeddings_2"
 
 # How the names of transformers' classes begin, by model_type.
-CLASSES = {"albert": "Albert", "bert": "Bert", "mpnet": "MPNet"}
+CLASSES = {
+    "albert": "Albert",
+    "bert": "Bert",
+    "mpnet": "MPNet",
+    "xlm-roberta": "XLMRoberta",
+}
+# Rows of the position table before that of the first token, for padding.
+FIRST_POSITIONS = {"mpnet": 2, "xlm-roberta": 2}
 POSITIONS = "bert/embeddings/position_embeddings"
 SEGMENTS = "bert/embeddings/token_type_embeddings"
 MAPPING = "bert/encoder/embedding_hidden_mapping_in"
@@ -105,8 +113,6 @@ class Family:
         without_pooler: Classes that transformers may save without a pooler.
         tied: Tensors that transformers ties: each equals another, and may
             replace it.
-        first_position: The row of the position table of the first token; the
-            rows before belong to no token.
     """
 
     scope: str
@@ -114,7 +120,6 @@ class Family:
     architectures: Mapping[str, Rows]
     without_pooler: Collection[str]
     tied: Mapping[str, str]
-    first_position: int = 0
 
     def pairs(
         self, groups: int, inner: int, classes: Collection[str] = ()
@@ -170,14 +175,19 @@ class Family:
 
 
 def _make_family(
-    scope: str, layers: Rows, pooler: str, masked_words: Rows, sentences: str
+    scope: str,
+    layers: Rows,
+    pooler: str,
+    masked_words: Rows,
+    sentences: str,
+    model_type: str = "",
 ) -> Family:
-    """Return the family whose classes begin with the scope's name.
+    """Return a family; its model_type is the scope if nothing else is said.
 
     Label 1 of the head for two sentences means swapped in an ALBERT, and random
     in a BERT, as with `sentence_objective=nsp`.
     """
-    name, bias = CLASSES[scope], masked_words[-1][-1]
+    name, bias = CLASSES[model_type or scope], masked_words[-1][-1]
     words, *others = (
         (f"bert/embeddings/{part}", kind, f"{scope}.embeddings.{part}")
         for part, kind in _EMBEDDINGS
@@ -237,16 +247,45 @@ ALBERT = _make_family(
 )
 BERT = _make_family(
     "bert",
-    _layer_rows(
-        "bert.encoder.layer.{group}.",
-        [bert.replace("/", ".") for _, bert, _ in _PARTS_OF_LAYER],
-    ),
+    _layer_rows("bert.encoder.layer.{group}.", _DOTTED),
     "bert.pooler.dense",
     _masked_word_rows("cls.predictions.transform", "cls.predictions"),
     "cls.seq_relationship",
 )
-# It has no segments and nothing that compares two sentences.
-_LIKE_BERT = _make_family(
+
+
+def _like_roberta(model_type: str, scope: str, layers: Rows) -> Family:
+    """Return a family whose heads are those of RoBERTa.
+
+    Two positions are of padding, and nothing compares two sentences.
+    """
+    family = _make_family(
+        scope,
+        layers,
+        f"{scope}.pooler.dense",
+        _masked_word_rows("lm_head", "lm_head", "layer_norm"),
+        "",
+        model_type,
+    )
+    name = CLASSES[model_type]
+    words = f"{name}ForMaskedLM"
+    return dataclasses.replace(
+        family,
+        architectures={
+            words: family.architectures[words],
+            f"{name}Model": (),
+            # The head has the pooler's layer.
+            f"{name}ForSequenceClassification": (
+                (f"{POOLER}/dense", "dense", "classifier.dense"),
+                ("", "output", "classifier.out_proj"),
+            ),
+            f"{name}ForMultipleChoice": (("", "output", "classifier"),),
+        },
+    )
+
+
+_WITH_SEGMENTS = _like_roberta(
+    "mpnet",
     "mpnet",
     (
         (
@@ -263,26 +302,22 @@ _LIKE_BERT = _make_family(
             ],
         ),
     ),
-    "mpnet.pooler.dense",
-    _masked_word_rows("lm_head", "lm_head", "layer_norm"),
-    "",
 )
 MPNET = dataclasses.replace(
-    _LIKE_BERT,
-    encoder=[row for row in _LIKE_BERT.encoder if row[0] != SEGMENTS],
-    architectures={
-        "MPNetForMaskedLM": _LIKE_BERT.architectures["MPNetForMaskedLM"],
-        "MPNetModel": (),
-        # The head has the pooler's layer.
-        "MPNetForSequenceClassification": (
-            (f"{POOLER}/dense", "dense", "classifier.dense"),
-            ("", "output", "classifier.out_proj"),
-        ),
-        "MPNetForMultipleChoice": (("", "output", "classifier"),),
-    },
-    first_position=2,
+    _WITH_SEGMENTS,
+    encoder=[row for row in _WITH_SEGMENTS.encoder if row[0] != SEGMENTS],
 )
-_FAMILIES = {"albert": ALBERT, "bert": BERT, "mpnet": MPNET}
+XLM_ROBERTA = _like_roberta(
+    "xlm-roberta",
+    "roberta",
+    _layer_rows("roberta.encoder.layer.{group}.", _DOTTED),
+)
+_FAMILIES = {
+    "albert": ALBERT,
+    "bert": BERT,
+    "mpnet": MPNET,
+    "xlm-roberta": XLM_ROBERTA,
+}
 
 
 @functools.cache

@@ -126,11 +126,12 @@ def read(folder: str) -> Modules | None:
             f"{path} has no step Normalize. Vectors get length 1 here all the "
             "same; their cosines do not change."
         )
-    prompt = _read_prompt(files.safe_join(folder, PROMPTS_NAME))
-    if prompt:
+    prompts = _read_prompts(files.safe_join(folder, PROMPTS_NAME))
+    if prompts:
         remarks.append(
-            f"{folder}: sentence-transformers puts {prompt!r} before every "
-            "text. Write it there yourself: this project does not."
+            f"{folder}: texts begin with {' or '.join(map(repr, prompts))}, "
+            "which sentence-transformers puts there. Write it there yourself: "
+            "this project does not."
         )
     path = files.safe_join(encoder, LENGTH_NAME)
     if files.exists(path) and _read_object(path).get("do_lower_case"):
@@ -236,11 +237,14 @@ def _check_dense(folder: str) -> None:
         )
 
 
-def _read_prompt(path: str) -> Any:
-    """Return the default prompt, which is put before every text, if any."""
+def _read_prompts(path: str) -> list[Any]:
+    """Return what is put before texts: one by default, else of each kind."""
     values = _read_object(path) if files.exists(path) else {}
-    name, prompts = values.get("default_prompt_name"), values.get("prompts")
-    return isinstance(prompts, dict) and prompts.get(name)
+    prompts = values.get("prompts")
+    if not isinstance(prompts, dict):
+        return []
+    default = prompts.get(values.get("default_prompt_name"))
+    return [default] if default else [*filter(None, prompts.values())]
 
 
 def _read_object(path: str) -> dict[str, Any]:

@@ -8,13 +8,17 @@ import json
 import lzma
 
 import pytest
+import sentencepiece
+import tensorflow as tf
 import tokenizers
+from sentencepiece import sentencepiece_model_pb2
 
 from albert_tf.common import errors
 from albert_tf.text import (
     huggingface_rules,
     normalization,
     tokenization,
+    tokenization_ops,
     tokenizer_check,
     tokenizer_json,
     wordpiece,
@@ -49,6 +53,7 @@ KINDS = {
     "mpnet": normalization.WORDPIECE,
     "albert": normalization.SENTENCEPIECE,
 }
+OF_XLM = normalization.SENTENCEPIECE
 UNCASED, CASED, KEEPING = (True, False), (False, False), (True, True)
 NORMALIZER = f"{RULES}:normalizer"
 CUTTER = f"{RULES}:pre_tokenizer"
@@ -212,6 +217,43 @@ BERT_REFUSED = [
     (RULES, "model.continuing_subword_prefix", ""),
     (RULES, "model.dropout", 0.1),
 ]
+
+
+def test_ids_of_xlm_r_are_those_of_its_model_plus_1(tmp_path, own_lines):
+    """Unknown pieces are 3; control characters that are spaces here differ."""
+    path = write(tmp_path, "xlm-roberta", {})
+    ours = load("albert", path)
+    rule = normalization.read(path, OF_XLM)
+    assert (rule.do_lower_case, rule.keep_accents) == (False, True)
+    assert [ours.pad_id, ours.unk_id, ours.cls_id, ours.sep_id] == [1, 3, 0, 2]
+    assert ours.mask_id == ours.vocab_size - 1
+    source = sentencepiece_model_pb2.ModelProto.FromString(
+        (OWN / "spm.model").read_bytes()
+    )
+    model = sentencepiece_model_pb2.ModelProto()
+    model.normalizer_spec.CopyFrom(source.normalizer_spec)
+    kinds = model.SentencePiece
+    model.pieces.add(piece="<unk>", type=kinds.UNKNOWN)
+    for mark in ("<s>", "</s>"):
+        model.pieces.add(piece=mark, type=kinds.CONTROL)
+    for piece, score in foreign_tokenizers.xlm_pieces():
+        model.pieces.add(piece=piece, score=score)
+    theirs = sentencepiece.SentencePieceProcessor(
+        model_proto=model.SerializeToString()
+    )
+    texts = [*tokenizer_check.HARD_TEXTS, *own_lines]
+    usual = [t for t in texts if set(t).isdisjoint("\x0b\x1c\x1d\x1e\x1f\x85")]
+    assert len(texts) - len(usual) == 1
+    for text in usual:
+        expected = [id_ + 1 if id_ else 3 for id_ in theirs.encode(text)]
+        assert ours.encode(text) == expected, text
+    masked = ours.encode_with_masks("Mara [MASK] <mask>.")
+    assert masked.count(ours.mask_id) == 1
+    graph = tokenization_ops.make_graph_tokenizer(ours, with_offsets=True)
+    found = graph.tokenize(tf.constant(usual[:50])).to_list()
+    assert found == ours.encode_batch(usual[:50])
+
+
 MPNET_REFUSED = [
     (CONFIG, "tokenizer_class", "BertTokenizer"),
     (CONFIG, "sep_token", "[SEP]"),
@@ -223,6 +265,12 @@ MPNET_REFUSED = [
         "post_processor",
         {"type": "RobertaProcessing", "sep": ["<s>", 0], "cls": ["</s>", 2]},
     ),
+]
+XLM_REFUSED = [
+    (CONFIG, "tokenizer_class", "CamembertTokenizer"),
+    (CONFIG, "cls_token", "[CLS]"),
+    (RULES, "pre_tokenizer", {"type": "Whitespace"}),
+    (RULES, "post_processor", bert_rules()["post_processor"]),
 ]
 ALBERT_REFUSED = [
     (CONFIG, "remove_space", False),
@@ -257,6 +305,7 @@ ALBERT_REFUSED = [
         for kind, rows in (
             ("bert", BERT_REFUSED),
             ("mpnet", MPNET_REFUSED),
+            ("xlm-roberta", XLM_REFUSED),
             ("albert", ALBERT_REFUSED),
         )
         for row in rows
@@ -265,7 +314,7 @@ ALBERT_REFUSED = [
 def test_other_rules_are_refused_by_name(tmp_path, kind, file, key, value):
     path = write(tmp_path, kind, {f"{file}:{key}": value})
     with refused() as told:
-        normalization.read(path, KINDS[kind])
+        normalization.read(path, KINDS.get(kind, OF_XLM))
     shown = json.dumps(value, ensure_ascii=False)[:20]
     assert f"{file} has {key}={shown}" in str(told.value).replace(
         '"<pad>"', "0"

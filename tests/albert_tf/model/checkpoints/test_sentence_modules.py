@@ -22,6 +22,27 @@ def test_pooling_of_old_and_new_files(tmp_path, pooling, expected):
     assert sentence_modules.read(folder) == sentence_modules.Modules(expected)
 
 
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"default_prompt_name": "q"}, "'query: ',"),
+        ({}, "'query: ' or 'passage: ',"),
+        ({"prompts": {"query": "", "document": ""}}, None),
+        ({"prompts": None}, None),
+    ],
+)
+def test_prompts_are_told(tmp_path, values, told):
+    prompts = {"prompts": {"q": "query: ", "p": "passage: ", "none": ""}}
+    folder = write(
+        tmp_path,
+        ["Pooling", "Normalize"],
+        config_sentence_transformers=prompts | values,
+    )
+    remarks = sentence_modules.read(folder).remarks
+    assert len(remarks) == bool(told)
+    assert all(f"begin with {told} which" in remark for remark in remarks)
+
+
 @pytest.mark.parametrize("length", [None, 0, 10**6, True])
 def test_all_that_a_folder_says(tmp_path, length):
     folder = write(

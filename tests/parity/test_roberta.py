@@ -1,8 +1,9 @@
-"""MPNet's folders against transformers: `make test-torch`.
+"""Folders of MPNet and XLM-R against transformers: `make test-torch`.
 
-Those with real weights need ALBERT_TF_MPNET, a folder of all-mpnet-base-v2.
+Tests with real weights need ALBERT_TF_MPNET, a folder of all-mpnet-base-v2.
 """
 
+import dataclasses
 import os
 
 import numpy as np
@@ -17,6 +18,8 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.heads import from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving import source, source_options
+from tests import foreign_tokenizers
 from tests.conftest import refused
 from tests.export_options import make_options
 from tests.parity import their_models
@@ -25,7 +28,7 @@ from tests.parity.test_bert import HARD_TEXTS, ours_of, own_lines
 
 pytestmark = pytest.mark.torch
 
-CONFIG = their_models.make_config(
+XLM_ROBERTA = their_models.make_config(
     embedding_size=24,
     num_hidden_layers=2,
     num_hidden_groups=1,
@@ -35,8 +38,9 @@ CONFIG = their_models.make_config(
     layer_norm_eps=1e-3,
     max_position_embeddings=320,
     type_vocab_size=1,
-    position_bias="buckets",
 )
+MPNET = dataclasses.replace(XLM_ROBERTA, position_bias="buckets")
+CONFIGS = {"MPNet": MPNET, "XLMRoberta": XLM_ROBERTA}
 # Also of one text of 300 tokens: all buckets of distances.
 MASK = (np.arange(300) < np.array([[300], [170], [5]])).astype(np.int32)
 LABELS = {"id2label": dict(enumerate("abc"))}
@@ -54,7 +58,7 @@ def mpnet():
     return folder
 
 
-def make_batch(vocab_size=CONFIG.vocab_size):
+def make_batch(vocab_size=MPNET.vocab_size):
     """No text has the ids 0 to 2, of <s>, <pad> and </s>."""
     generator = np.random.default_rng(7)
     ids = generator.integers(3, vocab_size, MASK.shape, np.int32)
@@ -84,23 +88,25 @@ def compare(model, theirs, batch):
     return names
 
 
+@pytest.mark.parametrize("family", CONFIGS)
 @pytest.mark.parametrize(
-    ("architecture", "outputs"),
+    ("kind", "outputs"),
     [
-        ("MPNetModel", ["sequence_output", "pooled_output"]),
-        ("MPNetForMaskedLM", ["masked_lm_logits"]),
-        ("MPNetForSequenceClassification", ["logits"]),
-        ("MPNetForMultipleChoice", []),
-        ("MPNetForTokenClassification", ["logits"]),
-        ("MPNetForQuestionAnswering", ["start_logits", "end_logits"]),
+        ("Model", ["sequence_output", "pooled_output"]),
+        ("ForMaskedLM", ["masked_lm_logits"]),
+        ("ForSequenceClassification", ["logits"]),
+        ("ForMultipleChoice", []),
+        ("ForTokenClassification", ["logits"]),
+        ("ForQuestionAnswering", ["start_logits", "end_logits"]),
     ],
 )
-def test_every_class_is_computed(tmp_path, architecture, outputs):
+def test_every_class_is_computed(tmp_path, family, kind, outputs):
+    config, architecture = CONFIGS[family], family + kind
     how = LABELS if "Classification" in architecture else {}
-    theirs = their_models.make(architecture, CONFIG, **how)
+    theirs = their_models.make(architecture, config, **how)
     theirs.save_pretrained(str(tmp_path))
     checkpoint = checkpoint_reader.read(str(tmp_path))
-    assert checkpoint.config == CONFIG
+    assert checkpoint.config == config
     model = from_checkpoint.make_untrained_model(checkpoint.config, checkpoint)
     new = from_checkpoint.missing_scopes(checkpoint)
     restored = restoring.restore(model, checkpoint, new_scopes=new)
@@ -113,7 +119,7 @@ def test_every_class_is_computed(tmp_path, architecture, outputs):
 
 def test_what_is_computed_is_not_written_for_transformers():
     with refused("buckets' has no counterpart in transformers' ALBERT and B"):
-        huggingface.files_of(CONFIG, {})
+        huggingface.files_of(MPNET, {})
 
 
 def test_ids_of_a_real_vocabulary_are_equal(mpnet, tmp_path):
@@ -159,3 +165,40 @@ def test_an_export_of_real_weights_gives_the_same_vectors(mpnet, tmp_path):
     outputs = ask(text=tf.constant(texts))
     assert outputs["truncated"].numpy().tolist() == [False] * 16 + [True]
     assert_close(outputs["embedding"], theirs.encode(texts))
+
+
+# The kind of tokenizer, the class, and the shape.
+FOLDERS = {
+    "MPNet": ("mpnet", "MPNetModel", MPNET),
+    "XLM-R": ("xlm-roberta", "XLMRobertaModel", XLM_ROBERTA),
+    # As multilingual E5.
+    "BERT with pieces of XLM-R": ("xlm-roberta", "BertModel", XLM_ROBERTA),
+}
+
+
+@pytest.mark.parametrize("name", FOLDERS)
+def test_vectors_of_a_folder_are_those_of_sentence_transformers(tmp_path, name):
+    import sentence_transformers
+    from sentence_transformers.sentence_transformer import modules
+
+    kind, architecture, config = FOLDERS[name]
+    foreign_tokenizers.write(tmp_path / "plain", kind, {})
+    size = len(ours_of(tmp_path / "plain").pieces)
+    config = dataclasses.replace(config, vocab_size=size)
+    theirs = their_models.make(architecture, config)
+    theirs.save_pretrained(str(tmp_path / "plain"))
+    steps = modules.Transformer(str(tmp_path / "plain")), modules.Pooling(24)
+    model = sentence_transformers.SentenceTransformer(
+        modules=[*steps, modules.Normalize()], device="cpu"
+    )
+    model.save(str(tmp_path / "saved"))
+    texts = [*HARD_TEXTS, *own_lines()[:5]]
+    found = source.find(
+        source_options.SourceOptions(
+            init_checkpoint=str(tmp_path / "saved"), task="embedding"
+        )
+    )
+    service = source.make_service(found, source.make_task(found))
+    restoring.restore(service.model, found.checkpoint)
+    ours = service.answer(tf.constant(texts))["embedding"]
+    assert_close(ours, model.encode(texts))
