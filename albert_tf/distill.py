@@ -47,10 +47,10 @@ class DistillOptions(finetuning_options.FileOptions):
 
     teacher: str | None = option(
         None,
-        "A run of run_embeddings or distill, any checkpoint of an ALBERT or BERT "
-        "or their like (docs/checkpoints.md) with config and vocabulary beside "
-        "it, a SavedModel of vectors, or a folder teacher-embedding-... of an earlier run, with "
-        "the same text.",
+        "A run of run_embeddings or distill, any checkpoint of an ALBERT, a "
+        "BERT or their like (docs/checkpoints.md) with config and vocabulary "
+        "beside it, a SavedModel of vectors, or a folder "
+        "teacher-embedding-... of an earlier run, with the same text.",
     )
     teacher_vectors: str | None = option(
         None,
