@@ -99,7 +99,7 @@ TASKS = {
         for count in (8, 64, 0)
         for name, (part, files) in _LABELED.items()
     },
-    "squad": Task("retrieval", "dev", ("squad/dev-v1.1.json",)),
+    "squad": Task("retrieval", "first half of dev", ("squad/dev-v1.1.json",)),
     **{
         f"tatoeba_{language}": Task(
             "retrieval", "every second one", _tsv(f"tatoeba_{language}_en")
