@@ -95,7 +95,7 @@ def test_tasks_are_written_and_not_measured_again(
     table = (tmp_path / "out/measure.md").read_text()
     assert capsys.readouterr().out == table
     for row in (
-        "| squad | first half of dev | 12 questions, 6 paragraphs | accuracy | ",
+        "| squad | first half of dev | 12 questions, 6 paragraphs | accuracy |",
         "| tatoeba_de | every second one | 6 pairs | from English | 100.00 |",
         "| stsb_en_dev | dev | 6 pairs | Spearman | ",
         "| banking77_8 | a fifth of train | 3 texts, 2 classes | accuracy | ",
