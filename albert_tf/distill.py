@@ -110,6 +110,12 @@ class DistillOptions(finetuning_options.FileOptions):
         within=ranges.Range(0, 1e6),
         needs="teacher",
     )
+    masked_words_weight: float = option(
+        0.0,
+        "Factor of a loss of masked words, on a masked copy of each batch. The "
+        "run keeps the head: export it by --task=pretraining.",
+        within=ranges.Range(0, 1e6),
+    )
     word_embeddings: str = option(
         "teacher",
         "Where those of a new student come from. teacher: from the teacher's, "
@@ -135,7 +141,11 @@ class DistillOptions(finetuning_options.FileOptions):
                 "out."
             )
         if self.finetuning.exit_layers:
-            for name in ("hidden_weight", "relation_weight"):
+            for name in (
+                "hidden_weight",
+                "relation_weight",
+                "masked_words_weight",
+            ):
                 if getattr(self, name):
                     raise errors.UserError(
                         f"`{name}={getattr(self, name)}` is about the last "
@@ -182,6 +192,8 @@ def run(settings: DistillOptions) -> None:
             vectors.prefixes,
             state_weights=weights,
             teacher_model=signal.model,
+            masked_weight=settings.masked_words_weight,
+            tokenizer=tokenizer,
         ),
         default_task=make_task(teacher_facts),
         copies_embeddings=settings.teacher is not None
@@ -190,6 +202,7 @@ def run(settings: DistillOptions) -> None:
         uses_states=bool(weights),
     )
     task = make_task(dataclasses.replace(facts, projection_size=size))
+    task.predicts_words = settings.masked_words_weight > 0
     finetune.run(
         "distill", settings, settings.sources, task=task, signal=signal
     )

@@ -121,8 +121,8 @@ OPTIONS = {
         teacher teacher_vectors teacher_dimensions
         train_file dev_file test_file teacher_pooling
         similarity_weight=10.0 order_weight=0.0
-        hidden_weight=0.0 relation_weight=0.0 word_embeddings=teacher
-        task_name=embedding
+        hidden_weight=0.0 relation_weight=0.0 masked_words_weight=0.0
+        word_embeddings=teacher task_name=embedding
         max_seq_length=512 {OF_TEXTS} {FINETUNING}
     """,
     "albert_tf.run_glue:GlueOptions": """

@@ -218,6 +218,7 @@ def make_service(
         return encoder_service.EncoderService(encoder, tokenizer, length)
     if values["task"] == "pretraining":
         has_order = values.get("sentence_objective") != "none"
+        has_order &= "task_name" not in values
         has_order = values.get("has_sentence_order", has_order)
         model = pretraining.AlbertPretrainer(encoder, has_order)
         return encoder_service.PretrainedService(model, tokenizer, length)

@@ -18,7 +18,7 @@ TASKS = (
     *sorted(_PARTS),
 )
 # Those that any run has.
-_OF_ANY_RUN = ("encoder", "embedding")
+_OF_ANY_RUN = ("encoder", "embedding", "pretraining")
 OF_SLICES = {name: options.names(part) for name, part in _PARTS.items()}
 SliceOptions = dataclasses.make_dataclass(
     "SliceOptions",
@@ -93,7 +93,8 @@ class SourceOptions:
     task: str | None = option(
         None,
         "What --init_checkpoint was trained for, or embedding: a vector for "
-        "each text. With --run_dir, encoder or embedding: leave its head out.",
+        "each text. With --run_dir, encoder or embedding: leave its head out; "
+        "pretraining: the masked words of a run of distill.",
         choices=TASKS,
     )
     depth: int | None = option(
@@ -133,8 +134,8 @@ class SourceOptions:
         if self.run_dir and self.task not in (None, *_OF_ANY_RUN):
             raise errors.UserError(
                 f"`task={self.task}` is given with `run_dir`, whose folder "
-                "knows its task. Leave `task` out, or use `task=encoder` or "
-                "`task=embedding`."
+                "knows its task. Leave `task` out, or use one of "
+                f"{', '.join(_OF_ANY_RUN)}."
             )
 
     @property

@@ -4,11 +4,13 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf import distill, run_classifier
 from albert_tf.common import scores
 from albert_tf.finetuning import finetuning_options, teacher, teacher_signal
-from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
+from albert_tf.model.heads import from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.training import run_checkpoints, run_folder
@@ -257,7 +259,7 @@ def test_a_student_learns_at_several_depths(options, tmp_path):
     assert run_folder.read(str(folder)).options["exit_layers"] == "1"
     with refused("`exit_heads=True` is not for"):
         distill.run(changed(settings, exit_heads=True))
-    for name in ("hidden_weight", "relation_weight"):
+    for name in ("hidden_weight", "relation_weight", "masked_words_weight"):
         with refused(f"{name}.*not go with"):
             changed(settings, **{name: 1.0})
 
@@ -275,8 +277,12 @@ def two_files(tmp_path_factory):
 def test_a_stopped_student_of_files_goes_on_to_the_same_weights(
     options, two_files, tmp_path, monkeypatch
 ):
-    """The teacher gives word embeddings alone. With all losses of pairs."""
+    """The teacher gives word embeddings alone. With all losses of pairs, and
+
+    of masked words, whose head stays in the run for those who ask for it.
+    """
     given = {"order_weight": 1.0, "prefix_dimensions": "4,8"}
+    given |= {"masked_words_weight": 0.1}
     given |= {"do_eval": False, "train_step": 4, "teacher_vectors": two_files}
     given |= dict.fromkeys(("save_checkpoints_steps", "iterations_per_loop"), 2)
     distill.run(options(tmp_path / "whole", **given))
@@ -297,6 +303,16 @@ def test_a_stopped_student_of_files_goes_on_to_the_same_weights(
     )
     for names in (one.shapes, one.state):
         np.testing.assert_equal(other.load(names), one.load(names))
+    (bias,) = one.load(["cls/predictions/output_bias"]).values()
+    assert bias.any()
+    vectors = from_checkpoint.make_model(one.config, one)
+    restoring.restore(vectors, one)
+    assert vectors.projection_size == 30
+    served = {"run_dir": str(tmp_path / "whole"), "task": "pretraining"}
+    export_options.exported(tmp_path / "words", **served)
+    ask = tf.saved_model.load(str(tmp_path / "words")).signatures["fill_mask"]
+    found = ask(text=tf.constant(["It [MASK]."]))["probabilities"]
+    assert 0 < found[0, 0, 0] < 1
 
 
 def test_a_student_narrower_than_two_teachers(

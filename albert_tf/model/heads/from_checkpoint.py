@@ -5,7 +5,11 @@ from collections.abc import Callable
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.model.checkpoints import checkpoint_reader, layouts
+from albert_tf.model.checkpoints import (
+    checkpoint_reader,
+    layouts,
+    sentence_modules,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
     decoder,
@@ -76,14 +80,17 @@ def only_for_training(
     """Return the names of weights that only training needs.
 
     They are the heads of permutations and of replaced tokens, a generator, a
-    decoder, heads of tasks about sentences, and exits before the last layer.
+    decoder, heads of tasks about sentences, exits before the last layer, and
+    of masked words beside vectors.
     The masked LM head of an encoder that was its own generator is kept.
     """
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
     unused = replaced_tokens.HEAD, permutation.HEAD, decoder.SCOPE
     if not {*unused, pretraining_tasks.TASKS} & set(parts.values()):
-        exits = model_with_head.EXIT
-        return frozenset(n for n in parts if parts[n].startswith(exits))
+        unused = (model_with_head.EXIT,)
+        if sentence_modules.SCOPE in parts.values():
+            unused = *unused, "cls/predictions"
+        return frozenset(n for n in parts if parts[n].startswith(unused))
     kept = {_ENCODER}
     if "cls/predictions" in parts.values():
         kept |= {"cls/predictions", "cls/seq_relationship"}

@@ -16,6 +16,7 @@ import tensorflow as tf
 from albert_tf.data import layouts
 from albert_tf.model.losses import (
     embedding_objectives,
+    masked_words,
     objectives,
     token_states,
 )
@@ -27,6 +28,7 @@ _CLASS_OUTPUT = "logits"
 _BINARY_OUTPUT = "cls_logits"
 SOFT = (_CLASS_OUTPUT, *layouts.TOKEN_OUTPUTS, _BINARY_OUTPUT)
 _LOSS = "teacher_loss"
+_MASKED_LOSS = "masked_words_loss"
 # Of a token that cannot be the answer; e to this power is 0.
 MASKED = -1e9
 # How far two similarities are to be apart, and what counts as a tie.
@@ -120,6 +122,8 @@ def vectors(
     *,
     state_weights: Mapping[str, float] | None = None,
     teacher_model: Any = None,
+    masked_weight: float = 0.0,
+    tokenizer: Any = None,
 ) -> objectives.Objective:
     """Return the objective of learning a teacher's vectors, of length 1.
 
@@ -133,8 +137,16 @@ def vectors(
             pairs alone.
         state_weights: Factors of further losses, of `token_states.LOSSES`.
         teacher_model: Computes the teacher's states; see `token_states`.
+        masked_weight: Factor of the loss of masked words, for a model with
+            `words`.
+        tokenizer: That of the model.
     """
     states = state_weights or {}
+    forward = _asking(teacher_model, [*states]) if states else _forward
+    others = dict(states)
+    if masked_weight:
+        forward = _masking(forward, tokenizer)
+        others[_MASKED_LOSS] = masked_weight
     pairs = _of_pairs(pair_weights, prefix_sizes)
 
     def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
@@ -142,13 +154,13 @@ def vectors(
         return {
             "vector_loss": 1.0 - tf.reduce_sum(outputs[VECTOR] * teacher, -1),
             **pairs.sample_values(outputs, batch),
-            **{name: outputs[name] for name in states},
+            **{name: outputs[name] for name in others},
         }
 
     return objectives.per_example(
-        {"vector_loss": 1.0, **pairs.losses, **states},
+        {"vector_loss": 1.0, **pairs.losses, **others},
         sample_values,
-        forward=_asking(teacher_model, [*states]) if states else _forward,
+        forward=forward,
     )
 
 
@@ -174,6 +186,20 @@ def _asking(teacher_model: Any, losses: Sequence[str]) -> objectives.Forward:
         return outputs, batch
 
     return forward
+
+
+def _masking(forward: objectives.Forward, tokenizer: Any) -> objectives.Forward:
+    """Return what runs the model on a masked copy of the batch, too."""
+
+    def masking(
+        model: Any, batch: Batch, dropout_seed: tf.Tensor | None
+    ) -> tuple[Tensors, Batch]:
+        outputs, batch = forward(model, batch, dropout_seed)
+        inputs = without_teacher(batch)
+        loss = masked_words.loss(model.words, inputs, dropout_seed, tokenizer)
+        return {**outputs, _MASKED_LOSS: loss}, batch
+
+    return masking
 
 
 def _of_pairs(

@@ -10,7 +10,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 from albert_tf.model.checkpoints import sentence_modules
-from albert_tf.model.heads import head, model_with_head
+from albert_tf.model.heads import head, model_with_head, pretraining
 from albert_tf.model.losses import embedding_objectives, objectives
 from albert_tf.model.network import layers, pooling
 from albert_tf.model.network.encoder import AlbertModel
@@ -30,6 +30,7 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
     """
 
     reads_pooler = False
+    words: pretraining.AlbertPretrainer | None = None  # In training, if wanted.
 
     def __init__(
         self,
@@ -116,7 +117,12 @@ HEADS = (
 
 def make(task: EmbeddingTask, encoder: AlbertModel) -> keras.Model:
     facts = task.facts
-    return AlbertEmbedder(encoder, facts.text_pooling, facts.projection_size)
+    model = AlbertEmbedder(encoder, facts.text_pooling, facts.projection_size)
+    if task.predicts_words:
+        model.words = pretraining.AlbertPretrainer(
+            encoder, sentence_order=False
+        )
+    return model
 
 
 def objective(task: EmbeddingTask) -> objectives.Objective:

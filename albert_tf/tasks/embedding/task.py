@@ -126,6 +126,7 @@ class EmbeddingTask(packing.PackedTask):
     pooler = "drops"
     taught_by = "embedding"
     exit_options = ("exit_layers",)
+    predicts_words = False  # While it is trained: see `distill`.
 
     def __init__(
         self,
