@@ -229,10 +229,9 @@ def _order_loss(
 ) -> tf.Tensor:
     """Return how far pairs of texts are from the order of the teacher's.
 
-    DIFFERS: of all pairs of pairs in the source, relative similarity
-    distillation loss, those of text i and of text i + 1 of the batch, so that
-    its size is the third power of the batch's, not the fourth. As batches are
-    drawn at random, the loss is the same on average.
+    Source: Zhang et al., relative similarity distillation loss. Of all pairs of
+    pairs there, only those of text i and of text i + 1 of the batch: B³, not
+    B⁴. As batches are drawn at random, the loss is the same on average.
     """
     is_other = real * (1.0 - tf.eye(tf.shape(real)[0]))
     counts = is_other[:, :, None] * _next(is_other * real[:, None])

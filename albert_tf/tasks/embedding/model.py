@@ -30,7 +30,6 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
     """
 
     reads_pooler = False
-    words: pretraining.AlbertPretrainer | None = None  # In training, if wanted.
 
     def __init__(
         self,
@@ -49,6 +48,9 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         self.text_pooling = text_pooling
         self.projection_size = projection_size
         self.projection = None
+        # The masked LM head, if it is trained, too. No class attribute: Keras
+        # would not track it.
+        self.words: pretraining.AlbertPretrainer | None = None
         if projection_size:
             config = encoder.config
             self.projection = layers.Dense(
