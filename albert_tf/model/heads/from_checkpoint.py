@@ -87,10 +87,10 @@ def only_for_training(
     parts = {n: checkpoint_reader.part_of(n) for n in checkpoint.shapes}
     unused = replaced_tokens.HEAD, permutation.HEAD, decoder.SCOPE
     if not {*unused, pretraining_tasks.TASKS} & set(parts.values()):
-        unused = (model_with_head.EXIT,)
+        beside: tuple[str, ...] = (model_with_head.EXIT,)
         if sentence_modules.SCOPE in parts.values():
-            unused = *unused, "cls/predictions"
-        return frozenset(n for n in parts if parts[n].startswith(unused))
+            beside = *beside, "cls/predictions"
+        return frozenset(n for n in parts if parts[n].startswith(beside))
     kept = {_ENCODER}
     if "cls/predictions" in parts.values():
         kept |= {"cls/predictions", "cls/seq_relationship"}
