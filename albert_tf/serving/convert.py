@@ -4,6 +4,7 @@ import dataclasses
 import glob
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,15 +29,17 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, from_checkpoint, head
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
-from albert_tf.serving import convert_options, make
+from albert_tf.serving import convert_options, make, new_vocabulary
 from albert_tf.serving import source as serving_source
 from albert_tf.serving.convert_options import ConvertOptions
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import tokenization, tokenizer_check
-from albert_tf.training import run_folder
+from albert_tf.training import run_folder, word_embeddings
 
 _STEP = "global_step"
 _MOMENTS = "adam_m", "adam_v"
+# Variables with a row for each piece; other heads of that size are not read.
+_OF_PIECES = "bert/embeddings/word_embeddings", "cls/predictions/output_bias"
 # The one data file of a checkpoint that is written in one piece.
 _DATA_SUFFIX = ".data-00000-of-00001"
 
@@ -70,15 +73,19 @@ def run(settings: ConvertOptions) -> None:
         )
     if settings.format in convert_options.HUB_FORMATS:
         tokenizer_check.require_library()
+    new_vocabulary.check(settings)
     folder = settings.to
     if settings.format in _WRITERS:
         folder = os.path.dirname(settings.to) or os.curdir
-    with folder_lock.hold(folder, "to"):
+    with (
+        folder_lock.hold(folder, "to"),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         _check_target(settings, folder)
-        _convert(settings, folder)
+        _convert(settings, folder, scratch)
 
 
-def _convert(settings: ConvertOptions, folder: str) -> None:
+def _convert(settings: ConvertOptions, folder: str, scratch: str) -> None:
     source = _read_source(settings)
     beside, run_dir = run_folder.vocabulary_beside(
         source.path, settings.vocabulary
@@ -86,6 +93,12 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
     vocabulary = serving_source.choose_vocabulary(
         settings.vocabulary, beside, run_dir
     )
+    if settings.changes_vocabulary:
+        _require_vocabulary(settings, vocabulary)
+        vocabulary, sources = new_vocabulary.choose(
+            settings, vocabulary, source.config, scratch
+        )
+        source = _replace_rows(source, sources)
     if settings.format not in convert_options.HUB_FORMATS:
         registry.load_module(settings.task_module)
     values: dict[str, Any] = {}
@@ -120,6 +133,32 @@ def _convert(settings: ConvertOptions, folder: str) -> None:
         type(source.model).__name__,
         len(source.variables),
         ", moments and step" if has_moments else "",
+    )
+
+
+def _replace_rows(
+    source: _Source, sources: word_embeddings.PieceSources
+) -> _Source:
+    """Give a model the rows of another vocabulary; drop its moments."""
+    config = dataclasses.replace(source.config, vocab_size=len(sources.ids))
+    model = from_checkpoint.make_untrained_model(
+        config, checkpoint_reader.read(source.path)
+    )
+    for old, new in zip(source.model.variables, model.variables, strict=True):
+        is_of_pieces = checkpoint_reader.name_of(new) in _OF_PIECES
+        value = old.numpy()
+        new.assign(sources.convert(value) if is_of_pieces else value)
+    if len(source.state) > 1:
+        logging.warning("The moments of the old vocabulary are left out.")
+    names = source.names
+    return dataclasses.replace(
+        source,
+        model=model,
+        config=config,
+        variables=[
+            v for v in model.variables if checkpoint_reader.name_of(v) in names
+        ],
+        state={n: v for n, v in source.state.items() if n == _STEP},
     )
 
 
@@ -414,6 +453,17 @@ def _write_small(
     files.write_together(contents, old)
 
 
+def _require_vocabulary(
+    settings: ConvertOptions, vocabulary: tokenization.VocabularyOptions
+) -> None:
+    if vocabulary.path is None:
+        raise errors.UserError(
+            f"`from={settings.from_}` has no vocabulary beside it, or several. "
+            "Name the one it was trained with as `spm_model_file` or "
+            "`vocab_file`."
+        )
+
+
 def _write_hub(
     source: _Source,
     settings: ConvertOptions,
@@ -422,12 +472,7 @@ def _write_hub(
     values: dict[str, Any],
 ) -> None:
     """Write a folder with the tokenizer; `values` are those of a run."""
-    if vocabulary.path is None:
-        raise errors.UserError(
-            f"`from={settings.from_}` has no vocabulary beside it, or several. "
-            "Name the one it was trained with as `spm_model_file` or "
-            "`vocab_file`."
-        )
+    _require_vocabulary(settings, vocabulary)
     tokenizer = compatibility.load_tokenizer(
         vocabulary, source.config, "the model"
     )
@@ -449,7 +494,8 @@ def _write_hub(
         vocabulary,
         tokenizer,
         details,
-        run_dir if values else None,
+        # The card would show the scores of another vocabulary.
+        run_dir if values and not settings.changes_vocabulary else None,
         values.get("max_seq_length"),
     )
     if settings.format == "huggingface":

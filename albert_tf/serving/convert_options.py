@@ -18,7 +18,7 @@ SMALL_FORMATS = ("bfloat16", "int8")
 @checked
 @shown(
     Model="from_ to albert_config_file",
-    Data="task_module",
+    Data="task_module new_vocab_file keep_pieces_of",
     Output="format overwrite",
 )
 class ConvertOptions:
@@ -58,7 +58,22 @@ class ConvertOptions:
     vocabulary: tokenization.VocabularyOptions = (
         tokenization.VocabularyOptions()
     )
+    new_vocab_file: str | None = option(
+        None,
+        "Another vocabulary for the model, a WordPiece list or a SentencePiece "
+        "model: a piece that it had keeps its row, a new one gets the mean row "
+        "of the old pieces of its text.",
+    )
+    keep_pieces_of: str | None = option(
+        None,
+        "Text file. Pieces that no line of it has are dropped from the "
+        "vocabulary, except special pieces and single letters.",
+    )
     task_module: str | None = option(
         None, "The --task_module of the run in --from, if it had one."
     )
     overwrite: bool = shared_options.overwrite("--to")
+
+    @property
+    def changes_vocabulary(self) -> bool:
+        return bool(self.new_vocab_file or self.keep_pieces_of)

@@ -422,7 +422,12 @@ def _is_json(content: bytes) -> bool:
 
 
 def option_of(path: str) -> str:
-    """Return the option that names the vocabulary in a `tokenizer.json`."""
+    """Return the option that names a vocabulary; it may be `tokenizer.json`."""
+    content = files.read_bytes(path)
+    if not (_is_json(content) or path.endswith(".json")):
+        # A model holds scores of 0, a list no such byte.
+        is_model = path.endswith(".model") or b"\0" in content
+        return "spm_model_file" if is_model else "vocab_file"
     with _damage_told(path):
         is_model = _holds_model(strict_json.read_object(path, _ADVICE))
     return "spm_model_file" if is_model else "vocab_file"

@@ -1,6 +1,8 @@
 """Word embeddings that pretraining starts from, in a NumPy file."""
 
+import dataclasses
 import tokenize
+from collections.abc import Sequence
 
 import numpy as np
 import tf_keras as keras
@@ -77,19 +79,32 @@ def reduce_width(table: np.ndarray, size: int) -> np.ndarray:
     return (table @ eigenvectors[:, : -size - 1 : -1]).astype(np.float32)
 
 
-def convert_rows(
-    table: np.ndarray,
-    source: tokenization.AnyTokenizer,
-    tokenizer: tokenization.AnyTokenizer,
-) -> np.ndarray:
-    """Return a table for the vocabulary of `tokenizer` from that of `source`.
+@dataclasses.dataclass(frozen=True)
+class PieceSources:
+    """Of which rows of an old table the rows of a new one are made.
+
+    Attributes:
+        ids: For each new piece the old ones whose mean row it gets.
+        num_kept: How many of the new pieces are the old ones.
+    """
+
+    ids: Sequence[Sequence[int]]
+    num_kept: int
+
+    def convert(self, table: np.ndarray) -> np.ndarray:
+        """Return rows for the new pieces; of one old piece every bit."""
+        return np.stack([table[ids].mean(0) for ids in self.ids])
+
+
+def piece_sources(
+    source: tokenization.AnyTokenizer, tokenizer: tokenization.AnyTokenizer
+) -> PieceSources:
+    """Return where the pieces of `tokenizer` come from, in those of `source`.
 
     A piece that both have keeps its row, if both are of one kind. Another one
     gets the mean row of the pieces that its text is encoded to. A special piece
     gets the row of its role, such as [MASK].
     """
-    if source.fingerprint == tokenizer.fingerprint:
-        return table
     roles = "pad_id", "unk_id", "cls_id", "sep_id", "mask_id"
     counterparts = {getattr(tokenizer, n): getattr(source, n) for n in roles}
     ids = range(tokenizer.vocab_size)
@@ -100,14 +115,26 @@ def convert_rows(
             i: j for i, j in pairs if j != source.unk_id
         } | counterparts
     composed = [id_ for id_ in ids if id_ not in counterparts]
-    piece_ids = source.encode_batch(
-        [tokenizer.decode([id_]) for id_ in composed]
+    texts = [tokenizer.decode([id_]) for id_ in composed]
+    made = dict(zip(composed, source.encode_batch(texts), strict=True))
+    sources = [
+        [counterparts[id_]] if id_ in counterparts else made[id_] for id_ in ids
+    ]
+    return PieceSources(
+        [source_ids or [source.unk_id] for source_ids in sources],
+        len(counterparts),
     )
-    rows = table[[counterparts.get(id_, source.unk_id) for id_ in ids]]
-    for id_, pieces in zip(composed, piece_ids, strict=True):
-        if pieces:
-            rows[id_] = table[pieces].mean(0)
-    return rows
+
+
+def convert_rows(
+    table: np.ndarray,
+    source: tokenization.AnyTokenizer,
+    tokenizer: tokenization.AnyTokenizer,
+) -> np.ndarray:
+    """Return a table for the vocabulary of `tokenizer`; see `piece_sources`."""
+    if source.fingerprint == tokenizer.fingerprint:
+        return table
+    return piece_sources(source, tokenizer).convert(table)
 
 
 def assign(model: keras.Model, table: np.ndarray) -> None:
