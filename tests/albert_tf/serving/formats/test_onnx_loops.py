@@ -2,7 +2,10 @@
 
 import numpy as np
 import onnx
+import pytest
 
+from albert_tf.model import int8_weights
+from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.model.execution import adaptive
 from albert_tf.serving.formats import onnx_loops, onnx_model
 from tests.albert_tf.model import passes
@@ -42,8 +45,17 @@ def batches():
         }
 
 
-def test_answers_and_layers_are_those_of_the_service(tiny_vocab, tmp_path):
-    model = make_model(tiny_vocab)
+@pytest.mark.parametrize("precision", ["float32", "int8_weights"])
+def test_answers_and_layers_are_those_of_the_service(
+    tiny_vocab, tmp_path, precision
+):
+    model = make_model(tiny_vocab, precision)
+    if precision == "int8_weights":
+        for variable in model.service.model.variables:
+            name = checkpoint_reader.name_of(variable)
+            if variable.shape.rank == 2:
+                parts = int8_weights.quantize(name, variable.numpy())
+                variable.assign(np.multiply(*parts))
     id_services.save(model, onnx_model.FORMAT, tmp_path)
     path = str(tmp_path / "model/model.onnx")
     used = set()
