@@ -287,6 +287,7 @@ DRAWN = {
         {"records": "passages", **DRAWN},
         {"pack_sequences": True},
         {"max_minutes": 5.0},
+        {"weight_precision": "int8"},
     ],
 )
 def test_what_is_not_exported_is_refused(
