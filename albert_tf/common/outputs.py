@@ -19,7 +19,7 @@ from albert_tf.common import errors, files, options
 
 # Options that name something to read: files, patterns, folders, checkpoints.
 _INPUTS = re.compile(
-    r"(_file|_dirs?|checkpoint|saved_model|compare_with|from)$"
+    r"(_file|_dirs?|checkpoint|saved_model|compare_with|from|pieces_of)$"
 )
 _OUTPUTS = frozenset(
     {
@@ -34,7 +34,7 @@ _OUTPUTS = frozenset(
 )
 # What stands beside a checkpoint, records or a vocabulary that an option names.
 _BESIDE = (".index", ".data-*", ".manifest.json")
-_VOCABULARIES = ("spm_model_file", "vocab_file")
+_VOCABULARIES = ("spm_model_file", "vocab_file", "new_vocab_file")
 
 
 def check(

@@ -180,3 +180,14 @@ def test_a_new_vocabulary_needs_the_old_one(with_words, tmp_path):
     path.write_text("\n".join([*wordpiece.SPECIAL_PIECES, "a"]))
     with refused("has no vocabulary beside it"):
         convert(prefix, tmp_path / "new" / "x", "tf2", new_vocab_file=str(path))
+
+
+@pytest.mark.parametrize("option", ["new_vocab_file", "keep_pieces_of"])
+def test_files_that_are_read_are_not_replaced(with_words, tmp_path, option):
+    prefix, _ = with_words("encoder")
+    path = tmp_path / "new" / "vocab.txt"
+    path.parent.mkdir()
+    path.write_text("\n".join([*wordpiece.SPECIAL_PIECES, "a"]))
+    given = {option: str(path), "overwrite": True}
+    with refused("is one of the input files"):
+        convert(prefix, path.parent, "bfloat16", **given)
