@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import files, strict_json
+from albert_tf.common import errors, files, strict_json
 from albert_tf.finetuning import base
 from albert_tf.model.checkpoints import (
     config_files,
@@ -90,6 +90,13 @@ def write(
 ) -> None:
     """Write the folder; `more` are further files by name."""
     tokenizer = model.tokenizer
+    if "<s>" in tokenizer.special_pieces:
+        raise errors.UserError(
+            f"`{model.vocabulary.kind}={model.vocabulary.path}` has <s>, </s> "
+            "and <mask>, as MPNet and XLM-R. Such vocabularies are read, but "
+            "not written for transformers. Keep this model in a checkpoint of "
+            "this project."
+        )
     rules = tokenizer_json.make(tokenizer)
     tokenizer_check.check(rules, tokenizer)
     _warn_of_numbers(tokenizer)

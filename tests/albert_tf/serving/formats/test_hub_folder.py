@@ -13,8 +13,8 @@ from albert_tf.common import errors
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.serving.formats import hub_folder
 from albert_tf.text import normalization, tokenization, tokenizer_check
-from tests import export_options
-from tests.conftest import refused
+from tests import export_options, foreign_tokenizers
+from tests.conftest import refused, tiny_config
 
 SCORES = {
     "task_name": "mnli",
@@ -192,3 +192,17 @@ def test_pieces_that_continue_a_number_are_warned_of(
     tokenizer.digit_comma_ids = {len(tokenizer.pieces) - 1: (1,)}
     hub_folder._warn_of_numbers(tokenizer)
     assert "1 pieces like '5,'" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["mpnet", "xlm-roberta"])
+def test_marks_of_roberta_are_not_written(tmp_path, kind):
+    folder = tmp_path / kind
+    path = foreign_tokenizers.write(folder, kind, {})
+    option = "vocab_file" if kind == "mpnet" else "spm_model_file"
+    vocabulary = tokenization.VocabularyOptions(**{option: path})
+    tokenizer = tokenization.load(vocabulary)
+    config = tiny_config(vocab_size=tokenizer.vocab_size)
+    model = hub_folder.HubModel(config, {}, vocabulary, tokenizer)
+    with refused(f"`{option}=.*has <s>, </s> and <mask>.* not written for"):
+        hub_folder.write(str(tmp_path / "back"), model)
+    assert not (tmp_path / "back").exists()
