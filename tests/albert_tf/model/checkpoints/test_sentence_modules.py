@@ -4,7 +4,11 @@ import json
 
 import pytest
 
-from albert_tf.model.checkpoints import checkpoint_files, sentence_modules
+from albert_tf.model.checkpoints import (
+    checkpoint_files,
+    checkpoint_reader,
+    sentence_modules,
+)
 from tests.conftest import refused
 from tests.sentence_folders import DENSE, OLD, write
 
@@ -41,6 +45,14 @@ def test_prompts_are_told(tmp_path, values, told):
     remarks = sentence_modules.read(folder).remarks
     assert len(remarks) == bool(told)
     assert all(f"begin with {told} which" in remark for remark in remarks)
+
+
+def test_a_command_tells_a_remark_once(tmp_path, caplog):
+    folder = write(tmp_path, ["Pooling"])
+    for _ in range(2):
+        checkpoint_reader.modules_beside(folder)
+    (message,) = caplog.messages
+    assert "no step Normalize" in message
 
 
 @pytest.mark.parametrize("length", [None, 0, 10**6, True])
