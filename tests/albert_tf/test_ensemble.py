@@ -151,10 +151,10 @@ def test_runs_on_other_columns(split, name, is_refused):
 
 @pytest.mark.parametrize("name", ["labels", "kind"])
 def test_columns_of_other_labels_are_no_ensemble(copied, tmp_path, name):
-    facts = saved_outputs.load(str(copied / "run_2"), "dev").key
-    options = facts["options"]
+    key = saved_outputs.load(str(copied / "run_2"), "dev").key
+    options = key["options"]
     others = {**options, name: options.get(name, ["label"])[::-1] * 2}
-    save_again(copied / "run_2", "dev", facts={**facts, "options": others})
+    save_again(copied / "run_2", "dev", key={**key, "options": others})
     with refused(f"means .* else .*\n  {name} was "):
         small_runs.average([copied / "run_*"], tmp_path / "both")
 
@@ -173,7 +173,7 @@ def test_outputs_about_other_data_are_no_ensemble(copied, tmp_path):
     saved = saved_outputs.load(str(copied / "run_2"), "dev")
     other = {**saved.key, "content_sha256": "0"}
     fewer = {"logits": saved.outputs["logits"][1:]}
-    for facts, logits in ((other, saved.outputs), (saved.key, fewer)):
-        save_again(copied / "run_2", "dev", facts=facts, outputs=logits)
+    for key, logits in ((other, saved.outputs), (saved.key, fewer)):
+        save_again(copied / "run_2", "dev", key=key, outputs=logits)
         with refused("about other data"):
             small_runs.average([copied / "run_*"], tmp_path / "both")

@@ -158,7 +158,7 @@ def test_runs_that_hold_out_other_rows_are_no_ensemble(table_run, tmp_path):
     saved_outputs.save(
         str(tmp_path / "b"),
         base.HELD_OUT,
-        dataclasses.replace(saved, facts=other),
+        dataclasses.replace(saved, key=other),
     )
     with refused("dev_share was .* now .0.1, 1."):
         small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")

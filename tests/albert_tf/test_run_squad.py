@@ -29,10 +29,10 @@ def test_an_ensemble_needs_the_file_of_the_questions_and_their_windows(
     results = small_runs.open_text(tmp_path / "both", "eval_results.txt")
     assert "f1 = " in results
     saved = saved_outputs.load(str(other), "dev")
-    facts = saved.key | {
+    key = saved.key | {
         "options": {**saved.key["options"], "max_query_length": 15}
     }
-    changed_facts = dataclasses.replace(saved, facts=facts)
-    saved_outputs.save(str(other), "dev", changed_facts)
+    changed = dataclasses.replace(saved, key=key)
+    saved_outputs.save(str(other), "dev", changed)
     with refused("(?s)other windows.*max_query_length was 1"):
         small_runs.average(folders, tmp_path / "again", **moved)
