@@ -129,7 +129,7 @@ class RunData:
             key, complete = self.feature_key(split), []
             if split == base.TRAIN:
                 if self._outputs:
-                    key["added"] = self._outputs.facts
+                    key["added"] = self._outputs.key
                     complete = [self._outputs.add_to_records]
                 name = features.name(task.name, key)
                 run_folder.check_same_data(settings.output_dir, name)

@@ -3,7 +3,7 @@
 `SPLIT_outputs.npz` in the folder of a run has those for a split, for ensembles.
 A teacher's outputs for the training examples have a folder: parts of equally
 many examples, and a manifest that is written when all parts are there. Each
-part holds a hash of its numbers, its number and its facts (the teacher and the
+part holds a hash of its numbers, its number and its key (the teacher and the
 data); one without it, as after a power failure, is computed again.
 """
 
@@ -63,11 +63,11 @@ def path(folder: str, split: str) -> str:
 
 def save(folder: str, split: str, saved: SavedOutputs) -> None:
     names = sorted(saved.outputs)
-    facts = strict_json.dumps(
+    about = strict_json.dumps(
         {"source": saved.source, "facts": saved.key, "outputs": names}
     )
     _write_arrays(
-        path(folder, split), {_FACTS: np.array(facts), **saved.outputs}
+        path(folder, split), {_FACTS: np.array(about), **saved.outputs}
     )
 
 
@@ -81,11 +81,11 @@ def load(folder: str, split: str) -> SavedOutputs:
         )
     try:
         outputs = _read_arrays(file)
-        facts = strict_json.loads(str(outputs.pop(_FACTS)))
+        about = strict_json.loads(str(outputs.pop(_FACTS)))
         # A zip file whose number of entries is damaged just has fewer.
-        if facts.get("outputs", sorted(outputs)) != sorted(outputs):
+        if about.get("outputs", sorted(outputs)) != sorted(outputs):
             raise ValueError("An output is missing.")
-        saved = SavedOutputs(outputs, facts["source"], facts["facts"])
+        saved = SavedOutputs(outputs, about["source"], about["facts"])
         are_numbers = all((x < np.inf).all() for x in outputs.values())
     except DAMAGE:
         raise errors.UserError(
@@ -116,15 +116,15 @@ class Targets(abc.ABC):
     """What a student learns: outputs for the records of training examples.
 
     Attributes:
-        facts: All that they depend on.
+        key: All that they depend on.
         names: Of the outputs.
         layout: The features that records get, in the order of the names.
     """
 
     def __init__(
-        self, facts: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
+        self, key: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]
     ):
-        self.facts = facts
+        self.key = key
         self.names = sorted(shapes)
         # With one number a token, padding is trimmed with the batch's; for
         # tags, whose last axis is the classes, the objective does it.
@@ -171,16 +171,16 @@ class TeacherOutputs(Targets):
         path = files.safe_join(folder, _MANIFEST)
         advice = "Remove the folder; the teacher can be asked again"
         content = strict_json.read_object(path, advice)
-        facts, count = content.get("facts"), content.get("parts")
-        if not (type(count) is int and count > 0 and isinstance(facts, dict)):
+        key, count = content.get("facts"), content.get("parts")
+        if not (type(count) is int and count > 0 and isinstance(key, dict)):
             raise errors.UserError(f"{path} is damaged. {advice}.")
-        self.facts, self._count = facts, count
+        self.key, self._count = key, count
         first = next(self.parts())
-        super().__init__(facts, {k: v.shape[1:] for k, v in first.items()})
+        super().__init__(key, {k: v.shape[1:] for k, v in first.items()})
 
     def parts(self) -> Iterator[base.Outputs]:
         for number in range(self._count):
-            part = _Part(self._folder, self.facts, number, self._count)
+            part = _Part(self._folder, self.key, number, self._count)
             outputs = part.read()
             if outputs is None:
                 raise errors.UserError(
@@ -201,8 +201,8 @@ class ReducedVectors(Targets):
     def __init__(self, targets: Targets, size: int):
         (self._name,) = targets.names
         self._targets, self._size = targets, size
-        facts = {**targets.facts, "teacher_dimensions": size}
-        super().__init__(facts, {self._name: (size,)})
+        key = {**targets.key, "teacher_dimensions": size}
+        super().__init__(key, {self._name: (size,)})
 
     def parts(self) -> Iterator[base.Outputs]:
         products: Any = 0.0
@@ -228,14 +228,14 @@ def has_teacher_outputs(folder: str) -> bool:
 
 def store_outputs(
     folder: str,
-    facts: Mapping[str, Any],
+    key: Mapping[str, Any],
     examples: Sequence[base.Example],
     compute: Callable[[Sequence[base.Example]], base.Outputs],
 ) -> None:
     """Compute and write the outputs of all parts that are not there and whole.
 
     Args:
-        facts: All that the outputs depend on.
+        key: All that the outputs depend on.
         compute: From examples to the outputs for their records.
     """
     files.make_folder(folder)
@@ -243,11 +243,11 @@ def store_outputs(
     with progress.Progress("teacher", len(examples), "examples") as bar:
         for number, start in enumerate(starts):
             block = examples[start : start + PART]
-            part = _Part(folder, facts, number, len(starts))
+            part = _Part(folder, key, number, len(starts))
             if part.read() is None:
                 part.write(_require_finite(compute(block)))
             bar.update(start + len(block))
-    content = {"facts": facts, "parts": len(starts)}
+    content = {"facts": key, "parts": len(starts)}
     text = strict_json.dumps(content, indent=2, sort_keys=True) + "\n"
     path = os.path.join(folder, _MANIFEST)
     # A folder that is whole may be one for reading only.
@@ -261,7 +261,7 @@ class _Part:
     """The `number`th of `count` parts of a teacher's outputs."""
 
     folder: str
-    facts: Mapping[str, Any]
+    key: Mapping[str, Any]
     number: int
     count: int
 
@@ -270,7 +270,7 @@ class _Part:
         return os.path.join(self.folder, f"{self.number:05d}.npz")
 
     def _digest(self, outputs: base.Outputs) -> str:
-        identity = [self.facts, self.number, self.count]
+        identity = [self.key, self.number, self.count]
         digest = hashlib.sha256(
             strict_json.dumps(identity, sort_keys=True).encode()
         )

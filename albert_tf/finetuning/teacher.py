@@ -46,7 +46,7 @@ class Teacher:
         self._call = predictions.compile_model(model)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         digest = hashlib.sha256()
         for variable in sorted(self.model.variables, key=lambda v: v.name):
             digest.update(variable.name.encode() + variable.numpy().tobytes())
@@ -104,7 +104,7 @@ class TextTeacher:
                 raise _label_error(names, task.labels, path)
 
     @property
-    def facts(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {"saved_model_sha256": features.content_sha256(self._path)}
 
     def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:

@@ -64,7 +64,7 @@ class TeacherSignal:
         self._copies_embeddings = copies_embeddings
         self._uses_states = uses_states
         self._teacher: teacher.AnyTeacher | None = None
-        self._facts: dict[str, Any] = {}
+        self._key: dict[str, Any] = {}
         self._targets: saved_outputs.Targets | None = None
         self._word_embeddings: np.ndarray | None = None
 
@@ -87,7 +87,7 @@ class TeacherSignal:
                 self._path, default_task, precision
             )
         if self._teacher and not self._targets:
-            self._facts = outputs_key(self._teacher, task, examples)
+            self._key = outputs_key(self._teacher, task, examples)
         if not needs_model:
             return
         if not isinstance(self._teacher, teacher.Teacher):
@@ -119,7 +119,7 @@ class TeacherSignal:
         if self._targets is None:
             assert self._teacher is not None, "`prepare` comes first."
             self._targets = load_or_compute(
-                self._teacher, self._facts, examples, folder
+                self._teacher, self._key, examples, folder
             )
         if not self._uses_states:
             self._teacher = None  # The student gets its memory.
@@ -151,7 +151,7 @@ def outputs_key(
     key = _data_key(task, examples)
     if key["records"]:
         require_same_tokens(opened.task, task)
-    return {**key, "teacher": opened.facts}
+    return {**key, "teacher": opened.identity}
 
 
 def require_same_tokens(teacher_task: base.Task, task: base.Task) -> None:
@@ -165,18 +165,18 @@ def require_same_tokens(teacher_task: base.Task, task: base.Task) -> None:
 
 def load_or_compute(
     opened: teacher.AnyTeacher,
-    facts: Mapping[str, Any],
+    key: Mapping[str, Any],
     examples: Sequence[base.Example],
     folder: str,
 ) -> saved_outputs.TeacherOutputs:
     """Return a teacher's outputs for examples; compute those not stored yet."""
-    text = strict_json.dumps(facts, sort_keys=True)
+    text = strict_json.dumps(key, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:16]
-    path = os.path.join(folder, f"teacher-{facts['task']}-{name}")
+    path = os.path.join(folder, f"teacher-{key['task']}-{name}")
     task = opened.task
     task.remarks = {}
     examples = task.for_teacher(examples)
-    saved_outputs.store_outputs(path, facts, examples, opened.outputs)
+    saved_outputs.store_outputs(path, key, examples, opened.outputs)
     base.log_remarks(task.remarks)
     return saved_outputs.TeacherOutputs(path)
 
@@ -219,7 +219,7 @@ def open_stored(
     """Open outputs that an earlier run has stored for the same examples."""
     stored = saved_outputs.TeacherOutputs(folder)
     key = _data_key(task, examples)
-    names = [n for n in key if stored.facts.get(n) != key[n]]
+    names = [n for n in key if stored.key.get(n) != key[n]]
     if names:
         raise errors.UserError(
             f"`{teacher.OPTION}={folder}` holds the outputs for other training "

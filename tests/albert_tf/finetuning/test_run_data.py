@@ -230,7 +230,7 @@ def test_cached_dir_that_cannot_be_made_is_refused(world, tmp_path):
 class Lengths:
     """A teacher that tells the lengths of texts."""
 
-    facts = {"weights_sha256": "1"}
+    identity = {"weights_sha256": "1"}
 
     def __init__(self, path, task, precision=None):
         self.task = task

@@ -43,13 +43,13 @@ def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
     examples = []
     assert found.outputs(examples)["logits"].shape == (0, 2)
     other = teacher.open_teacher(str(two_runs / "run_2"), task)
-    facts, others = found.facts, other.facts
-    assert facts.pop("weights_sha256") != others.pop("weights_sha256")
-    assert facts == others
-    before = other.facts
+    one, others = found.identity, other.identity
+    assert one.pop("weights_sha256") != others.pop("weights_sha256")
+    assert one == others
+    before = other.identity
     other.model.output_bias.assign_add([1, 0])
-    assert other.facts != before  # A head counts, too.
-    json.dumps(facts)
+    assert other.identity != before  # A head counts, too.
+    json.dumps(one)
 
 
 def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
@@ -83,7 +83,7 @@ def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
     found, expected = (t.outputs(examples)["logits"] for t in (half, full))
     assert (found != expected).any()
     np.testing.assert_allclose(found, expected, atol=0.02, rtol=0)
-    assert half.facts != full.facts
+    assert half.identity != full.identity
 
 
 def test_a_finetuned_encoder_gives_vectors_too(two_runs, tokenizer):

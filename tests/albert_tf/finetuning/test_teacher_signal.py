@@ -62,7 +62,7 @@ def test_asking_goes_on_where_it_was_stopped_and_happens_once(tmp_path):
     ask(asked, tmp_path)
     again = ask(asked, tmp_path)
     assert asked.calls == [5]
-    assert again.facts == FACTS
+    assert again.key == FACTS
     one, other = (
         {p.name: p.read_bytes() for p in folder.glob("teacher-plain-*/*")}
         for folder in (tmp_path, tmp_path / "whole")
@@ -249,7 +249,7 @@ def test_examples_without_a_repr_are_told_by_their_content():
 
     def facts(kind, *texts):
         examples = list(map(kind, texts))
-        asked = types.SimpleNamespace(task=Plain(), facts={})
+        asked = types.SimpleNamespace(task=Plain(), identity={})
         return teacher_signal.outputs_key(asked, Plain(), examples)
 
     for kind in Bare, Slotted:
@@ -259,7 +259,7 @@ def test_examples_without_a_repr_are_told_by_their_content():
 
 def test_outputs_for_tokens_need_the_same_vocabulary(tmp_path):
     def facts(task, its):
-        asked = types.SimpleNamespace(task=its, facts={"weights": 1})
+        asked = types.SimpleNamespace(task=its, identity={"weights": 1})
         return teacher_signal.outputs_key(asked, task, EXAMPLES)
 
     unlike = facts(Plain(), Plain("other"))

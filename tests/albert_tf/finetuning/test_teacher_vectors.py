@@ -54,7 +54,7 @@ def test_reduced_vectors_are_the_best_of_their_width(tmp_path):
         found @ found.T, expected @ expected.T, atol=1e-5
     )
     assert reduced.layout[0].shape == (3,)
-    assert reduced.facts != given.facts
+    assert reduced.key != given.key
     whole = all_rows(saved_outputs.ReducedVectors(given, 6))
     np.testing.assert_allclose(
         whole @ whole.T, all_rows(given) @ all_rows(given).T, atol=1e-5
