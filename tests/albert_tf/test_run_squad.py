@@ -32,7 +32,7 @@ def test_an_ensemble_needs_the_file_of_the_questions_and_their_windows(
     key = saved.key | {
         "options": {**saved.key["options"], "max_query_length": 15}
     }
-    changed = dataclasses.replace(saved, key=key)
-    saved_outputs.save(str(other), "dev", changed)
+    keyed = dataclasses.replace(saved, key=key)
+    saved_outputs.save(str(other), "dev", keyed)
     with refused("(?s)other windows.*max_query_length was 1"):
         small_runs.average(folders, tmp_path / "again", **moved)
