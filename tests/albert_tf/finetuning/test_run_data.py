@@ -269,7 +269,7 @@ def test_outputs_of_a_teacher_are_those_for_the_texts_of_the_student(
         data.make_features(
             changed(settings, cached_dir=str(tmp_path / "cache"))
         )
-        found = [part["logits"] for part in data._outputs._parts()]
+        found = [part["logits"] for part in data._outputs.parts()]
         expected = Lengths(path, task).outputs(data.examples[base.TRAIN])
         np.testing.assert_array_equal(np.concatenate(found), expected["logits"])
 
