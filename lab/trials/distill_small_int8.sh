@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Make a sentence encoder of 9.8 MB in int8: lab/notes/2026-11-30-small-encoder.md.
+#
+# Usage: distill_small_int8.sh DATA TEACHER OUTPUT
+#   DATA     a folder with en/, corpora/ and sentences/: lab/trials/small_en_texts.py
+#   TEACHER  the Hugging Face folder of all-MiniLM-L6-v2
+#   OUTPUT   where all is written; started again, it goes on there
+set -euo pipefail
+
+data=$1 teacher=$2 output=$3
+python=${PYTHON:-.venv/bin/python}
+small=configs/checkpoints/albert_small_en
+texts=$output/sentences.txt start=$output/start vectors=$output/minilm.npy
+mkdir -p "$output"
+[ -e "$texts" ] || "$python" -m lab.trials.small_en_texts "$data" "$texts"
+[ -e "$vectors" ] ||
+    "$python" -m lab.trials.teacher_vectors "$texts" "$teacher" "$vectors"
+[ -e "$start/model.safetensors" ] ||
+    "$python" -m lab.trials.static_start "$texts" "$teacher" \
+        lab/trials/small_int8.json "$small/vocab.txt" "$start"
+"$python" -m albert_tf.distill \
+    --flagfile=configs/distillation/vectors.flags --init_checkpoint="$start" \
+    --albert_config_file="$start/albert_config.json" \
+    --teacher_vectors="$vectors" --train_file="$texts" \
+    --vocab_file="$start/vocab.txt" --projection_size=384 --train_step=5700 \
+    --warmup_proportion=0.05 --weight_precision=int8 --precision=bfloat16 \
+    --save_checkpoints_steps=500 --nodo_eval \
+    --output_dir="$output/run" --cached_dir="$output"
+"$python" -m albert_tf.convert_checkpoint --from="$output/run" \
+    --to="$output/small_int8" --format=int8
