@@ -81,6 +81,7 @@ class DistillOptions(finetuning_options.FileOptions):
         "those of its tokens. Default: as its folder of sentence-transformers "
         "says, else mean.",
         choices=TEXT_POOLINGS,
+        needs="teacher",
     )
     similarity_weight: float = option(
         10.0,
@@ -133,6 +134,16 @@ class DistillOptions(finetuning_options.FileOptions):
         if not (self.teacher or self.teacher_vectors):
             raise errors.UserError(
                 "`teacher` and `teacher_vectors` are missing. Give one of them."
+            )
+        uses_words = not self.finetuning.init.init_checkpoint and (
+            self.word_embeddings == "teacher"
+        )
+        if (self.teacher and self.teacher_vectors) and not (
+            uses_words or self.hidden_weight or self.relation_weight
+        ):
+            raise errors.UserError(
+                "`teacher` has no use beside `teacher_vectors` here: neither "
+                "its word embeddings nor its states are learnt. Leave it out."
             )
         if self.vectors.train_examples != data.TEXTS:
             raise errors.UserError(

@@ -23,10 +23,16 @@ class FileVectors(saved_outputs.Targets):
     def __init__(self, written: str):
         """Open and check files: `PATH` or `PATH,PATH`."""
         self._written, paths = written, files.split_list(written)
+        if not paths:
+            raise errors.UserError(f"`{OPTION}={written}` names no file.")
         self._tables = [_open(path) for path in paths]
         self._count = len(self._tables[0])
         for path, table in zip(paths, self._tables, strict=True):
-            self.require_rows(len(table))
+            if len(table) != self._count:
+                raise errors.UserError(
+                    f"`{OPTION}`: {path} has {len(table):,} rows, but "
+                    f"{paths[0]} has {self._count:,}. {_ADVICE}"
+                )
             _check(path, table)
         self.width = sum(table.shape[1] for table in self._tables)
         facts = {"vectors_sha256": [files.sha256(path) for path in paths]}
@@ -49,6 +55,10 @@ class FileVectors(saved_outputs.Targets):
 
 def _open(path: str) -> np.ndarray:
     files.require_regular(files.require_file(path, OPTION))
+    if files.is_remote(path):
+        raise errors.UserError(
+            f"`{OPTION}={path}` is remote, but is read from the disk. Copy it."
+        )
     try:
         table: Any = np.lib.format.open_memmap(path, mode="r")
     except saved_outputs.DAMAGE as error:

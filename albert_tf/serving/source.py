@@ -71,7 +71,8 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
         run_.options.get("objective", "mlm") == "mlm"
         or run_.options.get("generator_sharing") == "all"
     )
-    if kind == "pretraining" and not has_masked_lm:
+    is_said = settings.given.get("task")
+    if kind == "pretraining" and not (has_masked_lm or is_said):
         kind = "encoder"
         logging.info(
             "The run in %s has `objective=%s`: the encoder is exported, "

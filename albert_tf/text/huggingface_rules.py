@@ -36,6 +36,11 @@ _LEFT_OUT = (
     ({"String": "''"}, '"'),
     ({"Regex": " {2,}"}, " "),
 )
+# Further ones of XLM-R's: SentencePiece drops these blanks, too.
+_BLANKS = (
+    {"type": "Strip", "strip_left": False, "strip_right": True},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"},
+)
 # Where accents are kept, the table composes characters, as is done here.
 _ALBERT_STEPS = re.compile(
     r"((?P<strip>NFKD StripAccents)|(?=.*Precompiled))"
@@ -366,6 +371,7 @@ def _of_normalizer(
         str(step["type"])
         for step in steps
         if (step.get("pattern"), step.get("content")) not in _LEFT_OUT
+        and not (kind is XLM_ROBERTA and step in _BLANKS)
     ]
     match = _ALBERT_STEPS.fullmatch(" ".join(types))
     return match and _casing(kind, bool(match["lower"]), not match["strip"])
@@ -412,7 +418,7 @@ def _adds_marks(part: Any, pieces: list[str], kind: Kind) -> bool:
         return old.items() <= dict(part or {}).items()
     made = tokenizer_json.marks(ids)
     if kind is XLM_ROBERTA:
-        part = {**part, "pair": made["pair"]}
+        part = {**(part or {}), "pair": made["pair"]}
     return part in (old, made)
 
 
@@ -481,9 +487,9 @@ def _pieces(values: dict[str, Any], path: str) -> list[str]:
 
 
 def _build_model(values: dict[str, Any], path: str) -> bytes:
-    """Return the SentencePiece model in a `tokenizer.json` of ALBERT."""
+    """Return the SentencePiece model in a `tokenizer.json`."""
     steps = _flat(values["normalizer"], "normalizers")
-    if _of_normalizer(steps, ALBERT) is None:
+    if not any(_of_normalizer(steps, kind) for kind in (ALBERT, XLM_ROBERTA)):
         raise _other_rules(
             path,
             "normalizer",

@@ -179,8 +179,12 @@ def _read_said(
                 f"{path} has {name} {value!r}; here it must be "
                 f"{' or '.join(map(strict_json.dumps, allowed))}. {advice}"
             )
+    stored = Normalization(**said)
     for name, value in of_hub.items():
-        if said[name] != value:
+        changed = dataclasses.replace(stored, **{name: value})
+        # Cased words keep their accents, whatever keep_accents is.
+        is_same = changed.unicode_form == stored.unicode_form
+        if said[name] != value and not (is_same and name == "keep_accents"):
             raise errors.UserError(
                 f"{path} has {name} {strict_json.dumps(said[name])}, but the "
                 f"tokenizer_config.json beside it says "

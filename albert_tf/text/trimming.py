@@ -16,7 +16,8 @@ def trim(tokenizer: tokenization.AnyTokenizer, used_ids: Set[int]) -> bytes:
     """Return the file of a vocabulary with the pieces that are used.
 
     Special pieces, symbols and single letters stay, in the old order. Texts
-    whose pieces all stay are cut as before.
+    whose pieces all stay are cut as before; of a WordPiece list those without
+    unknown words.
     """
     if isinstance(tokenizer, wordpiece.WordPieceTokenizer):
         special = {getattr(tokenizer, f"{name}_id") for name in _ROLES}

@@ -302,7 +302,7 @@ def test_a_stopped_student_of_files_goes_on_to_the_same_weights(
         np.testing.assert_equal(other.load(names), one.load(names))
     (bias,) = one.load(["cls/predictions/output_bias"]).values()
     assert bias.any()
-    vectors = from_checkpoint.make_model(one.config, one)
+    vectors = from_checkpoint.make_untrained_model(one.config, one)
     restoring.restore(vectors, one)
     assert vectors.projection_size == 30
     wanted = source_options.SourceOptions(

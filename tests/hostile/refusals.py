@@ -310,9 +310,13 @@ distill --teacher=nowhere
     nowhere
 distill -teacher
     --teacher and --teacher_vectors are missing
-distill --teacher_vectors={here}/v.npy
+distill -teacher --teacher_vectors={here}/v.npy
     << 0.1 0.2
     --teacher_vectors= ... v.npy is not a whole NumPy file
+distill -teacher --teacher_vectors=,
+    --teacher_vectors=, names no file
+distill --teacher_vectors=v.npy
+    --teacher has no use beside --teacher_vectors
 distill --teacher_dimensions=4096
     --teacher_dimensions=4096 is more than the width
 distill -train_file

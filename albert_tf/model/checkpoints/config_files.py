@@ -217,7 +217,10 @@ def _translate_hub(values: Mapping[str, Any], source: str) -> dict[str, Any]:
             f"read.{f' {reason}.' if reason else ''} Choose a folder with one "
             "of them."
         )
-    for key, expected in _REQUIRED_VALUES.items():
+    required = dict(_REQUIRED_VALUES)
+    if model_type == "xlm-roberta":
+        required["pad_token_id"] = 1  # Its positions begin behind it.
+    for key, expected in required.items():
         if values.get(key, expected) != expected:
             raise errors.UserError(
                 f"{source} has {key}={values[key]!r}; this project computes "

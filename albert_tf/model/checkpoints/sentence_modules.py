@@ -237,14 +237,16 @@ def _check_dense(folder: str) -> None:
         )
 
 
-def _read_prompts(path: str) -> list[Any]:
+def _read_prompts(path: str) -> list[str]:
     """Return what is put before texts: one by default, else of each kind."""
     values = _read_object(path) if files.exists(path) else {}
     prompts = values.get("prompts")
     if not isinstance(prompts, dict):
         return []
-    default = prompts.get(values.get("default_prompt_name"))
-    return [default] if default else [*filter(None, prompts.values())]
+    name = values.get("default_prompt_name")
+    has_default = isinstance(name, str) and name in prompts
+    listed = [prompts[name]] if has_default else prompts.values()
+    return [text for text in listed if text and isinstance(text, str)]
 
 
 def _read_object(path: str) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors, ranges, rows
+from albert_tf.common import ranges, rows
 from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts
 from albert_tf.finetuning import (
@@ -47,8 +47,8 @@ class WindowOptions:
     )
     window_stride: int | None = option(
         None,
-        "Pieces from the start of one window to that of the next. Default: "
-        "half a window.",
+        "Pieces from the start of one window to that of the next, at most a "
+        "whole window. Default: half a window.",
         within=ranges.Range(1, 10**6),
         needs="windows=mean|max",
     )
@@ -59,13 +59,6 @@ class WindowOptions:
 
     def stride(self, max_seq_length: int) -> int:
         """Return the pieces from the start of one window to the next."""
-        most = max_seq_length - overlaps.NUM_SPECIAL
-        if (self.window_stride or 0) > most:
-            raise errors.UserError(
-                f"`window_stride={self.window_stride}` is more than a window "
-                f"of `max_seq_length={max_seq_length}` has, {most} pieces: "
-                "what lies between two would not be read. Use less."
-            )
         return self.window_stride or overlaps.stride(max_seq_length)
 
 

@@ -219,9 +219,20 @@ BERT_REFUSED = [
 ]
 
 
-def test_ids_of_xlm_r_are_those_of_its_model_plus_1(tmp_path, own_lines):
+# As converters of transformers 4 write it.
+BLANKS = [
+    {"type": "Strip", "strip_left": False, "strip_right": True},
+    {"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": "▁"},
+]
+
+
+@pytest.mark.parametrize("blanks", [[], BLANKS], ids=["as it is", "blanks"])
+def test_ids_of_xlm_r_are_those_of_its_model_plus_1(
+    tmp_path, own_lines, blanks
+):
     """Unknown pieces are 3; control characters that are spaces here differ."""
-    path = write(tmp_path, "xlm-roberta", {})
+    steps = sequence("normalizers", TABLE, *blanks)
+    path = write(tmp_path, "xlm-roberta", {f"{RULES}:normalizer": steps})
     ours = load("albert", path)
     rule = normalization.read(path, OF_XLM)
     assert (rule.do_lower_case, rule.keep_accents) == (False, True)
@@ -271,6 +282,7 @@ XLM_REFUSED = [
     (CONFIG, "cls_token", "[CLS]"),
     (RULES, "pre_tokenizer", {"type": "Whitespace"}),
     (RULES, "post_processor", bert_rules()["post_processor"]),
+    (RULES, "post_processor", None),
 ]
 ALBERT_REFUSED = [
     (CONFIG, "remove_space", False),
@@ -594,6 +606,23 @@ def test_pieces_with_white_space_are_refused(tmp_path, piece):
 def test_other_vocabularies_are_refused(tmp_path, kind, changes, message):
     with refused(message):
         open_alone(tmp_path, kind, changes)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("keep_accents", [True, False])
+def test_own_folders_agree_with_their_description(
+    tmp_path, lower, keep_accents
+):
+    path = write(tmp_path, "bert", {})
+    tokenizer = wordpiece.WordPieceTokenizer(
+        path, lower, keep_accents=keep_accents
+    )
+    rule = tokenizer.normalization
+    normalization.write(path, rule)
+    (tmp_path / RULES).write_text(tokenizer_json.make(tokenizer))
+    content = {"tokenizer_class": "BertTokenizer", **rule.of_classes}
+    (tmp_path / CONFIG).write_text(json.dumps(content))
+    assert normalization.read(path, normalization.WORDPIECE) == rule
 
 
 @pytest.mark.parametrize(

@@ -142,6 +142,10 @@ def test_keys_that_mean_the_same_keep_their_values_and_others_go():
             {"model_type": "mpnet", "max_position_embeddings": "9"},
             "not a whole n",
         ),
+        (
+            {"model_type": "xlm-roberta", "pad_token_id": 0},
+            "pad_token_id=0; this project computes 1",
+        ),
         ({"model_type": "camembert"}, "only albert, bert, mpnet, xlm-rob"),
         ({"model_type": "bert", "is_decoder": True}, "computes False only"),
         (

@@ -33,6 +33,9 @@ def test_pooling_of_old_and_new_files(tmp_path, pooling, expected):
         ({}, "'query: ' or 'passage: ',"),
         ({"prompts": {"query": "", "document": ""}}, None),
         ({"prompts": None}, None),
+        ({"default_prompt_name": "none"}, None),
+        ({"default_prompt_name": ["q"]}, "'query: ' or 'passage: ',"),
+        ({"prompts": {"q": 1, "p": "passage: "}}, "'passage: ',"),
     ],
 )
 def test_prompts_are_told(tmp_path, values, told):
