@@ -91,7 +91,7 @@ test-torch: $(TORCH_DONE)
 	    tests/parity/test_foreign_tokenizers.py tests/parity/test_hub_folder.py \
 	    tests/parity/test_mediapipe.py tests/parity/test_sentence_folder.py \
 	    tests/parity/test_rankings.py tests/parity/test_roberta.py \
-	    tests/albert_tf/tasks/test_contract_of_tables.py $(ARGS)
+	    tests/albert_tf/tasks/test_contract_of_classifiers.py $(ARGS)
 
 # Chromium is a package of the system: apt install chromium.
 test-browser: $(BROWSER_DONE)

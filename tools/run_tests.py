@@ -34,7 +34,7 @@ LONG = (
     "squad/test_service.py",
     "table/test_runs.py",
     "tasks/test_contract.py",
-    "tasks/test_contract_of_tables.py",
+    "tasks/test_contract_of_classifiers.py",
     "test_base_shape.py",
     "test_create_pretraining_data.py",
     "test_encoder_pages.py",

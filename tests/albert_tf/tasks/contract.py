@@ -134,10 +134,6 @@ class Case(NamedTuple):
     is_slow: bool = True
     is_variant: bool = False
 
-    @property
-    def is_table(self) -> bool:
-        return self.command == "classifier" and self.rows is not None
-
 
 def vectors(kind: str, least: str, flags: str = "", **more) -> Case:
     given = f"train_examples={kind} max_score=5 temperature=0.2 {FAST} {flags}"
@@ -406,6 +402,7 @@ class Run:
         """Export a folder of others, with the options of the run."""
         flags = dict(flag.split("=", 1) for flag in self.case.flags.split())
         given = {"init_checkpoint": folder, "export_dir": served}
+        given["format"] = "onnx"
         given["task"] = HUBS[self.case.command][0]
         if "regression" in flags:
             given["task"] = "regression"

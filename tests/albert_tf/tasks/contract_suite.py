@@ -197,9 +197,8 @@ def test_a_folder_of_others_is_exported(run, answers, tmp_path):
     hub, served = tmp_path / "hub", tmp_path / "served"
     run.convert(hub)
     run.export_folder(served, hub)
-    found = tmp_path / "found.jsonl"
-    found = export_options.ask(run.texts, found, saved_model=served)
-    if "predicted" in found[0]:  # Thresholds have no place in the folder.
+    found = answers_beside(served, run.texts)
+    if run.name == "labels, one":  # Thresholds have no place in the folder.
         for answer in answers:
             odds = answer["probabilities"].items()
             answer["prediction"] = [name for name, p in odds if p > 0.5]

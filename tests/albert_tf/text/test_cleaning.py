@@ -1,8 +1,11 @@
 """Cleaning of texts for SentencePiece."""
 
+import sys
+import unicodedata
+
 import pytest
 
-from albert_tf.text import cleaning
+from albert_tf.text import cleaning, wordpiece_rules
 
 
 @pytest.mark.parametrize(
@@ -30,3 +33,12 @@ def test_preprocess_text_can_keep_case_and_accents():
 def test_characters_become_a_class_of_ranges():
     found = cleaning.character_class(lambda c: c in "abcxy\x0a\U0010ffff")
     assert found == r"[\x{a}\x{61}-\x{63}\x{78}-\x{79}\x{10ffff}]"
+
+
+@pytest.mark.parametrize(
+    "matches", [wordpiece_rules.is_dropped, str.isspace, unicodedata.combining]
+)
+def test_a_class_has_all_characters_that_match(matches):
+    codes = [*range(0xD800), *range(0xE000, sys.maxunicode + 1)]
+    expected = cleaning.class_of(code for code in codes if matches(chr(code)))
+    assert cleaning.character_class(matches) == expected

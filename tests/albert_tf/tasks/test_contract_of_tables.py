@@ -1,8 +1,0 @@
-"""The contract of tasks, for those that have a table."""
-
-from tests.albert_tf.tasks import contract
-from tests.albert_tf.tasks.contract_suite import *  # noqa: F403
-
-CASES_OF_CONTRACT = {
-    name for name, case in contract.CASES.items() if case.is_table
-}
