@@ -470,13 +470,13 @@ def test_name_or_first_line_say_that_a_file_is_json(
 
 
 def test_missing_file_is_named(tmp_path):
-    for path, message in (
-        (tmp_path / "gone.tsv", "cannot be read: "),
-        (tmp_path, "is a folder. Put a file in its place"),
+    for path, message, advice in (
+        (tmp_path / "gone.tsv", "cannot be read: ", "the current folder is"),
+        (tmp_path, "is a folder. ", "Put a file in its place"),
     ):
         with refused(f"{path} {message}"):
             own(str(path))
-        with refused("the current folder is"):
+        with refused(advice):
             list(rows.read_rows(str(path)))
 
 
