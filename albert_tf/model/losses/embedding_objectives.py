@@ -76,6 +76,8 @@ def over_prefixes(
 
     Source: Kusupati et al., arXiv 2205.13147 (Matryoshka), section 3.
     """
+    if not sizes:
+        return objective
     share = 1.0 / (1 + len(sizes))
     losses = {name: share * f for name, f in objective.losses.items()}
     added = {f"{name}_{k}": f for k in sizes for name, f in losses.items()}
