@@ -135,11 +135,8 @@ class DistillOptions(finetuning_options.FileOptions):
             raise errors.UserError(
                 "`teacher` and `teacher_vectors` are missing. Give one of them."
             )
-        uses_words = not self.finetuning.init.init_checkpoint and (
-            self.word_embeddings == "teacher"
-        )
         if (self.teacher and self.teacher_vectors) and not (
-            uses_words or self.hidden_weight or self.relation_weight
+            self.copies_embeddings or self.hidden_weight or self.relation_weight
         ):
             raise errors.UserError(
                 "`teacher` has no use beside `teacher_vectors` here: neither "
@@ -163,6 +160,15 @@ class DistillOptions(finetuning_options.FileOptions):
                         "layer alone, so it does not go with `exit_layers`. "
                         "Leave one of the two out."
                     )
+
+    @property
+    def copies_embeddings(self) -> bool:
+        """Whether the student's word embeddings start from the teacher's."""
+        return (
+            self.teacher is not None
+            and self.word_embeddings == "teacher"
+            and not self.finetuning.init.init_checkpoint
+        )
 
 
 def run(settings: DistillOptions) -> None:
@@ -207,9 +213,7 @@ def run(settings: DistillOptions) -> None:
             tokenizer=tokenizer,
         ),
         default_task=make_task(teacher_facts),
-        copies_embeddings=settings.teacher is not None
-        and settings.word_embeddings == "teacher"
-        and not shared.init.init_checkpoint,
+        copies_embeddings=settings.copies_embeddings,
         uses_states=bool(weights),
     )
     task = make_task(dataclasses.replace(facts, projection_size=size))

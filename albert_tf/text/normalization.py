@@ -159,6 +159,7 @@ def _read_said(
     values: dict[str, Any] = {"longest_word": wordpiece_rules.LONGEST_WORD}
     values |= strict_json.read_object(path, advice)
     said: dict[str, Any] = {name: values.get(name) for name in _FIELDS}
+    stored = Normalization(**said)
     if values.get("kind") in [other for other in _GIVEN_AS if other != kind]:
         raise errors.UserError(
             f"{vocabulary} is given as a vocabulary of {kind}, but {path} says "
@@ -171,7 +172,7 @@ def _read_said(
         ("kind", (kind,)),
         *((name, (True, False)) for name in SETTINGS),
         ("longest_word", huggingface_rules.LONGEST_WORDS),
-        ("unicode_form", (Normalization(**said).unicode_form,)),
+        ("unicode_form", (stored.unicode_form,)),
     ):
         value = values.get(name)
         if repr(value) not in map(repr, allowed):
@@ -179,7 +180,6 @@ def _read_said(
                 f"{path} has {name} {value!r}; here it must be "
                 f"{' or '.join(map(strict_json.dumps, allowed))}. {advice}"
             )
-    stored = Normalization(**said)
     for name, value in of_hub.items():
         changed = dataclasses.replace(stored, **{name: value})
         # Cased words keep their accents, whatever keep_accents is.
