@@ -34,7 +34,7 @@ def _variables(signatures: dict[str, Any]) -> Iterable[tf.Variable]:
     """Return all variables that signatures use, each once, by their names."""
     variables: dict[Any, tf.Variable] = {}
     for function in signatures.values():
-        for variable in function.get_concrete_function().variables:
+        for variable in function.variables:
             variables.setdefault(variable.ref(), variable)
     # TensorFlow keeps a function's in sets: their order changes.
     return sorted(variables.values(), key=lambda variable: variable.name)
@@ -47,7 +47,12 @@ def save(served: service.Service, path: str, *, with_text: bool = True) -> None:
         with_text: Whether to include the tokenizer and the signatures that
             take text. Without them no operation of tensorflow_text is used.
     """
-    signatures = served.functions if with_text else service.id_functions(served)
+    functions = served.functions if with_text else service.id_functions(served)
+    # TensorFlow would trace a tf.function a second time.
+    signatures = {
+        name: function.get_concrete_function()
+        for name, function in functions.items()
+    }
     root = tf.Module()
     # Not the Keras model, which would bring its own functions, and variables
     # that a converted encoder does not use any more.
