@@ -2,6 +2,9 @@
 
 import contextlib
 import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -23,8 +26,7 @@ def parse(
         *(_is_within(feature, features[feature.name]) for feature in layout),
         *_consistency_checks(features).values(),
     ]
-    check = tf.debugging.Assert(tf.reduce_all(checks), ["a number of a record"])
-    with tf.control_dependencies([check] if check is not None else []):
+    with _assertion(checks, "a number of a record"):
         return {
             name: tf.cast(value, tf.int32)
             if value.dtype == tf.int64
@@ -121,20 +123,39 @@ def _parse_padded(
     }
     parsed = tf.io.parse_example(serialized, specs)
     length_of_shape: dict[tuple[int, ...], tf.Tensor] = {}
-    checks = []
+    checks = [True]
     for feature in layout:
+        if feature.padding is None:
+            continue
+        count = parsed[feature.name].row_lengths()
         # The outputs of a teacher, float32, hold their padding.
-        if feature.padding is not None and feature.dtype == "int64":
-            lengths = parsed[feature.name].row_lengths()
-            other = length_of_shape.setdefault(feature.shape, lengths)
-            checks.append(tf.debugging.assert_equal(lengths, other))
-    with tf.control_dependencies([c for c in checks if c is not None]):
+        if feature.dtype == "int64":
+            other = length_of_shape.setdefault(feature.shape, count)
+            checks.append(tf.reduce_all(count == other))
+        length = count // _num_sequences(feature)
+        is_whole = length * _num_sequences(feature) == count
+        is_allowed = (length > 0) & (length <= feature.shape[-1])
+        checks.append(tf.reduce_all(is_whole & is_allowed))
+    with _assertion(checks, "the numbers of a feature"):
         return {
             feature.name: parsed[feature.name]
             if feature.padding is None
             else _pad(feature, parsed[feature.name])
             for feature in layout
         }
+
+
+def _assertion(
+    checks: Sequence[Any], message: str
+) -> AbstractContextManager[None]:
+    """Return a block that is computed if all checks, bool [], hold."""
+    # One operation for all: each has a graph of its own.
+    check = tf.debugging.Assert(tf.reduce_all(checks), [message])
+    return tf.control_dependencies([check] if check is not None else [])
+
+
+def _num_sequences(feature: layouts.Feature) -> int:
+    return math.prod(feature.shape[:-1])
 
 
 def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
@@ -144,15 +165,9 @@ def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
     one behind the other.
     """
     limit = feature.shape[-1]
-    num_sequences = math.prod(feature.shape[:-1])
-    num_values = values.row_lengths()
-    lengths = num_values // num_sequences
-    checks = (
-        tf.debugging.assert_equal(lengths * num_sequences, num_values),
-        tf.debugging.assert_positive(lengths),
-        tf.debugging.assert_less_equal(lengths, tf.cast(limit, lengths.dtype)),
-    )
-    with tf.control_dependencies([c for c in checks if c is not None]):
+    num_sequences = _num_sequences(feature)
+    lengths = tf.identity(values.row_lengths()) // num_sequences
+    if num_sequences > 1:
         lengths = tf.repeat(lengths, num_sequences)
     sequences = tf.RaggedTensor.from_row_lengths(
         values.flat_values, lengths, validate=False
