@@ -117,7 +117,8 @@ def test_a_checkpoint_gives_vectors(model_dir):
     assert names == [data, f"{checkpoint}.index", "spm.model"]
     vectors = text_models.Vectors(model.load)(TEXTS)
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1, 1e-5)
-    assert (vectors[0] @ vectors[1:].T < 0.999).all()
+    # How far apart depends on the processor, which trained the model.
+    assert (np.abs(vectors[0] - vectors[1:]).max(-1) > 1e-4).all()
 
 
 @pytest.mark.parametrize("write", [write_saved_model, write_answers])
