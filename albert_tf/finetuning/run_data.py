@@ -41,6 +41,7 @@ class RunData:
         self._outputs: saved_outputs.Targets | None = None
         self._features: dict[str, features.FeatureFile] = {}
         self._contents: dict[str, str] = {}
+        self._batches: dict[str, tf.data.Dataset] = {}
         self.eval_splits = self._available(
             settings.do_eval, task.eval_splits, "do_eval"
         )
@@ -226,6 +227,11 @@ class RunData:
 
         They are in file order, or have a feature `record_number`.
         """
+        if split not in self._batches:  # Its graphs take a second.
+            self._batches[split] = self._read_batches(split)
+        return self._batches[split]
+
+    def _read_batches(self, split: str) -> tf.data.Dataset:
         settings = self._settings
         size = settings.predict_batch_size
         if split in self.eval_splits:
