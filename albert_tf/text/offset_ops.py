@@ -43,7 +43,10 @@ class TextParts(NamedTuple):
         rows = tf.repeat(self.rows, widths)
         starts, ends = (
             tf.RaggedTensor.from_value_rowids(
-                tf.repeat(edges, widths), rows, tf.size(self.lengths, tf.int64)
+                tf.repeat(edges, widths),
+                rows,
+                tf.size(self.lengths, tf.int64),
+                validate=False,
             )
             for edges in (self.starts, self.ends)
         )
@@ -58,15 +61,12 @@ class TextParts(NamedTuple):
 def to_characters(texts: tf.Tensor) -> TextParts:
     """Cut texts into characters; one that is not UTF-8 becomes U+FFFD."""
     characters, starts = tf.strings.unicode_split_with_offsets(texts, "UTF-8")
-    starts = tf.cast(starts, tf.int32)
+    starts, rows = tf.cast(starts.values, tf.int32), characters.value_rowids()
     lengths = tf.strings.length(texts)
-    return TextParts(
-        characters.flat_values,
-        starts.flat_values,
-        with_last(starts, lengths)[:, 1:].flat_values,
-        characters.value_rowids(),
-        lengths,
-    )
+    is_last = tf.concat([is_first(rows)[1:], [True]], 0)[: tf.size(rows)]
+    following = tf.concat([starts[1:], [0]], 0)[: tf.size(rows)]
+    ends = tf.where(is_last, tf.gather(lengths, rows), following)
+    return TextParts(characters.values, starts, ends, rows, lengths)
 
 
 def to_composed_units(texts: tf.Tensor) -> TextParts:
@@ -162,7 +162,8 @@ def join_ranges(
     before = tf.gather(tf.cumsum(sums) - sums, lengths.value_rowids())
     # The running totals of each row.
     stop = lengths.with_flat_values(tf.cumsum(lengths.flat_values) - before)
-    start = entries_at(starts, stop - lengths)
+    begin = stop.with_flat_values(stop.flat_values - lengths.flat_values)
+    start = entries_at(starts, begin)
     last = entries_at(ends, stop - 1)
     end = tf.where(lengths.flat_values == 0, start, last)
     return lengths.with_flat_values(start), lengths.with_flat_values(end)
@@ -170,7 +171,17 @@ def join_ranges(
 
 def with_last(rows: tf.RaggedTensor, last: tf.Tensor) -> tf.RaggedTensor:
     """Append one entry to each row."""
-    return tf.concat([rows, last[:, None]], axis=1)
+    splits = rows.row_splits
+    more = tf.range(tf.size(splits, splits.dtype))  # Entries before each row.
+    place = tf.range(tf.size(rows.values, splits.dtype))
+    place += tf.gather(more, rows.value_rowids())
+    values = tf.dynamic_stitch(
+        [tf.cast(at, tf.int32) for at in (place, splits[1:] + more[:-1])],
+        [rows.values, last],
+    )
+    return tf.RaggedTensor.from_row_splits(
+        values, splits + more, validate=False
+    )
 
 
 def entries_at(rows: tf.RaggedTensor, places: tf.RaggedTensor) -> tf.Tensor:

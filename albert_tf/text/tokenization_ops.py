@@ -198,13 +198,13 @@ def _tokenize_parts(
             is_first = tf.range(tf.shape(parts)[1]) == 0
             parts = tf.where(lacks[:, None] | is_first, parts, "")
         begin = tf.cumsum(tf.strings.length(parts), 1, exclusive=True)
+        begin = tf.reshape(begin, [-1])
         ids, *edges = cut(tf.reshape(parts, [-1]))
-        columns = ids, *(edge + tf.reshape(begin, [-1, 1]) for edge in edges)
-        count = tf.shape(parts, tf.int64)[1]
+        offset = tf.gather(begin, ids.value_rowids())
+        columns = ids.values, *(edge.values + offset for edge in edges)
+        splits = ids.row_splits[:: tf.shape(parts)[1]]
         return tuple(
-            tf.RaggedTensor.from_uniform_row_length(column, count).merge_dims(
-                1, 2
-            )
+            tf.RaggedTensor.from_row_splits(column, splits, validate=False)
             for column in columns
         )
 

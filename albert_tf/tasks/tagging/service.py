@@ -169,16 +169,20 @@ class TagService(service.Service):
 
 def _padded(values: Tensors, rows: tf.Tensor, size: tf.Tensor) -> Tensors:
     """Return values of spans [spans] as [batch, spans], and their number."""
-    ragged = {
-        f"span_{name}": tf.RaggedTensor.from_value_rowids(
-            value, tf.cast(rows, tf.int64), size
-        )
-        for name, value in values.items()
-    }
-    sizes = ragged["span_start"].row_lengths()
+    splits = tf.searchsorted(rows, tf.range(tf.cast(size, rows.dtype) + 1))
+    counts = splits[1:] - splits[:-1]
+    column = tf.range(tf.reduce_max(tf.concat([[0], counts], 0)))
+    is_span = column < counts[:, tf.newaxis]
+    # Of each entry, its span; what is filled up reads one more.
+    index = tf.where(is_span, splits[:-1, tf.newaxis] + column, tf.size(rows))
     return {
-        "num_spans": tf.cast(sizes, tf.int32),
-        **{name: value.to_tensor() for name, value in ragged.items()},
+        "num_spans": counts,
+        **{
+            f"span_{name}": tf.gather(
+                tf.concat([value, tf.zeros([1], value.dtype)], 0), index
+            )
+            for name, value in values.items()
+        },
     }
 
 
