@@ -83,7 +83,7 @@ def test_predictions_are_those_of_the_run(run, answers):
     contract.assert_alike(answers, expected[: len(answers)])
 
 
-@contract.each(fast=("tags",))
+@contract.each(contract.FIRST, fast=("tags",))
 def test_a_run_is_scored_again(run, tmp_path):
     folder = tmp_path / "run"
     shutil.copytree(run.folder, folder)
@@ -92,7 +92,7 @@ def test_a_run_is_scored_again(run, tmp_path):
     assert run.score_again(folder) == pytest.approx(best, rel=1e-6)
 
 
-@contract.each(fast=("rte",))
+@contract.each(contract.FIRST, fast=("rte",))
 def test_a_stopped_run_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
     folder = tmp_path / "run"
     half = dict.fromkeys(
@@ -119,7 +119,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(run, tmp_path, monkeypatch):
         np.testing.assert_equal(other.load(names), one.load(names))
 
 
-@contract.each(fast=("tags", "squad 2.0", "label"))
+@contract.each(contract.FIRST, fast=("tags", "squad 2.0", "label"))
 def test_two_runs_that_agree_are_an_ensemble_that_does(run, tmp_path):
     shutil.copytree(run.folder, tmp_path / "again")
     folders = [run.folder, tmp_path / "again"]
@@ -164,7 +164,10 @@ def test_exports_answer_alike(run, form, answers, tmp_path):
     contract.assert_alike(found, answers)
 
 
-@contract.each(fast=())
+@contract.each(
+    [name for name, case in contract.CASES.items() if not case.is_variant],
+    fast=(),
+)
 def test_a_converted_run_is_the_same_model(run, tmp_path):
     """Also where transformers has no place for it."""
     folder, given = tmp_path / "converted", {}
@@ -205,7 +208,10 @@ def test_a_folder_of_others_is_exported(run, answers, tmp_path):
     contract.assert_alike(found, answers)
 
 
-@contract.each(fast=())
+@contract.each(
+    [*contract.FIRST, *(n for n, c in contract.CASES.items() if c.not_taught)],
+    fast=(),
+)
 def test_a_student_learns_what_its_teacher_says(run, tmp_path):
     """From the teacher alone."""
     if run.case.not_taught:
