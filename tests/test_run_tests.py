@@ -113,11 +113,15 @@ def test_long_files_exist_and_come_first_and_alone():
     for long in tool.LONG:
         assert any(path.endswith(f"/{long}") for path in files), long
     most, few = tool.SHARING, tool.SHARING_OF_ALL
-    short = [*map(str, range(most + 2))]
-    rest = [short[2 * few :]]
+    short = [*map(str, range(2 * most - 2))]
     long = f"tests/{tool.LONG[0]}"
     hostile = [f"{tool.TOGETHER}{name}" for name in "ab"]
     files = [*short[:1], long, *short[1:], *hostile]
-    assert tool.group(files, False) == [hostile, files[:most], files[most:-2]]
-    found = tool.group(files, True)
-    assert found == [hostile, [long], short[:few], short[few : 2 * few], *rest]
+    plain = files[:-2]
+    found = tool.group(files, False)
+    assert found == [hostile, plain[::2], plain[1::2]]
+    assert max(map(len, found)) <= most
+    count = -(-len(short) // few)
+    shared = [short[i::count] for i in range(count)]
+    assert tool.group(files, True) == [hostile, [long], *shared]
+    assert max(map(len, shared)) <= few

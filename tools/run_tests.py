@@ -32,7 +32,6 @@ LONG = (
     "end_to_end/test_passages.py",
     "parity/test_bert.py",
     "squad/test_service.py",
-    "table/test_runs.py",
     "tasks/test_contract.py",
     "tasks/test_contract_of_classifiers.py",
     "test_base_shape.py",
@@ -88,7 +87,9 @@ def group(files: list[str], with_slow: bool) -> list[list[str]]:
     long = [[path] for path in others if with_slow and path.endswith(LONG)]
     short = [path for path in others if [path] not in long]
     most = SHARING_OF_ALL if with_slow else SHARING
-    shared = [short[i : i + most] for i in range(0, len(short), most)]
+    count = -(-len(short) // most)
+    # Neighbours, which take about as long, do not share a process.
+    shared = [short[i::count] for i in range(count)]
     return [together] * bool(together) + long + shared
 
 

@@ -2,6 +2,7 @@
 
 from tests.albert_tf.tasks import contract
 from tests.albert_tf.tasks.contract_suite import *  # noqa: F403
+from tests.albert_tf.tasks.table.table_runs import *  # noqa: F403
 
 CASES_OF_CONTRACT = {
     name

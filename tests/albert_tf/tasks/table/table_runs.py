@@ -1,4 +1,4 @@
-"""What only runs with tables do; what all do: tasks/contract_suite.py."""
+"""What only runs with tables do, for test_contract_of_classifiers.py."""
 
 import json
 import shutil
@@ -15,9 +15,8 @@ from tests.albert_tf.tasks import contract
 from tests.albert_tf.tasks.glue.small_tasks import Markers
 from tests.conftest import refused
 
-pytestmark = pytest.mark.slow
 
-
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["one", "each"])
 def test_later_evaluations_keep_the_thresholds(runs, tmp_path, kind):
     """So the score of a test file is one of texts that decided nothing."""
@@ -33,6 +32,7 @@ def test_later_evaluations_keep_the_thresholds(runs, tmp_path, kind):
     assert after["loss"] != before["loss"]
 
 
+@pytest.mark.slow
 def test_large_numbers_are_learnt_as_small_ones(runs, tmp_path, caplog):
     """Of 1,700,000,000 float32 knows every 128th; the deviation is 11."""
     run, large = runs("number"), tmp_path / "large"
@@ -54,6 +54,7 @@ def test_large_numbers_are_learnt_as_small_ones(runs, tmp_path, caplog):
     assert 10 < np.ptp(ours) < 50
 
 
+@pytest.mark.slow
 def test_numbers_of_a_run_go_on_in_its_units(runs, tmp_path):
     """Another file has another mean; the head of the model has the run's."""
     run = runs("number")
@@ -75,6 +76,7 @@ def test_numbers_of_a_run_go_on_in_its_units(runs, tmp_path):
         run.score_again(tmp_path / "new", dev_file=path, train_file=None)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["a label", "labels", "a number"])
 def test_all_of_a_long_text_is_read(runs, tmp_path, kind):
     run = runs(f"windows of {kind}")
@@ -95,6 +97,7 @@ def test_all_of_a_long_text_is_read(runs, tmp_path, kind):
     np.testing.assert_allclose(one, again, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_a_teacher_has_one_label_and_one_output_for_a_text(runs, tmp_path):
     columns = data.TableOptions(text_columns="text", labels="a,b")
     task = labels.LabelTask(Markers(), 24, columns)
