@@ -49,11 +49,26 @@ def start(inputs, tmp_path_factory):
     return start
 
 
+@pytest.fixture(scope="module")
+def first_start(start, tmp_path_factory):
+    """Returns what the first start keeps, and its weights; trains once."""
+
+    made = []
+
+    def first_start(capfd):
+        if not made:
+            whole = tmp_path_factory.mktemp("first") / "whole"
+            done, weights = start(whole, capfd)
+            assert weights is not None, done
+            made.append((whole, weights))
+        return made[0]
+
+    return first_start
+
+
 @pytest.mark.parametrize("kind", KEPT)
-def test_kept_files_that_are_damaged(start, tmp_path, capfd, kind):
-    whole = tmp_path / "whole"
-    done, expected = start(whole, capfd)
-    assert expected is not None, done
+def test_kept_files_that_are_damaged(start, first_start, tmp_path, capfd, kind):
+    whole, expected = first_start(capfd)
     changes = {**damages.BYTES, "missing": None}
     for damage in sampling.some([*changes], 3, kind):
         cached = tmp_path / damage.replace(" ", "-")

@@ -62,10 +62,9 @@ def test_interrupted_run_equals_an_uninterrupted_one(make_trainer, changes):
     ("replicas", "microbatches", "changes"),
     [
         (2, 2, {}),
-        (1, 4, {"objective": "rtd"}),
-        pytest.param(2, 1, {"objective": "rtd"}, marks=pytest.mark.slow),
+        (2, 2, {"objective": "rtd"}),
         (2, 1, {"weight_precision": "int8", "quantize_from": 0.0}),
-        pytest.param(2, 2, {"optimizer": "muon"}, marks=pytest.mark.slow),
+        (1, 4, {"optimizer": "muon"}),
     ],
 )
 def test_replicas_and_microbatches_do_not_change_the_update(
