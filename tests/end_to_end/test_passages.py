@@ -188,17 +188,13 @@ ERNIE = {
     [
         ERNIE,
         *({"objective": name} for name in SYSTEMS),
-        "dialogue",
         "discourse",
     ],
 )
 def test_a_killed_run_ends_like_an_undisturbed_one(
     make, tmp_path, monkeypatch, request, changes
 ):
-    if changes == "dialogue":
-        path = request.getfixturevalue("dialogues")
-        changes = {"input_file": path, "sentence_objective": "dialogue"}
-    elif changes == "discourse":
+    if changes == "discourse":
         changes = request.getfixturevalue("markers")("it\nwe stay\nand\n")
     changes = {**changes, "save_checkpoints_steps": 1}
     whole, killed = (
@@ -222,21 +218,6 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
         for settings in (whole, killed)
     )
     assert one == other
-
-
-@pytest.fixture
-def dialogues(tmp_path, tiny_vocab):
-    """Passages of 30 dialogues of three to six turns."""
-    talk = tmp_path / "talk.txt"
-    generator = np.random.default_rng(1)
-    for _ in range(30):
-        with talk.open("a") as stream:
-            for turn in range(generator.integers(3, 7)):
-                words = generator.choice(writing.WORDS, 4)
-                print("QR"[turn % 2], " ".join(words), sep="\t", file=stream)
-            print(file=stream)
-    output = tmp_path / "talk.tfrecord"
-    return write_records(talk, output, tiny_vocab, "dialogues")
 
 
 @pytest.fixture
