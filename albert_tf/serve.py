@@ -9,9 +9,9 @@ Then open http://127.0.0.1:8501 for the page, /docs for all endpoints, and
         -d '{"text": "It rains.", "text_pair": "It is wet."}'
 
 A path is an export, or a folder of numbered exports, whose newest is served.
-Without NAME= the model is called as its folder. Requests that arrive together
-are computed together. SIGTERM or Ctrl-C ends it when all requests that have
-begun are answered. It needs the packages of the extra `serve`.
+Without NAME= the model is called as its folder. Requests that wait while others
+are computed are computed together. SIGTERM or Ctrl-C ends it when all requests
+that have begun are answered. It needs the packages of the extra `serve`.
 """
 
 import dataclasses
@@ -61,11 +61,14 @@ class ServeOptions:
         "for every computer that can reach it.",
     )
     batch_size: int = option(
-        32, "Rows that are computed together.", within=ranges.Range(1, 4096)
+        32,
+        "Rows that are computed together. Requests of more are divided.",
+        within=ranges.Range(1, 4096),
     )
     batch_wait: float = option(
-        2.0,
-        "Milliseconds that a request waits for others.",
+        0.0,
+        "Milliseconds that a request waits for others to be computed with. "
+        "With 0 it waits only while others are computed.",
         within=ranges.Range(0, 1000),
     )
     max_waiting: int = option(

@@ -158,7 +158,7 @@ OPTIONS = {
         max_qa_length overwrite task_module
     """,
     "albert_tf.serve:ServeOptions": """
-        saved_model! port=8501 host=127.0.0.1 batch_size=32 batch_wait=2.0
+        saved_model! port=8501 host=127.0.0.1 batch_size=32 batch_wait=0.0
         max_waiting=256 max_body_bytes=1000000
     """,
     "albert_tf.convert_checkpoint:ConvertOptions": """

@@ -143,6 +143,25 @@ def split(outputs: Arrays, sizes: Sequence[int]) -> list[Arrays]:
     return [_without_filling(part) for part in parts]
 
 
+def join(parts: Sequence[Arrays]) -> dict[str, np.ndarray]:
+    """Undo `split`; masks and spans are filled up to the most of a part."""
+    joined = {}
+    for name, first in parts[0].items():
+        values = [part[name] for part in parts]
+        most = np.max([value.shape for value in values], 0)
+        filling = b"" if first.dtype == object else 0
+        padded = [
+            np.pad(
+                value,
+                [(0, 0), *((0, n) for n in (most - value.shape)[1:])],
+                constant_values=filling,
+            )
+            for value in values
+        ]
+        joined[name] = np.concatenate(padded)
+    return joined
+
+
 def _without_filling(outputs: Arrays) -> Arrays:
     """Leave out what fills up masks or spans to those of other requests."""
     if "pieces" in outputs:

@@ -51,10 +51,10 @@ class _Asked:
     def __init__(self, signature: ask.Signature, limits: batching.Limits):
         self.signature = signature
         self.batcher = batching.Batcher(signature.compute, limits)
-        rows_type = schema.rows_type(signature.specs, limits.batch_size)
+        rows_type = schema.rows_type(signature.specs, limits.max_waiting)
         self.type = pydantic.TypeAdapter(rows_type)
 
-    async def __call__(self, rows: Any) -> ask.Arrays:
+    async def __call__(self, rows: Any) -> list[ask.Arrays]:
         checked = self.type.validate_python(rows)
         inputs = schema.arrays(checked, self.signature.specs)
         return await self.batcher.submit(inputs)
@@ -75,10 +75,9 @@ class _Endpoints:
             rows = body if isinstance(body, list) else [body]
             inputs = self.asked[name].signature.inputs
             texts = [ask.join_words(row, inputs, "the row") for row in rows]
-            outputs = await self.asked[name](
+            parts = await self.asked[name](
                 [text or row for text, row in zip(texts, rows, strict=True)]
             )
-            parts = ask.split(outputs, [1] * len(rows))
             answers = [
                 {**ask.readable(part, row["words"] if text else ()), **text}
                 for part, row, text in zip(parts, rows, texts, strict=True)
@@ -106,13 +105,12 @@ class _Endpoints:
         specs = asked.signature.specs
         if "inputs" in body:
             rows = schema.rows_of_columns(body["inputs"], specs)
-            outputs = await asked(rows)
+            outputs = ask.join(await asked(rows))
             columns = {key: ask.plain(value) for key, value in outputs.items()}
             return _write({"outputs": _without_name(columns)})
         rows = schema.rows_of_instances(body["instances"], specs)
-        parts = ask.split(await asked(rows), [1] * len(rows))
-        found = [_without_name(ask.one_row(part)) for part in parts]
-        return _write({"predictions": found})
+        parts = [ask.one_row(part) for part in await asked(rows)]
+        return _write({"predictions": [*map(_without_name, parts)]})
 
     async def state(self, request: fastapi.Request) -> fastapi.Response:
         """Return which version is served."""
@@ -138,8 +136,9 @@ class _Endpoints:
         asked = self.asked[form.signature]
         asked.type.validate_python([texts])
         form.check(texts)
-        answer = ask.readable(await asked([texts]))
-        return _write(dataclasses.asdict(form.kind.show(texts, answer)))
+        (part,) = await asked([texts])
+        view = form.kind.show(texts, ask.readable(part))
+        return _write(dataclasses.asdict(view))
 
 
 async def _read(request: fastapi.Request) -> Any:

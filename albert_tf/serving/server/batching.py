@@ -1,16 +1,19 @@
-"""Compute requests that arrive together in one call."""
+"""Compute requests that wait at the same time in one call."""
 
 import asyncio
-import collections
 import concurrent.futures
-import contextlib
 import dataclasses
+import threading
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from albert_tf.serving.client import ask
+
+# A batch is chosen from so many times its size, for rows of like lengths.
+_CHOICE = 2
 
 
 class QueueFullError(Exception):
@@ -23,14 +26,15 @@ class Limits:
 
     batch_size: int
     max_waiting: int
-    seconds: float
+    seconds: float = 0.0
 
 
-@dataclasses.dataclass(frozen=True)
-class _Request:
-    inputs: ask.Arrays
-    rows: int
-    shape: Any  # Of a row; only equal ones can be joined.
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Row:
+    inputs: ask.Arrays  # [1, ...]
+    shape: Any  # Only equal ones can be joined.
+    length: int  # Of all texts.
+    due: int  # The batch whose turn it is.
     arrival: float
     answer: asyncio.Future[ask.Arrays]
 
@@ -38,8 +42,11 @@ class _Request:
 class Batcher:
     """Joins the requests to one signature; it belongs to one event loop.
 
-    A batch waits until it is full, or its first request has waited for
-    `Limits.seconds`. One batch is computed at a time.
+    A thread computes what waits, a batch at a time, and ends when nothing does.
+    The row that is due first is always in the next batch. A request's first
+    rows are due at once, as many as a quarter of a batch, the next ones a batch
+    later: so a request of one row passes one of many, and after its turn no
+    row is passed by requests that come later.
     """
 
     def __init__(
@@ -48,86 +55,98 @@ class Batcher:
         self._compute, self._limits = compute, limits
         # It is given the rows of each batch.
         self.observe: Callable[[float], object] = lambda rows: None
-        self._queue: collections.deque[_Request] = collections.deque()
-        self._is_full = asyncio.Event()
+        self._queue: list[_Row] = []
+        self._batches = 0
+        self._is_busy = False
+        self._changed = threading.Condition()
         self._thread = concurrent.futures.ThreadPoolExecutor(1)
-        self._work: asyncio.Task[None] | None = None
 
     @property
     def waiting(self) -> int:
         """Rows that wait for the next batches."""
-        return sum(request.rows for request in self._queue)
+        return len(self._queue)
 
-    async def submit(self, inputs: ask.Arrays) -> ask.Arrays:
-        """Return the outputs for some rows, as if they were alone.
+    async def submit(self, inputs: ask.Arrays) -> list[ask.Arrays]:
+        """Return the outputs for each row, as if it were alone.
 
         Raises:
-            QueueFullError: `Limits.max_waiting` rows wait.
+            QueueFullError: More than `Limits.max_waiting` rows would wait.
         """
-        rows = len(next(iter(inputs.values())))
-        if self.waiting + rows > self._limits.max_waiting:
+        count = len(next(iter(inputs.values())))
+        if self.waiting + count > self._limits.max_waiting:
             raise QueueFullError
-        loop = asyncio.get_running_loop()
-        shape = {name: array.shape[1:] for name, array in inputs.items()}
-        answer: asyncio.Future[ask.Arrays] = loop.create_future()
-        self._queue.append(_Request(inputs, rows, shape, loop.time(), answer))
-        if self.waiting >= self._limits.batch_size:
-            self._is_full.set()
-        if self._work is None or self._work.done():
-            self._work = loop.create_task(self._empty_the_queue())
-        return await answer
+        loop, share = asyncio.get_running_loop(), self._limits.batch_size // 4
+        rows = []
+        for i in range(count):
+            row = {name: array[i : i + 1] for name, array in inputs.items()}
+            shape = {name: array.shape for name, array in row.items()}
+            due = self._batches + i // max(share, 1)
+            answer: asyncio.Future[ask.Arrays] = loop.create_future()
+            arrival = time.monotonic()
+            rows.append(_Row(row, shape, _length(row), due, arrival, answer))
+        with self._changed:
+            self._queue += rows
+            self._changed.notify()
+            if not self._is_busy:
+                self._is_busy = True
+                self._thread.submit(self._empty_the_queue, loop)
+        return await asyncio.gather(*(row.answer for row in rows))
 
-    async def _empty_the_queue(self) -> None:
-        while self._queue:
-            end = self._queue[0].arrival + self._limits.seconds
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(end):
-                    await self._is_full.wait()
-            batch = self._take()
-            if self.waiting < self._limits.batch_size:
-                self._is_full.clear()
-            self.observe(sum(request.rows for request in batch))
-            await self._answer(batch)
+    def _empty_the_queue(self, loop: asyncio.AbstractEventLoop) -> None:
+        while batch := self._take():
+            self.observe(len(batch))
+            loop.call_soon_threadsafe(_answer, batch, self._outputs(batch))
 
-    def _take(self) -> list[_Request]:
-        """Remove the first requests, as many as can be joined."""
-        batch: list[_Request] = []
-        others: collections.deque[_Request] = collections.deque()
-        free = self._limits.batch_size
-        for request in self._queue:
-            if request.shape == self._queue[0].shape and request.rows <= free:
-                batch.append(request)
-                free -= request.rows
-            else:
-                others.append(request)
-        self._queue = others
+    def _take(self) -> list[_Row]:
+        """Remove the next batch; if it is empty the thread ends."""
+        size = self._limits.batch_size
+        with self._changed:
+            if self._queue and self._limits.seconds:
+                end = self._queue[0].arrival + self._limits.seconds
+                self._changed.wait_for(
+                    lambda: self.waiting >= size, end - time.monotonic()
+                )
+            rows = [row for row in self._queue if not row.answer.done()]
+            rows.sort(key=lambda row: row.due)
+            alike = [row for row in rows if row.shape == rows[0].shape]
+            batch = sorted(
+                alike[: _CHOICE * size],
+                key=lambda row: abs(row.length - rows[0].length),
+            )[:size]
+            taken = set(batch)
+            self._queue = [row for row in rows if row not in taken]
+            self._batches += 1
+            self._is_busy = bool(batch)
         return batch
 
-    async def _answer(self, batch: Sequence[_Request]) -> None:
-        """Compute a batch; if that fails, each of its requests alone."""
-        loop = asyncio.get_running_loop()
+    def _outputs(self, batch: Sequence[_Row]) -> list[ask.Arrays | Exception]:
+        """Compute a batch; if that fails, each half of it."""
         try:
-            answers = await loop.run_in_executor(
-                self._thread, self._outputs, batch
-            )
+            inputs = {
+                name: np.concatenate([row.inputs[name] for row in batch])
+                for name in batch[0].inputs
+            }
+            return [*ask.split(self._compute(inputs), [1] * len(batch))]
         except Exception as error:
             if len(batch) == 1:
-                if not batch[0].answer.done():
-                    batch[0].answer.set_exception(error)
-                return
-            for request in batch:
-                await self._answer([request])
-            return
-        for request, answer in zip(batch, answers, strict=True):
-            if not request.answer.done():
-                request.answer.set_result(answer)
+                return [error]
+            half = len(batch) // 2
+            parts = batch[:half], batch[half:]
+            return [one for part in parts for one in self._outputs(part)]
 
-    def _outputs(self, batch: Sequence[_Request]) -> list[ask.Arrays]:
-        inputs = {
-            name: np.concatenate([request.inputs[name] for request in batch])
-            for name in batch[0].inputs
-        }
-        outputs = self._compute(inputs)
-        if len(batch) == 1:
-            return [outputs]
-        return ask.split(outputs, [request.rows for request in batch])
+
+def _length(row: ask.Arrays) -> int:
+    texts = [array for array in row.values() if array.dtype == object]
+    return sum(len(text) for array in texts for text in array.flat)
+
+
+def _answer(
+    batch: Sequence[_Row], answers: Sequence[ask.Arrays | Exception]
+) -> None:
+    for row, answer in zip(batch, answers, strict=True):
+        if row.answer.done():
+            continue
+        if isinstance(answer, Exception):
+            row.answer.set_exception(answer)
+        else:
+            row.answer.set_result(answer)

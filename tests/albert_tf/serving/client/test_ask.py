@@ -199,6 +199,9 @@ def test_outputs_are_divided_among_requests():
         "spans": [{"start": 1}],
         "mlm_logits": [0, 1],
     }
+    joined = ask.join([first, second])
+    assert joined["span_start"].tolist() == [[1, 0], [0, 0], [2, 3]]
+    assert joined["mlm_logits"].tolist() == [0, 1, 2, 3, 4, 5]
     with pytest.raises(
         ValueError, match="mlm_logits has no row .* of 4 inputs"
     ):
@@ -209,6 +212,9 @@ def test_outputs_are_divided_among_requests():
     parts = ask.split({"pieces": pieces, "probabilities": chances}, [1, 1, 1])
     assert [len(part["pieces"][0]) for part in parts] == [1, 0, 1]
     assert [part["probabilities"].shape[1] for part in parts] == [1, 0, 1]
+    joined = ask.join(parts)
+    assert joined["pieces"].tolist() == pieces[:, :1].tolist()
+    assert joined["probabilities"][..., 0].tolist() == [[1], [0], [1]]
     labels = np.array([[b"b", b""]], "O")
     assert ask.readable({"predicted": labels}) == {"predicted": ["b"]}
 

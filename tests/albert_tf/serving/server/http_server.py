@@ -13,7 +13,7 @@ from albert_tf.serving.client import ask as client
 from albert_tf.serving.client import views
 from albert_tf.serving.server import app, batching, models, process
 
-LIMITS = batching.Limits(batch_size=4, max_waiting=8, seconds=0.002)
+LIMITS = batching.Limits(batch_size=4, max_waiting=8)
 MAX_BYTES = 10_000
 IDS = tf.TensorSpec([None, None], tf.int32)
 

@@ -64,7 +64,7 @@ def test_endpoints_are_described(port):
     row, rows = body["application/json"]["schema"]["anyOf"]
     assert row["required"] == ["ids"]
     assert row["properties"]["ids"]["items"]["type"] == "integer"
-    assert rows["items"] == row and rows["maxItems"] == 4
+    assert rows["items"] == row and rows["maxItems"] == 8
 
 
 def test_forms_are_those_of_models_that_can_be_shown():
@@ -192,7 +192,7 @@ def test_a_client_that_leaves_is_no_error(caplog):
 @pytest.fixture(scope="module")
 def real(pretrained, of_pairs, of_choices):
     """A server of them; and their signatures, asked without it."""
-    limits = batching.Limits(batch_size=16, max_waiting=64, seconds=0.02)
+    limits = batching.Limits(batch_size=16, max_waiting=64)
     saved = {"fill": pretrained, "pairs": of_pairs, "race": of_choices}
     served = [models.load(k, "1", str(x.path)) for k, x in saved.items()]
     whole = http_server.make_app(*served, limits=limits)

@@ -93,7 +93,7 @@ def test_forms_of_tensorflow_serving(port, base):
         ({"inputs": ["ab", {"b64": "Yw=="}]}, {"outputs": [2, 1]}),
         ({"inputs": ["ab", "c"]}, {"outputs": [2, 1]}),
         ({"inputs": {"text": ["ab"]}}, {"outputs": [2]}),
-        ({"instances": ["ab"] * 4}, {"predictions": [2] * 4}),  # At most.
+        ({"instances": ["ab"] * 8}, {"predictions": [2] * 8}),  # At most.
     ],
 )
 def test_one_input_and_one_output_need_no_names(port, body, answer):
@@ -119,7 +119,7 @@ def test_lists_of_numbers(port):
         ("/models/m/measure", {"txt": "a"}, "row 1, text: Field required"),
         ("/models/m/measure", [{"text": "a"}, {"text": 1}], "row 2, text: Inp"),
         ("/models/m/measure", {"text": "a", "x": 1}, "row 1, x: Extra inputs"),
-        ("/models/m/measure", [{"text": "a"}] * 5, "at most 4 items"),
+        ("/models/m/measure", [{"text": "a"}] * 9, "at most 8 items"),
         ("/models/m/measure", {"text": "a" * 100}, "length is not in [0, 99]"),
         ("/models/m/add", {"ids": [1, True]}, "row 1, ids, 1: Input should be"),
         ("/models/m/add", {"ids": [2**31]}, "should be less than 2147483648"),
