@@ -17,8 +17,24 @@ on, which TensorFlow leaves off on processors without AVX512;
 """
 
 import importlib
+import importlib.util
 import os
+import sys
 from typing import TYPE_CHECKING, Any
+
+# `python -m albert_tf.export` with another Python than that of `make setup`.
+# Here, because other files cannot be read by an old one.
+if sys.argv[:1] == ["-m"] and (
+    sys.version_info < (3, 11) or importlib.util.find_spec("absl") is None
+):
+    print(
+        f"error: {sys.executable} is Python {sys.version.split()[0]}. What is "
+        "needed is Python 3.11 to 3.13 with the packages that `make setup` "
+        "installs. After it, type `. .venv/bin/activate` in the project's "
+        "folder, or give .venv/bin/python in place of python.",
+        file=sys.stderr,
+    )
+    sys.exit(2)
 
 os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")
 os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")

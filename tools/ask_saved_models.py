@@ -1,6 +1,7 @@
-"""Ask the demo's SavedModels, with TensorFlow only.
+r"""Ask the demo's SavedModels, with TensorFlow only.
 
-    python tools/ask_saved_models.py demo_output/saved_models
+    python tools/ask_saved_models.py demo_output/saved_models \
+        tools/sentences.txt
 
 This project, tf_keras and SentencePiece cannot be imported here, so the answers
 come from the SavedModel folders alone.
@@ -32,10 +33,16 @@ SENTENCES = [
     "In Nora at the farm winter and the cat slept.",
 ]
 VERDICTS = {b"0": "not acceptable", b"1": "acceptable"}
+# Each has an answer among the sentences, in other words.
+QUESTIONS = [
+    "How do insects tell each other about food?",
+    "Who wrote the first computer software?",
+    "Why does everything cost more when it is scarce?",
+]
 
 
-def main(folder: str) -> None:
-    """Print the answers of both models."""
+def main(folder: str, sentences_file: str) -> None:
+    """Print the answers of all models."""
     pretrained = tf.saved_model.load(f"{folder}/pretrained")
     answers = pretrained.signatures["fill_mask"](text=tf.constant(MASKED))
     for text, pieces, odds in zip(
@@ -62,6 +69,22 @@ def main(folder: str) -> None:
     ):
         print(f"{text}\n    {VERDICTS[label]} ({odds.max():.0%})")
 
+    with open(sentences_file, encoding="utf-8") as file:
+        sentences = file.read().splitlines()
+    encoder = tf.saved_model.load(f"{folder}/sentences")
+    embed = encoder.signatures["serving_default"]
+    questions = embed(text=tf.constant(QUESTIONS))["embedding"]
+    vectors = embed(text=tf.constant(sentences))["embedding"]
+    cosines = tf.matmul(questions, vectors, transpose_b=True)
+    best, rows = tf.math.top_k(cosines, 2)
+    print(f"\nThe nearest of {len(sentences)} sentences (cosine):")
+    for question, values, nearest in zip(
+        QUESTIONS, best.numpy(), rows.numpy(), strict=True
+    ):
+        print(question)
+        for value, row in zip(values, nearest, strict=True):
+            print(f"    {value:.2f} {sentences[row]}")
+
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

@@ -9,7 +9,7 @@
 set -eu
 
 venv=$1
-wanted=${2:-}
+candidates=${2:-python3.11 python3.12 python3.13 python3}
 
 fits() {
     "$1" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
@@ -18,7 +18,7 @@ fits() {
 
 python=
 lacks_venv=
-for candidate in ${wanted:-python3.11 python3.12 python3.13 python3}; do
+for candidate in $candidates; do
     fits "$candidate" || continue
     if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
         python=$candidate
@@ -33,10 +33,11 @@ if [ -z "$python" ]; then
             "missing. On Debian or Ubuntu: apt install python3-venv (or" \
             "python3.11-venv, python3.12-venv, python3.13-venv); then call make again." >&2
     else
-        echo "${wanted:-None of python3.11 to python3.13 and python3} is not" \
-            "Python 3.11 to 3.13, which TensorFlow 2.20 and its companions" \
-            "need here. Install one, or name it:" \
-            "make setup PYTHON=/path/to/python3.12" >&2
+        for candidate in $candidates; do
+            echo "$candidate: $("$candidate" -V 2>/dev/null || echo not there)" >&2
+        done
+        echo "TensorFlow 2.20 and its companions need Python 3.11 to 3.13." \
+            "Install one, or name it: make setup PYTHON=/path/to/python3.12" >&2
     fi
     exit 1
 fi
