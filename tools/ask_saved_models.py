@@ -18,13 +18,13 @@ import tensorflow_text  # noqa: E402, F401 - registers the tokenizer's ops.
 MASKED = [
     # Between the mill and the harbour lies the bakery.
     "In spring at the mill Mara gave Ivo the ring. In summer at the [MASK] Ivo "
-    "came with the cat. In summer at the harbour there was much thunder about.",
-    # Autumn follows summer.
+    "came with the cat.",
+    # Autumn follows summer, and has mist.
     "In summer at the market Nora traded fish for wool. In [MASK] at the "
-    "cottage there was much mist about. In autumn at the farm Nora slept.",
+    "cottage there was much mist about.",
     # The bakery gives bread for flour.
-    "In spring at the mill Mara gave Ivo the ring. In summer at the bakery Ivo "
-    "traded [MASK] for bread. In summer at the harbour Ivo and the cat slept.",
+    "In summer at the bakery Ivo traded [MASK] for bread. In summer at the "
+    "harbour Ivo and the cat slept.",
 ]
 SENTENCES = [
     "In spring at the mill Ivo traded grain for flour.",
@@ -37,6 +37,7 @@ VERDICTS = {b"0": "not acceptable", b"1": "acceptable"}
 QUESTIONS = [
     "How do insects tell each other about food?",
     "Who wrote the first computer software?",
+    "Why do cakes and loaves become bigger in the oven?",
     "Why does everything cost more when it is scarce?",
 ]
 
