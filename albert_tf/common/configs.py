@@ -56,6 +56,18 @@ def find(path: str) -> str:
     return str(ours) if ours.exists() else path
 
 
+def suggest_recipe(path: str) -> str:
+    """Return " Did you mean ...?" with the recipe that has much this name.
+
+    Example:
+        For "hour": " Did you mean configs/pretraining/hour.flags?"
+    """
+    recipes = {p.stem: p for p in folder().rglob("*.flags")}
+    near = difflib.get_close_matches(pathlib.Path(path).stem, recipes, 1, 0.8)
+    names = (recipes[name].relative_to(folder()) for name in near)
+    return "".join(f" Did you mean configs/{name}?" for name in names)
+
+
 def find_model(path: str) -> str:
     """Return the path of a model config; refuse a name that is almost one."""
     resolved = find(path)

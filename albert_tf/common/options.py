@@ -333,7 +333,7 @@ class _FlagValues(flags.FlagValues):
         if pathlib.Path(path).is_char_device():
             raise flags.Error(f"--flagfile={path} is a device")
         if not os.path.exists(path):
-            near = files.suggest(path)
+            near = files.suggest(path) or configs.suggest_recipe(path)
             raise flags.Error(f"--flagfile={path} is not a file.{near}")
         flag_files.append(path)
         try:

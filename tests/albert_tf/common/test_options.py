@@ -195,6 +195,8 @@ def interrupt(_: Outer) -> None:
         (["--flagfile=deep0"], "is one of more than 100 files"),
         (["--flagfile=two0"], "is one of more than 100 files"),
         (["--flagfile=oter"], "=oter is not a file. Did you mean outer? ("),
+        (["--flagfile=hour"], "mean configs/pretraining/hour.flags? ("),
+        (["--flagfile=x/cola.flag"], "mean configs/glue/cola.flags? ("),
         (["--flagfile=wide"], "is one of more than 100 files"),
     ],
 )
