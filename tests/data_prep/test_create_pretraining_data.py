@@ -5,6 +5,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import sysconfig
 
 import pytest
 
@@ -395,14 +396,16 @@ def test_input_that_may_not_be_read_is_named_at_once(base, monkeypatch):
 
 
 def test_script_runs_by_its_path(base, tmp_path):
+    packages = sysconfig.get_path("purelib")
     result = python(
+        "-S",  # Without the path of this folder, which `make setup` adds.
         ROOT / "data_prep" / "create_pretraining_data.py",
         f"--input_file={base.text.input_file}",
         f"--output_file={base.output_file}",
         f"--spm_model_file={base.vocabulary.path}",
         *("--max_seq_length=32", "--dupe_factor=1", "--nodo_permutation"),
         cwd=tmp_path,
-        env={k: v for k, v in os.environ.items() if k != "PYTHONPATH"},
+        env={**os.environ, "PYTHONPATH": packages},
     )
     assert "written: " in result.stderr
     assert manifests.find(base.output_file).max_seq_length == 32
