@@ -24,7 +24,7 @@ from albert_tf.common import (
 from data_prep.demo import story_world
 
 # Share of each kind of output that is held out, per story or row of training.
-DEV_STORIES = 1 / 20  # 180 stories by default: 1,500 segment pairs.
+DEV_STORIES = 1 / 20  # 180 stories by default: about 1,100 segment pairs.
 DEV_EXAMPLES = 2 / 15  # 800 by default: accuracy within 2 points or so.
 TEST_EXAMPLES = 1 / 30  # 200 by default: enough to have predictions to look at.
 # Fewer rows could not give every split two rows, one for each label.

@@ -16,12 +16,15 @@ import tensorflow as tf  # noqa: E402
 import tensorflow_text  # noqa: E402, F401 - registers the tokenizer's ops.
 
 MASKED = [
+    # Between the mill and the harbour lies the bakery.
+    "In spring at the mill Mara gave Ivo the ring. In summer at the [MASK] Ivo "
+    "came with the cat. In summer at the harbour there was much thunder about.",
+    # Autumn follows summer.
+    "In summer at the market Nora traded fish for wool. In [MASK] at the "
+    "cottage there was much mist about. In autumn at the farm Nora slept.",
     # The bakery gives bread for flour.
-    "In summer at the bakery Ivo traded [MASK] for bread.",
-    # The harbour's keeper is the fisher.
-    "In spring at the harbour the [MASK] gave Nora fish.",
-    # Snow falls in winter alone.
-    "In [MASK] at the cottage there was much snow about.",
+    "In spring at the mill Mara gave Ivo the ring. In summer at the bakery Ivo "
+    "traded [MASK] for bread. In summer at the harbour Ivo and the cat slept.",
 ]
 SENTENCES = [
     "In spring at the mill Ivo traded grain for flour.",

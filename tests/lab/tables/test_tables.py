@@ -250,7 +250,7 @@ hidden_size = 16
 records = '''data_prep.create_pretraining_data
   --input_file={corpus_dir}/held_out.txt --output_file={records}/a.tfrecord
   --spm_model_file={corpus_dir}/spm.model --max_seq_length=32
-  --max_predictions_per_seq=4 --dupe_factor=1'''
+  --max_predictions_per_seq=5 --dupe_factor=1'''
 train = '''albert_tf.run_pretraining --flagfile=configs/pretraining/tiny.flags
   --albert_config_file={config} --input_file={records}/a.tfrecord --seed={seed}
   --output_dir={train} --max_seq_length=32 --num_train_steps=2
