@@ -18,7 +18,7 @@ import dataclasses
 
 from albert_tf.common import errors, imports, options
 from albert_tf.common.options import checked, option, shown
-from albert_tf.finetuning import finetuning_options, registry
+from albert_tf.finetuning import base, finetuning_options, registry
 from albert_tf.tasks.glue import specs
 from albert_tf.tasks.table import data as tables
 
@@ -67,6 +67,8 @@ class ClassifierOptions(finetuning_options.FileOptions):
             names = "train_file", "dev_file", "test_file"
             options.refuse_unused(self, names, "text_columns")
             return
+        if self.table.computes_head:
+            self._check_computed_head()
         for name in ("data_dir", "task_module", "task_name"):
             if getattr(self, name) not in (None, "", tables.NAME):
                 raise errors.UserError(
@@ -92,6 +94,37 @@ class ClassifierOptions(finetuning_options.FileOptions):
                 f"`train_feature_file={shared.train_feature_file}` does not go "
                 "with `text_columns`. Give `train_file`."
             )
+
+    def _check_computed_head(self) -> None:
+        """Refuse options of training, and a threshold without data."""
+        shared, table = self.finetuning, self.table
+        for name, value in {
+            "teacher": self.teaching.teacher,
+            "exit_layers": shared.exit_layers,
+            "pooling": shared.pooling,
+            "encoder_learning_rate": shared.encoder_learning_rate,
+            "train_file": table.labels_file and self.train_file,
+        }.items():
+            if value not in (None, ""):
+                other = "labels_file" if table.labels_file else "few_shot"
+                raise errors.UserError(
+                    f"`{name}={value}` does not go with `{other}`, which "
+                    "trains no encoder and has a head of its own. Leave one of "
+                    "the two out."
+                )
+        has_dev = shared.do_eval and self.dev_file
+        if table.none_label and table.none_threshold is None and not has_dev:
+            raise errors.UserError(
+                f"`none_label={table.none_label}` needs a threshold. Give "
+                "`none_threshold`, or `do_eval` and a `dev_file` with texts of "
+                "this label."
+            )
+
+    @property
+    def sources(self) -> dict[str, str]:
+        if self.table.labels_file:
+            return {base.TRAIN: self.table.labels_file, **super().sources}
+        return super().sources
 
     @property
     def is_table(self) -> bool:

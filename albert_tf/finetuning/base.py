@@ -110,6 +110,7 @@ class Task(abc.ABC):
     pooler: str = "reads"  # An export also keeps or drops it.
     taught_by: str | None = None  # Output of a SavedModel that teaches it.
     hub_refusal: str | None = None  # Why transformers cannot compute it.
+    computes_head: bool = False  # Instead of training: see `compute_head`.
     sequences_vary: bool = False  # Then `pool_records` pools outputs.
     kind: str = ""  # Of tasks of one name.
     remarks: Remarks | None = None  # None: they are logged at once.
@@ -307,6 +308,17 @@ class Task(abc.ABC):
         """Return loss and metrics of training on the examples `learnt`."""
         del learnt  # Only weights of labels depend on them.
         return self._part("model", "objective").objective(self)
+
+    def compute_head(
+        self, records: Callable[[str], Outputs]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Compute the head's weights [labels, width] and bias [labels].
+
+        Args:
+            records: From a split to `vector` [n, width], what the head reads,
+                and `label_ids` of its records.
+        """
+        raise NotImplementedError
 
     def services(self) -> Mapping[type, Any]:
         """Return functions that make a service, by the class of the head."""

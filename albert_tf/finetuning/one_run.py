@@ -12,8 +12,10 @@ from absl import logging
 from albert_tf.common import scores
 from albert_tf.finetuning import (
     base,
+    batches,
     features,
     finetuning_options,
+    predictions,
     run_data,
     saved_outputs,
 )
@@ -31,6 +33,8 @@ from albert_tf.training import (
     run_log,
     training_loop,
 )
+
+_BATCH = 64  # Examples, where a head is computed.
 
 
 def run_once(
@@ -193,6 +197,10 @@ class _TaskRun:
         try:
             # An earlier start may have been stopped here.
             self._stop_if_stuck(log, validation.measured)
+            if data.task.computes_head:
+                validator = validation if settings.do_eval else None
+                trainer.compute(self._compute_head, log, validator)
+                return
             with data.naming_damage(base.TRAIN):
                 trainer.train(
                     data.training_batches(settings.trainer.seed, trainer.step),
@@ -207,6 +215,23 @@ class _TaskRun:
                 settings.early_stopping_evaluations,
                 data.task.key_metric,
             )
+
+    def _compute_head(self) -> None:
+        """Give the head the weights that the task computes from vectors."""
+        task, model = self._data.task, self._trainer.model
+
+        def read(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
+            vector = model.encode(batch, False, None)["pooled_output"]
+            return {"vector": vector, "label_ids": batch["label_ids"]}
+
+        call = predictions.compile_model(read)
+        weights, bias = task.compute_head(
+            lambda split: batches.run_model(
+                call, task, self._data.examples[split], _BATCH, split=split
+            )
+        )
+        model.output_weights.assign(weights)
+        model.output_bias.assign(bias)
 
     def _stop_if_stuck(
         self,

@@ -30,7 +30,7 @@ Item = base.Example | rows.BadLine
 Call = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
 
-def compile_model(model: keras.Model) -> Call:
+def compile_model(model: Callable[..., dict[str, tf.Tensor]]) -> Call:
     """Compile a model to a function from a NumPy batch to NumPy outputs."""
     # Batches have several lengths; they share one trace.
     call = tf.function(

@@ -164,7 +164,7 @@ class RunData:
 
     def steps(self) -> tuple[int, int]:
         settings = self._settings
-        if not settings.do_train:
+        if not settings.do_train or self.task.computes_head:
             return 1, 0  # Of no schedule; nothing is trained.
         return settings.length.steps(
             self._features[base.TRAIN].num_records, settings.train_batch_size

@@ -210,6 +210,23 @@ class Trainer:
                 profile.stop()
         log.end(self.step)
 
+    def compute(
+        self,
+        set_weights: Callable[[], None],
+        log: run_log.RunLog,
+        validator: validation.Validation | None = None,
+    ) -> None:
+        """Have weights computed instead of trained, as the only step."""
+        self._saved.remove_unfinished(best=validator is not None)
+        if not self.step:
+            self._saved.check_disk_space(best=validator is not None)
+            set_weights()
+            self.optimizer.iterations.assign(1)
+            self._saved.save()
+        if validator:
+            validator.validate()
+        log.end(self.step)
+
     def validation(
         self,
         log: run_log.RunLog,

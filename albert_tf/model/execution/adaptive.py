@@ -157,7 +157,7 @@ class AdaptiveEncoder(serving.ServedEncoder):
                 for part in parts
             ]
             x = tf.switch_case(state.exit, branches)
-        pooled = pooling.pool(config.pooling, unpadding.pad(x), state.rows)
+        pooled = pooling.pool(model.pooling, unpadding.pad(x), state.rows)
         assert model.pooler is not None, "Classifiers read it."
         pooled = tf.cast(model.pooler(pooled), tf.float32)
         # One head for all exits is computed once: TensorFlow and tf2onnx merge

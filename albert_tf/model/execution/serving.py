@@ -156,7 +156,7 @@ class ServedEncoder:
         x = unpadding.pad(x)
         outputs = {"sequence_output": x}
         if model.pooler is not None:
-            pooled = model.pooler(pooling.pool(config.pooling, x, inputs))
+            pooled = model.pooler(pooling.pool(model.pooling, x, inputs))
             outputs["pooled_output"] = pooled
         return outputs
 

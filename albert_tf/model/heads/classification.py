@@ -45,6 +45,7 @@ class AlbertClassifier(model_with_head.ModelWithHead):
         dropout: float = DROPOUT,
         mean: float = 0.0,
         deviation: float = 1.0,
+        vectors: tuple[str, int] = ("", 0),
     ):
         """Add a new classifier to an encoder.
 
@@ -53,8 +54,13 @@ class AlbertClassifier(model_with_head.ModelWithHead):
             dropout: Share of the pooled output that is dropped in training.
             mean: Of the numbers of a regression: added to the layer's output.
             deviation: Theirs, too; before that, multiplied with it.
+            vectors: Pooling and width of the vectors that the head reads, see
+                `AlbertModel.give_vectors`; "" for the encoder's pooler.
         """
         super().__init__(encoder, "albert_classifier", dropout)
+        self.vectors = tuple(vectors)
+        if vectors[0]:
+            encoder.give_vectors(*vectors)
         self.num_labels = num_labels
         self.mean, self.deviation = mean, deviation
         self.add_output("", num_labels)

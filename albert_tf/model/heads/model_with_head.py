@@ -51,9 +51,12 @@ class ModelWithHead(base.BuiltModel):
     def _linear(
         self, scope: str, units: int, stddev: float = _INITIALIZER_RANGE
     ) -> tuple[tf.Variable, ...]:
+        width = self.encoder.config.hidden_size
+        if self.reads_pooler:
+            width = self.encoder.pooled_size
         weights = self.add_weight(
             name=f"{scope}output_weights",
-            shape=[units, self.encoder.config.hidden_size],
+            shape=[units, width],
             initializer=layers.truncated_normal(stddev),
         )
         bias = self.add_weight(
@@ -101,7 +104,7 @@ class ModelWithHead(base.BuiltModel):
             x = encoded["all_encoder_layers"][last]
             states = {"sequence_output": x}
             if self.reads_pooler and encoder.pooler is not None:
-                pooled = pooling.pool(encoder.config.pooling, x, inputs)
+                pooled = pooling.pool(encoder.pooling, x, inputs)
                 states["pooled_output"] = encoder.pooler(pooled, training)
             outputs["exits"].append(answer(states, depth))
         return outputs

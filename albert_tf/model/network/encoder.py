@@ -25,6 +25,7 @@ import tf_keras as keras
 
 from albert_tf.common import errors
 from albert_tf.model import base, seeds
+from albert_tf.model.checkpoints import sentence_modules
 from albert_tf.model.config import PRECISIONS, AlbertConfig
 from albert_tf.model.execution import last_layer, layer_stack, weights
 from albert_tf.model.network import (
@@ -129,6 +130,7 @@ class AlbertModel(base.BuiltModel):
         self.depth = config.num_hidden_layers
         self._add_embeddings()
         self._add_layers()
+        self.pooling, self.pooled_size = config.pooling, config.hidden_size
         self.pooler = None
         if with_pooler:
             self.pooler = pooling.Pooler(
@@ -137,6 +139,21 @@ class AlbertModel(base.BuiltModel):
                 config.hidden_size,
                 config,
             )
+
+    def give_vectors(self, text_pooling: str, size: int = 0) -> None:
+        """Have the vector of each text as `pooled_output`, see `VectorPooler`.
+
+        Args:
+            text_pooling: One of `config.TEXT_POOLINGS`.
+            size: Width of the vectors. 0: that of the encoder.
+        """
+        self.pooling, self.pooled_size = text_pooling, size or self.pooled_size
+        self.pooler = pooling.VectorPooler(
+            sentence_modules.SCOPE,
+            self.config.hidden_size,
+            self.pooled_size,
+            self.config,
+        )
 
     def _add_embeddings(self) -> None:
         config, scope = self.config, self.scope
@@ -288,7 +305,7 @@ class AlbertModel(base.BuiltModel):
         # The other poolings need all outputs; a loop treats all layers alike.
         gathers_first = (
             last_layer.needs_fewer(output_positions, inputs["input_ids"])
-            and self.config.pooling == "cls"
+            and self.pooling == "cls"
             and not loops
         )
         if loops:
@@ -305,7 +322,7 @@ class AlbertModel(base.BuiltModel):
                 output_positions if gathers_first else None,
                 recompute=self.recompute,
             )
-        pooled = pooling.pool(self.config.pooling, encoded[-1], inputs)
+        pooled = pooling.pool(self.pooling, encoded[-1], inputs)
         if output_positions is not None and not gathers_first:
             encoded[-1] = last_layer.gather(encoded[-1], output_positions)
         return encoded, pooled

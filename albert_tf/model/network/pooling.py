@@ -8,10 +8,13 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network import layers
 
 # What is added to padding before the largest number is taken.
 _LOWEST = -1e9
+# Of a squared length: no vector is divided by 0.
+_LEAST = 1e-24
 
 
 class Pooler(layers.Dense):
@@ -20,6 +23,31 @@ class Pooler(layers.Dense):
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return float32 [B, H] for float [B, `config.pooled_width`]."""
         return tf.tanh(tf.cast(super().call(x, training), tf.float32))
+
+
+class VectorPooler(layers.Dense):
+    """A linear layer on what `pool` returns, and division by the length.
+
+    So it gives the vector of `run_embeddings`. The layer is the projection of
+    vectors; as wide as the encoder it begins as the identity.
+    """
+
+    def __init__(
+        self, scope: str, inputs: int, units: int, config: AlbertConfig
+    ):
+        super().__init__(scope, inputs, units, config)
+        if inputs == units:
+            self.kernel.assign(tf.eye(inputs))
+
+    def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
+        """Return float32 [B, units], of length 1, for float [B, inputs]."""
+        return normalize(super().call(tf.cast(x, tf.float32), training))
+
+
+def normalize(x: tf.Tensor) -> tf.Tensor:
+    """Divide float [..., width] by its length."""
+    squares = tf.reduce_sum(tf.square(x), -1, keepdims=True)
+    return x / tf.sqrt(tf.maximum(squares, _LEAST))
 
 
 def pool(kind: str, x: tf.Tensor, inputs: Mapping[str, tf.Tensor]) -> tf.Tensor:

@@ -18,8 +18,6 @@ from albert_tf.tasks.embedding import data
 from albert_tf.tasks.embedding.task import EmbeddingTask
 
 SCOPE = sentence_modules.SCOPE
-# Of a squared length: no vector is divided by 0.
-_LEAST = 1e-24
 
 
 @keras.saving.register_keras_serializable(package="albert_tf")
@@ -98,8 +96,7 @@ class AlbertEmbedder(model_with_head.ModelWithHead):
         x = tf.cast(sequence_output, tf.float32)
         inputs = {"input_mask": input_mask}
         x = self.project(pooling.pool(self.text_pooling, x, inputs), training)
-        squares = tf.reduce_sum(tf.square(x), -1, keepdims=True)
-        return x / tf.sqrt(tf.maximum(squares, _LEAST))
+        return pooling.normalize(x)
 
     def project(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return float32 [..., width] of what has the encoder's width."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 from absl import logging
 
 from albert_tf.common import errors, files, ranges, rows
@@ -184,6 +185,42 @@ class TableOptions:
         "in that choice. Default: equal texts do; with --query_column, equal "
         "queries.",
     )
+    few_shot: bool = option(
+        False,
+        "Keep the encoder as it is, and compute a head from the vectors of the "
+        "examples: a logistic regression. Takes seconds, and needs some "
+        "examples of each label only. Better with an encoder that was trained "
+        "for vectors, such as albert_small_en.",
+        needs="text_columns",
+    )
+    examples_per_label: int | None = option(
+        None,
+        "Examples of each label that are learnt, drawn by --split_seed. "
+        "Default: all.",
+        within=ranges.Range(1, 10**6),
+        needs="text_columns",
+    )
+    labels_file: str | None = option(
+        None,
+        "Table with the columns label and text that describes the labels, each "
+        "by one row or several, instead of --train_file. A text gets the label "
+        "whose descriptions have the closest vectors.",
+        may_change=True,
+        needs="text_columns",
+    )
+    none_label: str | None = option(
+        None,
+        "One more label, without a description, for texts that are close to "
+        "none, see --none_threshold.",
+        needs="labels_file",
+    )
+    none_threshold: float | None = option(
+        None,
+        "Cosine from which on a text is close to a label. Default: that with "
+        "the most right answers in --dev_file.",
+        within=ranges.Range(-1, 1),
+        needs="none_label",
+    )
     long: WindowOptions = WindowOptions()
 
     def __post_init__(self) -> None:
@@ -221,10 +258,32 @@ class TableOptions:
                 f"beginning of each, {remedy}leave it out."
             )
         self._check_numbers()
+        self._check_examples()
         if self.best_score not in (None, *_SCORES[self.kind]):
             raise errors.UserError(
                 f"`best_score={self.best_score}` is no score of such a table. "
                 f"Use {' or '.join(_SCORES[self.kind])}."
+            )
+
+    def _check_examples(self) -> None:
+        names = "few_shot", "examples_per_label", "labels_file"
+        given = [name for name in names if getattr(self, name)]
+        if given and self.kind != "label":
+            raise errors.UserError(
+                f"`{given[0]}={getattr(self, given[0])}` is for tables whose "
+                "texts have one label each. Leave it out."
+            )
+        for other in ("few_shot", "examples_per_label", "dev_share"):
+            if self.labels_file and getattr(self, other):
+                raise errors.UserError(
+                    f"`{other}={getattr(self, other)}` is about examples, and "
+                    "`labels_file` stands in their place. Leave one of them "
+                    "out."
+                )
+        if self.labels_file and len(self.inputs) > 1:
+            raise errors.UserError(
+                f"`text_columns={self.text_columns}` names two columns; with "
+                "`labels_file` name one, of the texts that are compared."
             )
 
     def _check_numbers(self) -> None:
@@ -258,6 +317,27 @@ class TableOptions:
         if self.regression:
             return "number"
         return "labels" if self.multi_label else "label"
+
+    @property
+    def computes_head(self) -> bool:
+        """Whether the head is computed from vectors, not trained."""
+        return self.few_shot or bool(self.labels_file)
+
+    @property
+    def of_training(self) -> "TableOptions":
+        """The columns of the training file; those of descriptions are fixed."""
+        if not self.labels_file:
+            return self
+        return TableOptions(text_columns="text", label_column="label")
+
+    @property
+    def learnt(self) -> dict[str, Any]:
+        """What decides which rows of the training file are learnt, and how."""
+        values = {
+            "examples_per_label": self.examples_per_label,
+            "labels_file": bool(self.labels_file),
+        }
+        return {name: value for name, value in values.items() if value}
 
     @property
     def is_number(self) -> bool:
@@ -324,6 +404,8 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
 
     Those that are columns have the order of these.
     """
+    are_described = bool(options.labels_file)
+    options = options.of_training
     table = read(path, options)
     columns = options.label_columns
     counts = collections.Counter(x for row in table for x in row.labels)
@@ -340,7 +422,8 @@ def find_labels(path: str, options: TableOptions) -> tuple[str, ...]:
             f"{options.label_column!r}: {', '.join(counts) or 'none'}. Two or "
             "more are needed."
         )
-    _warn_of_labels(path, table, counts, options)
+    if not are_described:
+        _warn_of_labels(path, table, counts, options)
     if are_columns:
         return tuple(columns)
     try:
@@ -613,3 +696,26 @@ def part_of(
         for example, is_held_out in zip(examples, chosen, strict=True)
         if is_held_out == (split == base.HELD_OUT)
     ]
+
+
+def draw(
+    examples: Sequence[TextExample],
+    labels: Sequence[str],
+    options: TableOptions,
+    path: str,
+) -> list[TextExample]:
+    """Return `examples_per_label` examples of each label, in their order."""
+    count = options.examples_per_label
+    numbers = np.array([example.label for example in examples])
+    order = np.random.default_rng(options.split_seed).permutation(len(numbers))
+    chosen: list[int] = []
+    for number, label in enumerate(labels):
+        members = order[numbers[order] == number]
+        if len(members) < (count or 0):
+            raise errors.UserError(
+                f"`examples_per_label={count}`: {path} has {len(members)} of "
+                f"the label {label!r} to learn, without those that `dev_share` "
+                "holds out. Add examples, or ask for fewer."
+            )
+        chosen += members[:count].tolist()
+    return [examples[index] for index in sorted(chosen)]

@@ -27,6 +27,9 @@ class TableFacts(base.Facts):
     # Of numbers; without them the head gives the numbers themselves.
     label_mean: float | None = None
     label_deviation: float | None = None
+    # Of the vectors that a computed head reads.
+    text_pooling: str = ""
+    projection_size: int = 0
 
 
 class Kind(TextTask):
@@ -62,6 +65,8 @@ class Kind(TextTask):
         if self.facts.dev_share:
             self.parts = {base.HELD_OUT: base.TRAIN}
         self.eval_splits = (base.DEV, *self.parts)
+        self.computes_head = options.computes_head
+        self.vectors = self.facts.text_pooling, self.facts.projection_size
 
     @classmethod
     def find_facts(
@@ -73,11 +78,13 @@ class Kind(TextTask):
         if not options.is_number:
             find = functools.partial(data.find_labels, options=options)
             labels = source.labels("labels", options.names, find)
+            if options.none_label not in (None, *labels):
+                labels = *labels, options.none_label
         share = options.dev_share
         if share is None:
             is_alone = (
                 base.TRAIN in source.files and base.DEV not in source.files
-            )
+            ) and not options.labels_file
             usual = data.DEV_SHARE if is_alone else 0.0
             share = source.run_facts().get("dev_share", usual)
         if options.split_by and not share and base.TRAIN in source.files:
@@ -88,10 +95,24 @@ class Kind(TextTask):
         scale = options.label_mean, options.label_deviation
         if options.needs_scale and None in scale:
             scale = _find_scale(options, share, source)
-        return TableFacts(tuple(labels), share, options.key_metric, *scale)
+        vectors: tuple[str, int] = "", 0
+        if options.computes_head:
+            of_model = source.model_facts()
+            vectors = (
+                of_model.get("text_pooling") or "mean",
+                of_model.get("projection_size") or 0,
+            )
+        return TableFacts(
+            tuple(labels), share, options.key_metric, *scale, *vectors
+        )
 
     @property
     def hub_refusal(self) -> str | None:  # type: ignore[override]
+        if self.computes_head:
+            return (
+                "has a head that reads vectors of texts. transformers has none "
+                "of this kind."
+            )
         if not self.long.is_divided:
             return None
         return (
@@ -112,6 +133,7 @@ class Kind(TextTask):
                 *filter(None, [options.split_by]),
             ],
             "kind": [options.kind, options.label_separator],
+            **options.learnt,
             # The same for `mean` and `max`.
             **({"window_stride": self._stride} if self.long.is_divided else {}),
         }
@@ -135,7 +157,10 @@ class Kind(TextTask):
         Where `dev_share` is not 0, TRAIN is what is not HELD_OUT.
         """
         has_labels = split in (base.TRAIN, base.DEV, base.HELD_OUT)
-        table = data.read(path, self.options, needs_label=has_labels)
+        options = self.options
+        if split == base.TRAIN:
+            options = options.of_training
+        table = data.read(path, options, needs_label=has_labels)
         rows.require_examples(table, path)
         labels = self.labels_of(table) if has_labels else [None] * len(table)
         examples = [
@@ -147,6 +172,8 @@ class Kind(TextTask):
             data.parse.cache_clear()
         if split in (base.TRAIN, base.HELD_OUT):
             examples = data.part_of(examples, table, self.options, share, split)
+        if split == base.TRAIN and self.options.examples_per_label:
+            examples = data.draw(examples, self.labels, self.options, path)
         if not examples:
             raise errors.UserError(
                 f"{path} has no examples for {split}; equal texts, or values "

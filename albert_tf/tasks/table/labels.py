@@ -1,6 +1,6 @@
 """Tables whose texts have one label each, or any number of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from albert_tf.finetuning import base, probabilities
 from albert_tf.finetuning.packing import TextExample
 from albert_tf.tasks.table import data, kind
 from albert_tf.tasks.table.data import numbers_of
-from albert_tf.tasks.text import portable
+from albert_tf.tasks.text import computed_heads, portable
 from albert_tf.training import confusion
 
 _SHOWN = 20  # Labels in a message.
@@ -54,6 +54,19 @@ class LabelTask(kind.Kind):
     ) -> None:
         missing = np.flatnonzero(self.counts(examples) == 0)
         labels = [self.labels[number] for number in missing]
+        none = self.options.none_label
+        if none and none not in labels:
+            raise errors.UserError(
+                f"`none_label={none}` is for texts that are close to no "
+                f"description, but {path} describes it. Take these rows away, "
+                "or leave it out."
+            )
+        if self.computes_head and {*labels} - {none}:
+            raise errors.UserError(
+                f"{path} has no row to learn of the label "
+                f"{min({*labels} - {none})!r}. Add one, or leave the label out "
+                "of `labels`."
+            )
         if labels and self.options.class_weights == data.BALANCED:
             raise errors.UserError(
                 f"`class_weights={data.BALANCED}` cannot weigh the label "
@@ -65,6 +78,38 @@ class LabelTask(kind.Kind):
             logging.warning(
                 "No example of %s in %s is learnt.", ", ".join(labels), path
             )
+
+    def compute_head(
+        self, records: Callable[[str], base.Outputs]
+    ) -> computed_heads.Head:
+        learnt, options = records(base.TRAIN), self.options
+        pair = learnt["vector"], learnt["label_ids"]
+        if options.few_shot:
+            is_balanced = options.class_weights == data.BALANCED
+            return computed_heads.logistic(*pair, is_balanced=is_balanced)
+        head = computed_heads.nearest(*pair, len(self.labels))
+        if not options.none_label:
+            return head
+        none = self.labels.index(options.none_label)
+        threshold = options.none_threshold
+        if threshold is None:
+            dev = records(base.DEV)
+            if none not in dev["label_ids"]:
+                raise errors.UserError(
+                    f"`dev_file` has no text with `none_label="
+                    f"{options.none_label}`, so no threshold can be chosen. "
+                    "Add some, or give `none_threshold`."
+                )
+            threshold = computed_heads.best_threshold(
+                head, none, dev["vector"], dev["label_ids"]
+            )
+            logging.info(
+                "`none_threshold=%.3f` gives the most right answers in the "
+                "development part.",
+                threshold,
+            )
+        head[1][none] = computed_heads.SCALE * threshold
+        return head
 
     def labels_of(self, table: Sequence[data.Row]) -> Sequence[Any]:
         return [numbers[0] for numbers in self.numbers_of_all(table)]

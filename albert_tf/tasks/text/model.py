@@ -27,7 +27,11 @@ HEADS = (
 def make(task: TextTask, encoder: AlbertModel) -> keras.Model:
     mean, deviation = task.scale
     return classification.AlbertClassifier(
-        encoder, len(task.labels) or 1, mean=mean, deviation=deviation
+        encoder,
+        len(task.labels) or 1,
+        mean=mean,
+        deviation=deviation,
+        vectors=task.vectors,
     )
 
 

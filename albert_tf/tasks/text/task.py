@@ -75,6 +75,8 @@ class TextTask(packing.PackedTask):
     long = WindowOptions()
     # Mean and deviation of numbers, which are learnt in units of them.
     scale: tuple[float, float] = (0.0, 1.0)
+    # Pooling and width of the vectors that the head reads; "" for the pooler.
+    vectors: tuple[str, int] = ("", 0)
     is_pairwise: bool = False  # Whether it learns which text is better.
 
     def __init__(

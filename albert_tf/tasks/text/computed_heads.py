@@ -1,0 +1,88 @@
+"""Heads of classifiers that are computed from vectors of texts.
+
+A head is the weights [labels, width] and the bias [labels] of a linear layer,
+float64, whose outputs are logits.
+"""
+
+import numpy as np
+
+from albert_tf.common import imports
+
+linear_model = imports.later("sklearn.linear_model")
+threadpoolctl = imports.later("threadpoolctl")
+
+# What weights may become: the inverse of the regularization.
+_FREEDOM = 10.0
+_STEPS = 1000  # At most.
+# Logits of cosines are their multiples by this, as `temperature` of
+# run_embeddings: 1 / 0.05.
+SCALE = 20.0
+
+Head = tuple[np.ndarray, np.ndarray]
+
+
+def logistic(
+    vectors: np.ndarray, labels: np.ndarray, *, is_balanced: bool = False
+) -> Head:
+    """Return a logistic regression with an L2 penalty (scikit-learn's).
+
+    Args:
+        vectors: float [n, width], of length 1.
+        labels: int [n]; each label from 0 to the largest is there.
+        is_balanced: Whether all labels count the same in total.
+    """
+    classifier = linear_model.LogisticRegression(
+        C=_FREEDOM,
+        max_iter=_STEPS,
+        class_weight="balanced" if is_balanced else None,
+    )
+    # One thread: the result is the same on every machine of a kind.
+    with threadpoolctl.threadpool_limits(1):
+        classifier.fit(np.asarray(vectors, np.float64), labels)
+    weights, bias = classifier.coef_, classifier.intercept_
+    if len(weights) == 1:  # Of two labels: the logit of the second.
+        weights, bias = (np.stack([-x[0], x[0]]) / 2 for x in (weights, bias))
+    return weights, bias
+
+
+def nearest(vectors: np.ndarray, labels: np.ndarray, count: int) -> Head:
+    """Return the head of cosines with the labels' mean vectors, times `SCALE`.
+
+    A label without vectors has weights of 0.
+
+    Args:
+        vectors: float [n, width], of length 1.
+        labels: int [n].
+        count: Of labels.
+    """
+    sums = np.zeros([count, vectors.shape[1]])
+    np.add.at(sums, labels, vectors)
+    lengths = np.linalg.norm(sums, axis=-1, keepdims=True)
+    return SCALE * sums / np.maximum(lengths, 1e-12), np.zeros(count)
+
+
+def best_threshold(
+    head: Head, none: int, vectors: np.ndarray, labels: np.ndarray
+) -> float:
+    """Return the cosine below which `none` is the answer.
+
+    It gives the most right answers, and lies between two cosines; of equal
+    ones it is the lowest.
+
+    Args:
+        head: What `nearest` returns.
+        none: The label without vectors.
+        vectors: float [n, width], of length 1.
+        labels: int [n].
+    """
+    cosines = vectors @ head[0].T / SCALE
+    cosines[:, none] = -np.inf
+    largest, nearest_label = cosines.max(-1), cosines.argmax(-1)
+    # What the answer `none` changes for a text.
+    gains = (labels == none).astype(int) - (labels == nearest_label)
+    order = np.argsort(largest, kind="stable")
+    ends = np.concatenate([[-1.0], largest[order], [1.0]])
+    totals = np.append(0, gains[order].cumsum())
+    totals[ends[:-1] == ends[1:]] = -len(labels)  # Nothing lies between.
+    best = int(totals.argmax())
+    return float(ends[best : best + 2].mean())
