@@ -18,6 +18,7 @@ from albert_tf.common import errors, files, ranges, rows
 from albert_tf.common.options import checked, option, refuse_unused, shown
 from albert_tf.finetuning import base
 from albert_tf.finetuning.packing import TextExample
+from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.tasks.table import held_out
 from albert_tf.tasks.text.task import WindowOptions
 
@@ -193,6 +194,20 @@ class TableOptions:
         "for vectors, such as albert_small_en.",
         needs="text_columns",
     )
+    vector_pooling: str | None = option(
+        None,
+        "How the vectors of the tokens become that of the text, with "
+        "--few_shot and --labels_file. Default: as --init_checkpoint says, "
+        "else mean.",
+        choices=TEXT_POOLINGS,
+        may_change=True,
+    )
+    vector_size: int | None = option(
+        None,
+        "Numbers of that vector. Default: as --init_checkpoint says.",
+        within=ranges.Range(0, 2**14),
+        may_change=True,
+    )
     examples_per_label: int | None = option(
         None,
         "Examples of each label that are learnt, drawn by --split_seed. "
@@ -280,6 +295,8 @@ class TableOptions:
                     "`labels_file` stands in their place. Leave one of them "
                     "out."
                 )
+        if not self.computes_head:
+            refuse_unused(self, ["vector_pooling", "vector_size"], "few_shot")
         if self.labels_file and len(self.inputs) > 1:
             raise errors.UserError(
                 f"`text_columns={self.text_columns}` names two columns; with "

@@ -28,8 +28,8 @@ class TableFacts(base.Facts):
     label_mean: float | None = None
     label_deviation: float | None = None
     # Of the vectors that a computed head reads.
-    text_pooling: str = ""
-    projection_size: int = 0
+    vector_pooling: str | None = None
+    vector_size: int | None = None
 
 
 class Kind(TextTask):
@@ -66,7 +66,8 @@ class Kind(TextTask):
             self.parts = {base.HELD_OUT: base.TRAIN}
         self.eval_splits = (base.DEV, *self.parts)
         self.computes_head = options.computes_head
-        self.vectors = self.facts.text_pooling, self.facts.projection_size
+        facts = self.facts
+        self.vectors = facts.vector_pooling or "", facts.vector_size or 0
 
     @classmethod
     def find_facts(
@@ -95,20 +96,14 @@ class Kind(TextTask):
         scale = options.label_mean, options.label_deviation
         if options.needs_scale and None in scale:
             scale = _find_scale(options, share, source)
-        vectors: tuple[str, int] = "", 0
-        if options.computes_head:
-            of_model = source.model_facts()
-            vectors = (
-                of_model.get("text_pooling") or "mean",
-                of_model.get("projection_size") or 0,
-            )
+        vectors = _find_vectors(options, source)
         return TableFacts(
             tuple(labels), share, options.key_metric, *scale, *vectors
         )
 
     @property
     def hub_refusal(self) -> str | None:  # type: ignore[override]
-        if self.computes_head:
+        if self.facts.vector_pooling:
             return (
                 "has a head that reads vectors of texts. transformers has none "
                 "of this kind."
@@ -234,6 +229,22 @@ def _missing(name: str) -> errors.UserError:
     return errors.UserError(
         f"The task {data.NAME} needs `{name}`, which is not given."
     )
+
+
+def _find_vectors(
+    options: TableOptions, source: base.FactSource
+) -> tuple[str | None, int | None]:
+    """Return pooling and width of the vectors that a computed head reads."""
+    if not options.computes_head:  # A run that is scored again has them.
+        facts = source.run_facts()
+        return facts.get("vector_pooling"), facts.get("vector_size")
+    # Of a run with such a head, or of a model of vectors.
+    facts = source.model_facts()
+    usual = facts.get("vector_pooling") or facts.get("text_pooling") or "mean"
+    size = options.vector_size
+    if size is None:
+        size = facts.get("vector_size") or facts.get("projection_size")
+    return options.vector_pooling or usual, size or 0
 
 
 def _find_scale(

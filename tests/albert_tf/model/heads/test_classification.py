@@ -5,8 +5,10 @@ import dataclasses
 import pytest
 import tensorflow as tf
 
+from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.tasks.embedding import model as embedding
 from tests.albert_tf.model import initial_weights, passes
 
 
@@ -19,6 +21,37 @@ def test_a_regression_is_multiplied_and_shifted(small_config, mean, deviation):
     x = tf.random.stateless_normal([5, 16], [1, 2])
     numbers = x @ tf.transpose(model.output_weights) + model.output_bias
     passes.assert_close(model.logits(x), deviation * numbers + mean, 1e-5)
+
+
+@pytest.mark.parametrize("size", [0, 5])
+def test_a_head_reads_the_vectors_that_an_embedder_gives(small_config, size):
+    """With the projection of its checkpoint; without one nothing changes."""
+    encoder = AlbertModel(small_config)
+    embedder = embedding.AlbertEmbedder(encoder, "mean", size)
+    model = classification.AlbertClassifier(
+        AlbertModel(small_config), 3, vectors=("mean", size)
+    )
+    passes.fill(embedder)
+    weights = {v.name.split(":")[0]: v.numpy() for v in embedder.variables}
+    checkpoint = checkpoint_reader.Checkpoint(
+        "memory",
+        {name: list(value.shape) for name, value in weights.items()},
+        None,
+        lambda names: {name: weights[name] for name in names},
+    )
+    restored = restoring.restore(model, checkpoint, new_heads=True)
+    identity = [] if size else ["projection/kernel", "projection/bias"]
+    assert sorted(restored.new) == sorted(
+        ["output_weights", "output_bias", *identity]
+    )
+    batch = passes.make_batch()
+    vectors = embedder(batch)["embedding"]
+    logits = vectors @ tf.transpose(model.output_weights) + model.output_bias
+    passes.assert_close(model(batch)["logits"], logits)
+    again = type(model).from_config(model.get_config())
+    assert [v.shape for v in again.variables] == [
+        v.shape for v in model.variables
+    ]
 
 
 def test_each_depth_drops_and_has_its_own_head(small_config):

@@ -1,0 +1,159 @@
+"""Heads that are computed from few examples, or from descriptions."""
+
+import numpy as np
+import pytest
+
+from albert_tf import run_classifier
+from albert_tf.common import options as options_of
+from albert_tf.common import scores
+from albert_tf.finetuning import base
+from albert_tf.model.checkpoints import checkpoint_reader
+from albert_tf.tasks.table import data, labels
+from tests import export_options, row_files
+from tests.albert_tf.tasks.glue.small_tasks import Markers
+from tests.conftest import refused
+
+WORDS = {"rain": "It rains. ", "lamp": "The lamp. ", "we": "We, we. "}
+ROWS = [
+    {"text": text * n + "A.", "label": label}
+    for label, text in WORDS.items()
+    for n in range(1, 7)
+]
+DESCRIPTIONS = [
+    {"label": "b", "text": "It rains"},
+    {"label": "a", "text": "A lamp"},
+    {"label": "b", "text": "Water"},
+]
+TEXTS = {"text_columns": "said", "label_column": "mood"}
+
+
+@pytest.fixture(scope="module")
+def runs(world, tmp_path_factory):
+    """Two runs of the same examples."""
+    here = tmp_path_factory.mktemp("few")
+    path = row_files.write(here / "rows.csv", ROWS)
+    values = {
+        "albert_config_file": world.config,
+        "spm_model_file": world.vocabulary,
+        "max_seq_length": 24,
+        "do_train": True,
+        "do_eval": True,
+        "train_file": path,
+        "dev_file": path,
+        "text_columns": "text",
+        "label_column": "label",
+        "few_shot": True,
+        "examples_per_label": 4,
+    }
+    folders = here / "one", here / "two"
+    for folder in folders:
+        given = {**values, "output_dir": str(folder)}
+        run_classifier.run(
+            options_of.from_dict(run_classifier.ClassifierOptions, given)
+        )
+    return folders
+
+
+def test_a_head_is_computed_and_exported(runs, tmp_path):
+    run, _ = runs
+    assert scores.best_scores(str(run))["accuracy"] > 0.8
+    path = row_files.write(tmp_path / "t.jsonl", ROWS[::5])
+    ours = export_options.ask(path, tmp_path / "a.jsonl", run_dir=run)
+    assert [answer["prediction"] for answer in ours] == [
+        row["label"] for row in ROWS[::5]
+    ]
+    export_options.exported(tmp_path / "served", run_dir=run)
+    theirs = export_options.ask(
+        path, tmp_path / "b.jsonl", saved_model=tmp_path / "served"
+    )
+    ours, theirs = (
+        [[answer["probabilities"][name] for name in WORDS] for answer in each]
+        for each in (ours, theirs)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+
+
+def test_the_same_examples_give_the_same_head(runs):
+    one, two = (checkpoint_reader.read(f"{run}/model.ckpt-1") for run in runs)
+    assert "projection/kernel" in one.shapes
+    names = sorted(one.shapes)
+    for name, value in one.load(names).items():
+        np.testing.assert_array_equal(value, two.load([name])[name])
+
+
+def task_of(known="a,b", **values):
+    given = {"labels": known, **TEXTS, **values}
+    return labels.LabelTask(Markers(), 16, data.TableOptions(**given))
+
+
+def test_as_many_examples_of_each_label_are_drawn(tmp_path):
+    rows = [{"said": f"t{n}", "mood": "aab"[n % 3]} for n in range(30)]
+    path = row_files.write(tmp_path / "t.csv", rows)
+    drawn = [
+        task_of(examples_per_label=4, split_seed=seed).read(path, base.TRAIN)
+        for seed in (1, 1, 2)
+    ]
+    assert [example.label for example in drawn[0]].count(0) == 4
+    assert drawn[0] == drawn[1] != drawn[2]
+    assert len(drawn[0]) == 8
+    with refused("has 10 of the label 'b'"):
+        task_of(examples_per_label=11).read(path, base.TRAIN)
+
+
+def test_descriptions_have_columns_of_their_own(tmp_path):
+    path = row_files.write(tmp_path / "d.csv", DESCRIPTIONS)
+    texts = [{"said": "Wet", "mood": "none"}]
+    dev = row_files.write(tmp_path / "t.csv", texts)
+    given = {"labels_file": path, "none_label": "none", "none_threshold": 0.5}
+    settings = data.TableOptions(**TEXTS, **given)
+    assert data.find_labels(path, settings) == ("a", "b")
+    task = task_of("a,b,none", **given)
+    learnt = task.read(path, base.TRAIN)
+    assert [(*e.texts, e.label) for e in learnt] == [
+        ("It rains", 1), ("A lamp", 0), ("Water", 1)
+    ]  # fmt: skip
+    assert [e.label for e in task.read(dev, base.DEV)] == [2]
+
+
+@pytest.mark.parametrize(
+    ("given", "threshold"), [(0.25, 0.25), (None, (0.1 + 0.6) / 2)]
+)
+def test_none_is_as_close_as_the_threshold(given, threshold):
+    records = {
+        base.TRAIN: {"vector": np.eye(2), "label_ids": np.array([0, 1])},
+        base.DEV: {
+            "vector": np.array([[0.1, 0.0], [0.6, 0.0], [0.0, 0.7]]),
+            "label_ids": np.array([2, 0, 1]),
+        },
+    }
+    task = task_of(
+        "a,b,none", labels_file="d", none_label="none", none_threshold=given
+    )
+    weights, bias = task.compute_head(records.get)
+    np.testing.assert_allclose(weights[2], 0)
+    np.testing.assert_allclose(bias, [0, 0, 20 * threshold])
+    if given is None:
+        records[base.DEV]["label_ids"] = np.array([1, 0, 1])
+        with refused("`dev_file` has no text with `none_label=none`"):
+            task.compute_head(records.get)
+
+
+@pytest.mark.parametrize(
+    ("rows", "known", "message"),
+    [
+        (DESCRIPTIONS, "a,b,c", "has no row to learn of the label 'c'"),
+        (DESCRIPTIONS, "a,none", "line 2: the label 'b' is not one of 'a'"),
+        (
+            [*DESCRIPTIONS, {"label": "none", "text": "x"}],
+            "a,b,none",
+            "`none_label=none` is for texts that are close to no description",
+        ),
+    ],
+)
+def test_descriptions_that_do_not_fit_are_refused(
+    tmp_path, rows, known, message
+):
+    path = row_files.write(tmp_path / "d.csv", rows)
+    none = {"none_label": "none", "none_threshold": 0.5}
+    with refused(message):
+        task_of(known, labels_file=path, **none).read(path, base.TRAIN)
