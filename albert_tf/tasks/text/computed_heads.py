@@ -9,7 +9,6 @@ import numpy as np
 from albert_tf.common import imports
 
 linear_model = imports.later("sklearn.linear_model")
-threadpoolctl = imports.later("threadpoolctl")
 
 # What weights may become: the inverse of the regularization.
 _FREEDOM = 10.0
@@ -36,9 +35,7 @@ def logistic(
         max_iter=_STEPS,
         class_weight="balanced" if is_balanced else None,
     )
-    # One thread: the result is the same on every machine of a kind.
-    with threadpoolctl.threadpool_limits(1):
-        classifier.fit(np.asarray(vectors, np.float64), labels)
+    classifier.fit(np.asarray(vectors, np.float64), labels)
     weights, bias = classifier.coef_, classifier.intercept_
     if len(weights) == 1:  # Of two labels: the logit of the second.
         weights, bias = (np.stack([-x[0], x[0]]) / 2 for x in (weights, bias))
