@@ -96,28 +96,25 @@ class ClassifierOptions(finetuning_options.FileOptions):
             )
 
     def _check_computed_head(self) -> None:
-        """Refuse options of training, and a threshold without data."""
         shared, table = self.finetuning, self.table
         for name, value in {
             "teacher": self.teaching.teacher,
             "exit_layers": shared.exit_layers,
             "pooling": shared.pooling,
             "encoder_learning_rate": shared.encoder_learning_rate,
-            "train_file": table.labels_file and self.train_file,
+            "train_file": self.train_file if table.labels_file else None,
         }.items():
-            if value not in (None, ""):
+            if value is not None:
                 other = "labels_file" if table.labels_file else "few_shot"
                 raise errors.UserError(
-                    f"`{name}={value}` does not go with `{other}`, which "
-                    "trains no encoder and has a head of its own. Leave one of "
-                    "the two out."
+                    f"`{name}={value}` does not go with `{other}`: the head is "
+                    "computed, nothing is trained. Leave one of the two out."
                 )
         has_dev = shared.do_eval and self.dev_file
         if table.none_label and table.none_threshold is None and not has_dev:
             raise errors.UserError(
-                f"`none_label={table.none_label}` needs a threshold. Give "
-                "`none_threshold`, or `do_eval` and a `dev_file` with texts of "
-                "this label."
+                f"`none_label={table.none_label}` needs `none_threshold`, or "
+                "`do_eval` and a `dev_file` with texts of this label. Give one."
             )
 
     @property

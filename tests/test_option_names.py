@@ -58,8 +58,7 @@ TABLE = """
     text_columns label_column id_column header=True labels
     class_weights=none best_score dev_share split_seed=12345 split_by
     multi_label label_separator label_thresholds
-    few_shot vector_pooling vector_size
-    examples_per_label labels_file none_label none_threshold
+    few_shot examples_per_label labels_file none_label none_threshold
     regression label_mean label_deviation
     query_column ranking_loss pairs_per_text ndcg_at
     windows=first window_stride

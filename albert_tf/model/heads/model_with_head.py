@@ -51,12 +51,9 @@ class ModelWithHead(base.BuiltModel):
     def _linear(
         self, scope: str, units: int, stddev: float = _INITIALIZER_RANGE
     ) -> tuple[tf.Variable, ...]:
-        width = self.encoder.config.hidden_size
-        if self.reads_pooler:
-            width = self.encoder.pooled_size
         weights = self.add_weight(
             name=f"{scope}output_weights",
-            shape=[units, width],
+            shape=[units, self.encoder.pooled_size],
             initializer=layers.truncated_normal(stddev),
         )
         bias = self.add_weight(

@@ -18,7 +18,6 @@ from albert_tf.common import errors, files, ranges, rows
 from albert_tf.common.options import checked, option, refuse_unused, shown
 from albert_tf.finetuning import base
 from albert_tf.finetuning.packing import TextExample
-from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.tasks.table import held_out
 from albert_tf.tasks.text.task import WindowOptions
 
@@ -188,45 +187,27 @@ class TableOptions:
     )
     few_shot: bool = option(
         False,
-        "Keep the encoder as it is, and compute a head from the vectors of the "
-        "examples: a logistic regression. Takes seconds, and needs some "
-        "examples of each label only. Better with an encoder that was trained "
-        "for vectors, such as albert_small_en.",
+        "Keep the encoder, and compute a head from the vectors of a few "
+        "examples of each label: a logistic regression.",
         needs="text_columns",
-    )
-    vector_pooling: str | None = option(
-        None,
-        "How the vectors of the tokens become that of the text, with "
-        "--few_shot and --labels_file. Default: as --init_checkpoint says, "
-        "else mean.",
-        choices=TEXT_POOLINGS,
-        may_change=True,
-    )
-    vector_size: int | None = option(
-        None,
-        "Numbers of that vector. Default: as --init_checkpoint says.",
-        within=ranges.Range(0, 2**14),
-        may_change=True,
     )
     examples_per_label: int | None = option(
         None,
-        "Examples of each label that are learnt, drawn by --split_seed. "
-        "Default: all.",
+        "Draw so many of each label, by --split_seed, and learn no others.",
         within=ranges.Range(1, 10**6),
         needs="text_columns",
     )
     labels_file: str | None = option(
         None,
-        "Table with the columns label and text that describes the labels, each "
-        "by one row or several, instead of --train_file. A text gets the label "
-        "whose descriptions have the closest vectors.",
+        "Table with the columns label and text that describes the labels, by "
+        "one row each or several, instead of --train_file. A text gets the "
+        "label of the closest vector.",
         may_change=True,
         needs="text_columns",
     )
     none_label: str | None = option(
         None,
-        "One more label, without a description, for texts that are close to "
-        "none, see --none_threshold.",
+        "One more label, of texts that are close to no description.",
         needs="labels_file",
     )
     none_threshold: float | None = option(
@@ -295,13 +276,6 @@ class TableOptions:
                     "`labels_file` stands in their place. Leave one of them "
                     "out."
                 )
-        if not self.computes_head:
-            refuse_unused(self, ["vector_pooling", "vector_size"], "few_shot")
-        if self.labels_file and len(self.inputs) > 1:
-            raise errors.UserError(
-                f"`text_columns={self.text_columns}` names two columns; with "
-                "`labels_file` name one, of the texts that are compared."
-            )
 
     def _check_numbers(self) -> None:
         if not self.needs_scale:
@@ -346,15 +320,6 @@ class TableOptions:
         if not self.labels_file:
             return self
         return TableOptions(text_columns="text", label_column="label")
-
-    @property
-    def learnt(self) -> dict[str, Any]:
-        """What decides which rows of the training file are learnt, and how."""
-        values = {
-            "examples_per_label": self.examples_per_label,
-            "labels_file": bool(self.labels_file),
-        }
-        return {name: value for name, value in values.items() if value}
 
     @property
     def is_number(self) -> bool:

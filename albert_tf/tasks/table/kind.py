@@ -12,6 +12,7 @@ from absl import logging
 from albert_tf.common import errors, rows
 from albert_tf.finetuning import base
 from albert_tf.finetuning.packing import TextExample
+from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.tasks.table import data
 from albert_tf.tasks.table.data import TableOptions
 from albert_tf.tasks.text.task import TextTask
@@ -30,6 +31,14 @@ class TableFacts(base.Facts):
     # Of the vectors that a computed head reads.
     vector_pooling: str | None = None
     vector_size: int | None = None
+
+    def __post_init__(self) -> None:
+        pooling, size = self.vector_pooling, self.vector_size
+        if pooling not in (None, *TEXT_POOLINGS) or type(size or 0) is not int:
+            raise errors.UserError(
+                f"The vectors of the run are {pooling!r}, {size!r}, and no "
+                "pooling and width: its folder is damaged. Run the task again."
+            )
 
 
 class Kind(TextTask):
@@ -118,6 +127,7 @@ class Kind(TextTask):
     @property
     def settings(self) -> dict[str, Any]:
         options = self.options
+        learnt = options.examples_per_label, bool(options.labels_file)
         return {
             **super().settings,
             "labels": list(self.labels),
@@ -128,7 +138,7 @@ class Kind(TextTask):
                 *filter(None, [options.split_by]),
             ],
             "kind": [options.kind, options.label_separator],
-            **options.learnt,
+            **({"learnt": learnt} if any(learnt) else {}),
             # The same for `mean` and `max`.
             **({"window_stride": self._stride} if self.long.is_divided else {}),
         }
@@ -235,16 +245,15 @@ def _find_vectors(
     options: TableOptions, source: base.FactSource
 ) -> tuple[str | None, int | None]:
     """Return pooling and width of the vectors that a computed head reads."""
-    if not options.computes_head:  # A run that is scored again has them.
-        facts = source.run_facts()
-        return facts.get("vector_pooling"), facts.get("vector_size")
-    # Of a run with such a head, or of a model of vectors.
-    facts = source.model_facts()
-    usual = facts.get("vector_pooling") or facts.get("text_pooling") or "mean"
-    size = options.vector_size
-    if size is None:
-        size = facts.get("vector_size") or facts.get("projection_size")
-    return options.vector_pooling or usual, size or 0
+    facts = source.run_facts()
+    if options.computes_head and "vector_pooling" not in facts:
+        of_model = source.model_facts()  # Of vectors, or with such a head.
+        facts = {
+            "vector_pooling": of_model.get("text_pooling") or "mean",
+            "vector_size": of_model.get("projection_size") or 0,
+            **of_model,
+        }
+    return facts.get("vector_pooling"), facts.get("vector_size")
 
 
 def _find_scale(

@@ -114,8 +114,6 @@ def test_labels_stand_between_commas_or_tabs(given, names):
         ),
         ({"examples_per_label": 2, "regression": True}, "`examples_per_label="),
         ({"labels_file": "t", "dev_share": 0.2}, "`dev_share=0.2` is about"),
-        ({"labels_file": "t"}, "`text_columns=title,body` names two columns"),
-        ({"vector_pooling": "max"}, "`vector_pooling=max`.*`few_shot`"),
         ({"none_label": "other"}, "`none_label=other`.*`labels_file`"),
         ({"label_mean": 1.0, "regression": True}, "belong together"),
         ({"label_deviation": 1.0, "regression": True}, "belong together"),
