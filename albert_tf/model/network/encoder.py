@@ -141,11 +141,9 @@ class AlbertModel(base.BuiltModel):
             )
 
     def give_vectors(self, text_pooling: str, size: int = 0) -> None:
-        """Have the vector of each text as `pooled_output`, see `VectorPooler`.
+        """Make `pooled_output` the vector of the text, see `VectorPooler`.
 
-        Args:
-            text_pooling: One of `config.TEXT_POOLINGS`.
-            size: Width of the vectors. 0: that of the encoder.
+        `size` is its width; 0 for that of the encoder.
         """
         self.pooling, self.pooled_size = text_pooling, size or self.pooled_size
         self.pooler = pooling.VectorPooler(

@@ -696,8 +696,7 @@ def draw(
         if len(members) < (count or 0):
             raise errors.UserError(
                 f"`examples_per_label={count}`: {path} has {len(members)} of "
-                f"the label {label!r} to learn, without those that `dev_share` "
-                "holds out. Add examples, or ask for fewer."
+                f"the label {label!r} that `dev_share` does not hold out."
             )
         chosen += members[:count].tolist()
     return [examples[index] for index in sorted(chosen)]

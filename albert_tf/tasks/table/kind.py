@@ -246,14 +246,13 @@ def _find_vectors(
 ) -> tuple[str | None, int | None]:
     """Return pooling and width of the vectors that a computed head reads."""
     facts = source.run_facts()
-    if options.computes_head and "vector_pooling" not in facts:
-        of_model = source.model_facts()  # Of vectors, or with such a head.
-        facts = {
-            "vector_pooling": of_model.get("text_pooling") or "mean",
-            "vector_size": of_model.get("projection_size") or 0,
-            **of_model,
-        }
-    return facts.get("vector_pooling"), facts.get("vector_size")
+    if options.computes_head and not facts:
+        facts = source.model_facts()
+    if not (options.computes_head or facts.get("vector_pooling")):
+        return None, None
+    names = "vector_pooling", "vector_size", "text_pooling", "projection_size"
+    pooling, size, *of_vectors = map(facts.get, names)
+    return pooling or of_vectors[0] or "mean", size or of_vectors[1] or 0
 
 
 def _find_scale(

@@ -57,9 +57,8 @@ class LabelTask(kind.Kind):
         none = self.options.none_label
         if none and none not in labels:
             raise errors.UserError(
-                f"`none_label={none}` is for texts that are close to no "
-                f"description, but {path} describes it. Take these rows away, "
-                "or leave it out."
+                f"{path} describes `none_label={none}`, the label of texts "
+                "that are close to no description. Take these rows away."
             )
         if self.computes_head and {*labels} - {none}:
             raise errors.UserError(
@@ -88,28 +87,31 @@ class LabelTask(kind.Kind):
             is_balanced = options.class_weights == data.BALANCED
             return computed_heads.logistic(*pair, is_balanced=is_balanced)
         head = computed_heads.nearest(*pair, len(self.labels))
-        if not options.none_label:
-            return head
-        none = self.labels.index(options.none_label)
-        threshold = options.none_threshold
-        if threshold is None:
-            dev = records(base.DEV)
-            if none not in dev["label_ids"]:
-                raise errors.UserError(
-                    f"`dev_file` has no text with `none_label="
-                    f"{options.none_label}`, so no threshold can be chosen. "
-                    "Add some, or give `none_threshold`."
-                )
-            threshold = computed_heads.best_threshold(
-                head, none, dev["vector"], dev["label_ids"]
+        if options.none_label:
+            none = self.labels.index(options.none_label)
+            head[1][none] = computed_heads.SCALE * self._threshold(
+                head, none, records
             )
-            logging.info(
-                "`none_threshold=%.3f` gives the most right answers in the "
-                "development part.",
-                threshold,
-            )
-        head[1][none] = computed_heads.SCALE * threshold
         return head
+
+    def _threshold(
+        self,
+        head: computed_heads.Head,
+        none: int,
+        records: Callable[[str], base.Outputs],
+    ) -> float:
+        if self.options.none_threshold is not None:
+            return self.options.none_threshold
+        dev = records(base.DEV)
+        pair = dev["vector"], dev["label_ids"]
+        if none not in pair[1]:
+            raise errors.UserError(
+                f"`dev_file` has no text with `none_label={self.labels[none]}`"
+                " to choose a threshold by. Add some, or give `none_threshold`."
+            )
+        threshold = computed_heads.best_threshold(head, none, *pair)
+        logging.info("`none_threshold=%.3f` is best.", threshold)
+        return threshold
 
     def labels_of(self, table: Sequence[data.Row]) -> Sequence[Any]:
         return [numbers[0] for numbers in self.numbers_of_all(table)]

@@ -27,7 +27,7 @@ def logistic(
 
     Args:
         vectors: float [n, width], of length 1.
-        labels: int [n]; each label from 0 to the largest is there.
+        labels: int [n], all from 0 on.
         is_balanced: Whether all labels count the same in total.
     """
     classifier = linear_model.LogisticRegression(
@@ -45,12 +45,7 @@ def logistic(
 def nearest(vectors: np.ndarray, labels: np.ndarray, count: int) -> Head:
     """Return the head of cosines with the labels' mean vectors, times `SCALE`.
 
-    A label without vectors has weights of 0.
-
-    Args:
-        vectors: float [n, width], of length 1.
-        labels: int [n].
-        count: Of labels.
+    A label without vectors has weights of 0; there are `count` labels.
     """
     sums = np.zeros([count, vectors.shape[1]])
     np.add.at(sums, labels, vectors)
@@ -61,25 +56,18 @@ def nearest(vectors: np.ndarray, labels: np.ndarray, count: int) -> Head:
 def best_threshold(
     head: Head, none: int, vectors: np.ndarray, labels: np.ndarray
 ) -> float:
-    """Return the cosine below which `none` is the answer.
+    """Return the cosine below which the label `none` gives most right answers.
 
-    It gives the most right answers, and lies between two cosines; of equal
-    ones it is the lowest.
-
-    Args:
-        head: What `nearest` returns.
-        none: The label without vectors.
-        vectors: float [n, width], of length 1.
-        labels: int [n].
+    It lies between two cosines; of equally good ones it is the lowest. `head`
+    is of `nearest`; the label `none` had no vectors.
     """
     cosines = vectors @ head[0].T / SCALE
     cosines[:, none] = -np.inf
-    largest, nearest_label = cosines.max(-1), cosines.argmax(-1)
-    # What the answer `none` changes for a text.
-    gains = (labels == none).astype(int) - (labels == nearest_label)
-    order = np.argsort(largest, kind="stable")
-    ends = np.concatenate([[-1.0], largest[order], [1.0]])
-    totals = np.append(0, gains[order].cumsum())
-    totals[ends[:-1] == ends[1:]] = -len(labels)  # Nothing lies between.
-    best = int(totals.argmax())
-    return float(ends[best : best + 2].mean())
+    largest, answers = cosines.max(-1), cosines.argmax(-1)
+    edges = np.unique([-1.0, *largest, 1.0])
+    middles = (edges[1:] + edges[:-1]) / 2
+    right = [
+        (np.where(largest < middle, none, answers) == labels).sum()
+        for middle in middles
+    ]
+    return float(middles[np.argmax(right)])

@@ -147,7 +147,7 @@ def test_none_is_as_close_as_the_threshold(given, threshold):
         (
             [*DESCRIPTIONS, {"label": "none", "text": "x"}],
             "a,b,none",
-            "`none_label=none` is for texts that are close to no description",
+            "describes `none_label=none`",
         ),
     ],
 )
