@@ -119,9 +119,8 @@ class ClassifierOptions(finetuning_options.FileOptions):
 
     @property
     def sources(self) -> dict[str, str]:
-        if self.table.labels_file:
-            return {base.TRAIN: self.table.labels_file, **super().sources}
-        return super().sources
+        path = self.table.labels_file
+        return {**({base.TRAIN: path} if path else {}), **super().sources}
 
     @property
     def is_table(self) -> bool:

@@ -312,11 +312,9 @@ class Task(abc.ABC):
     def compute_head(
         self, records: Callable[[str], Outputs]
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Compute the head's weights [labels, width] and bias [labels].
+        """Return the head's weights [labels, width] and bias [labels].
 
-        Args:
-            records: From a split to `vector` [n, width], what the head reads,
-                and `label_ids` of its records.
+        `records` gives `vector` [n, width] and `label_ids` [n] of a split.
         """
         raise NotImplementedError
 

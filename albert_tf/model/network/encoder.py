@@ -143,15 +143,15 @@ class AlbertModel(base.BuiltModel):
     def give_vectors(self, text_pooling: str, size: int = 0) -> None:
         """Make `pooled_output` the vector of the text, see `VectorPooler`.
 
-        `size` is its width; 0 for that of the encoder.
+        `size` is its width; 0: that of the encoder, by the identity at first.
         """
-        self.pooling, self.pooled_size = text_pooling, size or self.pooled_size
+        config, width = self.config, self.config.hidden_size
+        self.pooling, self.pooled_size = text_pooling, size or width
         self.pooler = pooling.VectorPooler(
-            sentence_modules.SCOPE,
-            self.config.hidden_size,
-            self.pooled_size,
-            self.config,
+            sentence_modules.SCOPE, width, self.pooled_size, config
         )
+        if self.pooled_size == width:
+            self.pooler.kernel.assign(tf.eye(width))
 
     def _add_embeddings(self) -> None:
         config, scope = self.config, self.scope

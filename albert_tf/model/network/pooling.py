@@ -8,7 +8,6 @@ from collections.abc import Mapping
 
 import tensorflow as tf
 
-from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network import layers
 
 # What is added to padding before the largest number is taken.
@@ -26,18 +25,7 @@ class Pooler(layers.Dense):
 
 
 class VectorPooler(layers.Dense):
-    """A linear layer on what `pool` returns, and division by the length.
-
-    So it gives the vector of `run_embeddings`. The layer is the projection of
-    vectors; as wide as the encoder it begins as the identity.
-    """
-
-    def __init__(
-        self, scope: str, inputs: int, units: int, config: AlbertConfig
-    ):
-        super().__init__(scope, inputs, units, config)
-        if inputs == units:
-            self.kernel.assign(tf.eye(inputs))
+    """The vector of `run_embeddings`: a linear layer, division by the length."""
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return float32 [B, units], of length 1, for float [B, inputs]."""

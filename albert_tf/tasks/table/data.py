@@ -269,12 +269,11 @@ class TableOptions:
                 f"`{given[0]}={getattr(self, given[0])}` is for tables whose "
                 "texts have one label each. Leave it out."
             )
-        for other in ("few_shot", "examples_per_label", "dev_share"):
-            if self.labels_file and getattr(self, other):
+        for name in (*names[:2], "dev_share"):
+            if self.labels_file and getattr(self, name):
                 raise errors.UserError(
-                    f"`{other}={getattr(self, other)}` is about examples, and "
-                    "`labels_file` stands in their place. Leave one of them "
-                    "out."
+                    f"`{name}={getattr(self, name)}` is about examples, in "
+                    "whose place `labels_file` stands. Leave one of them out."
                 )
 
     def _check_numbers(self) -> None:
@@ -687,16 +686,15 @@ def draw(
     path: str,
 ) -> list[TextExample]:
     """Return `examples_per_label` examples of each label, in their order."""
-    count = options.examples_per_label
-    numbers = np.array([example.label for example in examples])
-    order = np.random.default_rng(options.split_seed).permutation(len(numbers))
+    count = options.examples_per_label or 0
+    order = np.random.default_rng(options.split_seed).permutation(len(examples))
     chosen: list[int] = []
     for number, label in enumerate(labels):
-        members = order[numbers[order] == number]
-        if len(members) < (count or 0):
+        members = [i for i in order.tolist() if examples[i].label == number]
+        if len(members) < count:
             raise errors.UserError(
                 f"`examples_per_label={count}`: {path} has {len(members)} of "
                 f"the label {label!r} that `dev_share` does not hold out."
             )
-        chosen += members[:count].tolist()
+        chosen += members[:count]
     return [examples[index] for index in sorted(chosen)]

@@ -113,10 +113,7 @@ class Kind(TextTask):
     @property
     def hub_refusal(self) -> str | None:  # type: ignore[override]
         if self.facts.vector_pooling:
-            return (
-                "has a head that reads vectors of texts. transformers has none "
-                "of this kind."
-            )
+            return "has a head on vectors, which transformers lacks."
         if not self.long.is_divided:
             return None
         return (

@@ -87,31 +87,21 @@ class LabelTask(kind.Kind):
             is_balanced = options.class_weights == data.BALANCED
             return computed_heads.logistic(*pair, is_balanced=is_balanced)
         head = computed_heads.nearest(*pair, len(self.labels))
-        if options.none_label:
-            none = self.labels.index(options.none_label)
-            head[1][none] = computed_heads.SCALE * self._threshold(
-                head, none, records
-            )
+        if not options.none_label:
+            return head
+        none = self.labels.index(options.none_label)
+        if (threshold := options.none_threshold) is None:
+            dev = records(base.DEV)
+            pair = dev["vector"], dev["label_ids"]
+            if none not in pair[1]:
+                raise errors.UserError(
+                    f"`dev_file` has no text with `none_label="
+                    f"{options.none_label}`. Add some, or give `none_threshold`."
+                )
+            threshold = computed_heads.best_threshold(head, none, *pair)
+            logging.info("`none_threshold=%.3f` is best.", threshold)
+        head[1][none] = computed_heads.SCALE * threshold
         return head
-
-    def _threshold(
-        self,
-        head: computed_heads.Head,
-        none: int,
-        records: Callable[[str], base.Outputs],
-    ) -> float:
-        if self.options.none_threshold is not None:
-            return self.options.none_threshold
-        dev = records(base.DEV)
-        pair = dev["vector"], dev["label_ids"]
-        if none not in pair[1]:
-            raise errors.UserError(
-                f"`dev_file` has no text with `none_label={self.labels[none]}`"
-                " to choose a threshold by. Add some, or give `none_threshold`."
-            )
-        threshold = computed_heads.best_threshold(head, none, *pair)
-        logging.info("`none_threshold=%.3f` is best.", threshold)
-        return threshold
 
     def labels_of(self, table: Sequence[data.Row]) -> Sequence[Any]:
         return [numbers[0] for numbers in self.numbers_of_all(table)]
