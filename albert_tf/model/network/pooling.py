@@ -25,7 +25,7 @@ class Pooler(layers.Dense):
 
 
 class VectorPooler(layers.Dense):
-    """The vector of `run_embeddings`: a linear layer, division by the length."""
+    """The vector of `run_embeddings`: linear layer, division by length."""
 
     def call(self, x: tf.Tensor, training: bool = False) -> tf.Tensor:
         """Return float32 [B, units], of length 1, for float [B, inputs]."""

@@ -60,11 +60,11 @@ class LabelTask(kind.Kind):
                 f"{path} describes `none_label={none}`, the label of texts "
                 "that are close to no description. Take these rows away."
             )
-        if self.computes_head and {*labels} - {none}:
+        labels = [label for label in labels if label != none]
+        if labels and self.computes_head:
             raise errors.UserError(
-                f"{path} has no row to learn of the label "
-                f"{min({*labels} - {none})!r}. Add one, or leave the label out "
-                "of `labels`."
+                f"{path} has no row to learn of the label {labels[0]!r}. Add "
+                "one, or leave the label out of `labels`."
             )
         if labels and self.options.class_weights == data.BALANCED:
             raise errors.UserError(
@@ -95,8 +95,8 @@ class LabelTask(kind.Kind):
             pair = dev["vector"], dev["label_ids"]
             if none not in pair[1]:
                 raise errors.UserError(
-                    f"`dev_file` has no text with `none_label="
-                    f"{options.none_label}`. Add some, or give `none_threshold`."
+                    f"`none_label={options.none_label}`: `dev_file` has no "
+                    "such text. Add some, or give `none_threshold`."
                 )
             threshold = computed_heads.best_threshold(head, none, *pair)
             logging.info("`none_threshold=%.3f` is best.", threshold)

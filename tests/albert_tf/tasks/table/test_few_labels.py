@@ -135,7 +135,7 @@ def test_none_is_as_close_as_the_threshold(given, threshold):
     np.testing.assert_allclose(bias, [0, 0, 20 * threshold])
     if given is None:
         records[base.DEV]["label_ids"] = np.array([1, 0, 1])
-        with refused("`dev_file` has no text with `none_label=none`"):
+        with refused("`none_label=none`: `dev_file` has no"):
             task.compute_head(records.get)
 
 
