@@ -88,8 +88,9 @@ class Kind(TextTask):
         if not options.is_number:
             find = functools.partial(data.find_labels, options=options)
             labels = source.labels("labels", options.names, find)
-            if options.none_label not in (None, *labels):
-                labels = *labels, options.none_label
+            none = options.none_label
+            if none and none not in labels:
+                labels = *labels, none
         share = options.dev_share
         if share is None:
             is_alone = (
