@@ -67,10 +67,9 @@ def test_a_head_is_computed_and_exported(runs, tmp_path):
     theirs = export_options.ask(
         path, tmp_path / "b.jsonl", saved_model=tmp_path / "served"
     )
-    ours, theirs = (
-        [[answer["probabilities"][name] for name in WORDS] for answer in each]
-        for each in (ours, theirs)
-    )
+    assert theirs[0]["labels"] == [*ours[0]["probabilities"]] == sorted(WORDS)
+    ours = [[*answer["probabilities"].values()] for answer in ours]
+    theirs = [answer["probabilities"] for answer in theirs]
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
