@@ -1,14 +1,14 @@
-"""The encoder against Model Garden's: `make test-torch`."""
+"""The encoder against Model Garden's independent implementation."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
+from official.nlp.modeling import networks
 
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
 from tests.parity.conftest import assert_close
 
-pytestmark = pytest.mark.torch
 CONFIG = AlbertConfig(
     vocab_size=50,
     embedding_size=8,
@@ -23,8 +23,6 @@ CONFIG = AlbertConfig(
 
 @pytest.fixture
 def theirs():
-    from official.nlp.modeling import networks
-
     encoder = networks.AlbertEncoder(
         vocab_size=CONFIG.vocab_size,
         embedding_width=CONFIG.embedding_size,
