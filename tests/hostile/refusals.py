@@ -294,23 +294,23 @@ table
     --task_name is required
 table --text_columns=a --label_column=d --labels=one
     --labels=one must be two labels
-rows --few_shot --multi_label --train_file=t
+rows --few_shot=true --multi_label=true --train_file=t
     --few_shot=True is for tables whose texts have one label each
-rows --few_shot --encoder_learning_rate=0 --train_file=t
+rows --few_shot=true --encoder_learning_rate=0 --train_file=t
     --encoder_learning_rate=0.0 does not go with --few_shot
 rows --labels_file=t --train_file=t
     --train_file=t does not go with --labels_file
-rows --labels_file=t --few_shot
+rows --labels_file=t --few_shot=true
     --few_shot=True is about examples
 rows --labels_file=t --none_label=other
     --none_label=other needs --none_threshold
-rows --few_shot --examples_per_label=2 --dev_share=0 --train_file={here}/t.csv
+rows --few_shot=true --examples_per_label=2 --dev_share=0 --train_file={here}/t.csv
     << text,label\na,x\nb,y\nc,x\n
     --examples_per_label=2 ... has 1 of the label 'y'
-rows --labels_file={here}/t.csv --labels=x,y
+rows --labels=x,y --labels_file={here}/t.csv
     << label,text\nx,a\nz,b\n
     line 3: the label 'z' is not one of
-rows --labels_file={here}/t.csv --labels=x,y,z
+rows --labels=x,y,z --labels_file={here}/t.csv
     << label,text\nx,a\ny,b\n
     has no row to learn of the label 'z'
 run_squad -train_file
