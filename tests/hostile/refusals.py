@@ -304,7 +304,7 @@ rows --labels_file=t --few_shot=true
     --few_shot=True is about examples
 rows --labels_file=t --none_label=other
     --none_label=other needs --none_threshold
-rows --few_shot=true --examples_per_label=2 --dev_share=0 --train_file={here}/t.csv
+rows --examples_per_label=2 --dev_share=0 --train_file={here}/t.csv
     << text,label\na,x\nb,y\nc,x\n
     --examples_per_label=2 ... has 1 of the label 'y'
 rows --labels=x,y --labels_file={here}/t.csv
