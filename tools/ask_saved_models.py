@@ -19,9 +19,9 @@ MASKED = [
     # Between the mill and the harbour lies the bakery.
     "In spring at the mill Mara gave Ivo the ring. In summer at the [MASK] Ivo "
     "came with the cat. In summer at the harbour there was much thunder about.",
-    # Autumn follows summer.
-    "In summer at the market Nora traded fish for wool. In [MASK] at the "
-    "cottage there was much mist about. In autumn at the farm Nora slept.",
+    # The fisher works at the harbour.
+    "In spring at the bakery Ivo came with the cat. In summer at the harbour "
+    "the [MASK] gave Nora fish. In summer at the market Nora slept.",
     # The bakery gives bread for flour.
     "In spring at the mill Mara gave Ivo the ring. In summer at the bakery Ivo "
     "traded [MASK] for bread. In summer at the harbour Ivo and the cat slept.",

@@ -50,9 +50,9 @@ join_export() {
     beside=
 }
 
-step "Two models in about two minutes on two cores: 20 s for data, one minute of
-   pretraining, half a minute each for finetuning and for answers. All goes to
-   $output"
+step "Two models in about two minutes on two idle cores: 10 s for data, one minute
+   of pretraining, half a minute of finetuning and export, 10 s for answers. All
+   goes to $output"
 mkdir -p "$output"
 export_beside sentences --task=embedding --init_checkpoint=albert_small_en \
     --max_seq_length=64
