@@ -101,6 +101,7 @@ class ClassifierOptions(finetuning_options.FileOptions):
             "teacher": self.teaching.teacher,
             "exit_layers": shared.exit_layers,
             "pooling": shared.pooling,
+            "num_runs": shared.num_runs if shared.num_runs > 1 else None,
             "encoder_learning_rate": shared.encoder_learning_rate,
             "train_file": self.train_file if table.labels_file else None,
         }.items():
@@ -111,7 +112,8 @@ class ClassifierOptions(finetuning_options.FileOptions):
                     "computed, nothing is trained. Leave one of the two out."
                 )
         has_dev = shared.do_eval and self.dev_file
-        if table.none_label and table.none_threshold is None and not has_dev:
+        is_new = shared.do_train and table.none_threshold is None
+        if table.none_label and is_new and not has_dev:
             raise errors.UserError(
                 f"`none_label={table.none_label}` needs `none_threshold`, or "
                 "`do_eval` and a `dev_file` with texts of this label. Give one."

@@ -215,8 +215,7 @@ def _warn_of_lost_pooling(source: _Source, values: dict[str, Any]) -> None:
     except errors.UserError as error:  # Refused where vectors are wanted.
         logging.warning("The new checkpoint is the encoder alone. %s", error)
         return
-    facts = values.get("facts", {})
-    pooling = modules.text_pooling if modules else facts.get("text_pooling")
+    pooling = modules.text_pooling if modules else _pooling_of(values)
     if pooling not in (None, "mean"):
         logging.warning(
             "How vectors of texts are made is not in the new checkpoint. Give "
@@ -224,6 +223,13 @@ def _warn_of_lost_pooling(source: _Source, values: dict[str, Any]) -> None:
             pooling,
             convert_options.SENTENCES,
         )
+
+
+def _pooling_of(values: dict[str, Any]) -> str | None:
+    """Return how a run, or a folder of others, makes vectors of texts."""
+    facts = values.get("facts", values)
+    pooling: str | None = facts.get("text_pooling")
+    return pooling or facts.get("vector_pooling")
 
 
 def _original_config(config: AlbertConfig) -> AlbertConfig:
@@ -504,8 +510,7 @@ def _write_hub(
     if not values:
         modules = checkpoint_reader.modules_beside(source.path)
         values = dataclasses.asdict(modules) if modules else {}
-    facts = values.get("facts", values)
-    pooling = settings.text_pooling or facts.get("text_pooling")
+    pooling = settings.text_pooling or _pooling_of(values)
     length = values.get("max_seq_length")
     hub_folder.write_sentences(
         settings.to,

@@ -300,6 +300,12 @@ rows --few_shot=true --encoder_learning_rate=0 --train_file=t
     --encoder_learning_rate=0.0 does not go with --few_shot
 rows --labels_file=t --train_file=t
     --train_file=t does not go with --labels_file
+rows --labels_file=t --num_runs=3
+    --num_runs=3 does not go with --labels_file
+rows --labels_file=t --class_weights=balanced
+    --class_weights=balanced is about examples
+rows --few_shot=true --windows=mean --train_file=t
+    --windows=mean needs a head that is trained
 rows --labels_file=t --few_shot=true
     --few_shot=True is about examples
 rows --labels_file=t --none_label=other

@@ -12,6 +12,7 @@ from albert_tf.model.checkpoints import (
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import (
+    classification,
     decoder,
     head,
     model_with_head,
@@ -53,6 +54,14 @@ def make_untrained_model(
             lambda e: pretraining.AlbertPretrainer(e, sentence_order=False)
         ),
         **{frozenset({one.scope}): maker(one) for one in head.of_slices()},
+        # A computed head; how vectors are pooled is no matter of weights.
+        frozenset({"classifier", sentence_modules.SCOPE}): lambda e: (
+            classification.AlbertClassifier(
+                e,
+                checkpoint.shapes["output_bias"][0],
+                vectors=("mean", checkpoint.projection_size),
+            )
+        ),
     }
     if scopes not in makers:
         allowed = "; ".join(", ".join(sorted(h)) for h in makers if h)

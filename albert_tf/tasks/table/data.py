@@ -269,8 +269,19 @@ class TableOptions:
                 f"`{given[0]}={getattr(self, given[0])}` is for tables whose "
                 "texts have one label each. Leave it out."
             )
-        for name in (*names[:2], "dev_share"):
-            if self.labels_file and getattr(self, name):
+        if self.labels_file and len(self.inputs) > 1:
+            raise errors.UserError(
+                f"`text_columns={self.text_columns}` names two columns, but a "
+                "description is one text. Name one, or leave `labels_file` out."
+            )
+        if self.computes_head and self.long.is_divided:
+            raise errors.UserError(
+                f"`windows={self.long.windows}` needs a head that is trained. "
+                "Leave it out, with `few_shot` or `labels_file`."
+            )
+        for name in (*names[:2], "dev_share", "class_weights"):
+            is_given = getattr(self, name) not in (None, False, 0, NO_WEIGHTS)
+            if self.labels_file and is_given:
                 raise errors.UserError(
                     f"`{name}={getattr(self, name)}` is about examples, in "
                     "whose place `labels_file` stands. Leave one of them out."

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from albert_tf import run_classifier
+from albert_tf import convert_checkpoint, run_classifier
 from albert_tf.common import options as options_of
 from albert_tf.common import scores
 from albert_tf.finetuning import base
@@ -58,6 +58,7 @@ def runs(world, tmp_path_factory):
     return folders
 
 
+@pytest.mark.slow
 def test_a_head_is_computed_and_exported(runs, tmp_path):
     run, _ = runs
     assert scores.best_scores(str(run))["accuracy"] > 0.8
@@ -73,12 +74,30 @@ def test_a_head_is_computed_and_exported(runs, tmp_path):
     np.testing.assert_allclose(ours, theirs, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_the_same_examples_give_the_same_head(runs):
     one, two = (checkpoint_reader.read(f"{run}/model.ckpt-1") for run in runs)
     assert "projection/kernel" in one.shapes
     names = sorted(one.shapes)
     for name, value in one.load(names).items():
         np.testing.assert_array_equal(value, two.load([name])[name])
+
+
+@pytest.mark.slow
+def test_a_run_is_converted(runs, tmp_path):
+    given = {"from": str(runs[0]), "to": str(tmp_path / "tf1")}
+    convert(**given, format="tf1")
+    again = checkpoint_reader.read(str(tmp_path / "tf1"))
+    one = checkpoint_reader.read(f"{runs[0]}/model.ckpt-1")
+    assert again.shapes == one.shapes
+    with refused("head on vectors"):
+        convert(**given | {"to": str(tmp_path / "hub")}, format="huggingface")
+
+
+def convert(**values):
+    convert_checkpoint.run(
+        options_of.from_dict(convert_checkpoint.ConvertOptions, values)
+    )
 
 
 def task_of(known="a,b", **values):
@@ -98,6 +117,11 @@ def test_as_many_examples_of_each_label_are_drawn(tmp_path):
     assert len(drawn[0]) == 8
     with refused("has 10 of the label 'b'"):
         task_of(examples_per_label=11).read(path, base.TRAIN)
+
+
+def test_a_description_is_one_text():
+    with refused("a description is one text"):
+        data.TableOptions(text_columns="a,b", label_column="c", labels_file="d")
 
 
 def test_descriptions_have_columns_of_their_own(tmp_path):
