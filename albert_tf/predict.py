@@ -50,6 +50,7 @@ from albert_tf.common import (
     imports,
     options,
     outputs,
+    packed_vectors,
     ranges,
     rows,
     shared_options,
@@ -116,6 +117,10 @@ class PredictOptions:
         32,
         "Texts, or records, that go through the model together.",
         within=ranges.BATCH,
+    )
+    # An export has its own.
+    given_out: packed_vectors.VectorOptions = options.part(
+        packed_vectors.VectorOptions(), needs="run_dir"
     )
     task_module: str | None = option(
         None,
@@ -192,6 +197,7 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
         settings.checkpoint,
         settings.batch_size,
         task_module=settings.task_module,
+        changes=options.to_dict(settings.given_out),
     )
     items = predictor.read(path)
     if settings.strict:

@@ -46,9 +46,10 @@ FINETUNING = f"""
     encoder_learning_rate train_step warmup_step num_train_epochs=3.0
     warmup_proportion=0.1 {SHARED}
 """
-VECTORS = """
+FORM = "dimensions vector_precision"
+VECTORS = f"""
     train_examples=scored dev_examples text_pooling projection_size
-    max_score=1.0 temperature=0.05 prefix_dimensions
+    max_score=1.0 temperature=0.05 prefix_dimensions {FORM}
 """
 TAGGING = "tags word_column=1 tag_column=-1"
 OF_TEXTS = VECTORS.replace("=scored", "=texts").replace(
@@ -134,7 +135,7 @@ OPTIONS = {
     """,
     "albert_tf.predict:PredictOptions": """
         run_dir saved_model input_file output_file=- checkpoint signature
-        batch_size=32 task_module strict overwrite
+        batch_size=32 task_module strict overwrite dimensions vector_precision
     """,
     "albert_tf.ensemble:EnsembleOptions": """
         run_dirs! output_dir! data_dir predict_file task_module
@@ -156,7 +157,7 @@ OPTIONS = {
         albert_config_file task text_pooling max_seq_length num_labels labels
         tags pairs squad_version start_n_top end_n_top null_score_diff_threshold
         doc_stride max_query_length max_answer_length n_best_size num_options
-        max_qa_length overwrite task_module
+        max_qa_length overwrite task_module dimensions vector_precision
     """,
     "albert_tf.serve:ServeOptions": """
         saved_model! port=8501 host=127.0.0.1 batch_size=32 batch_wait=0.0

@@ -1,6 +1,7 @@
 """Predictions of a finetuned run for a user's file."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import tf_keras as keras
 from absl import logging
 
 from albert_tf.common import errors, rows, scores
+from albert_tf.common import options as task_options
 from albert_tf.finetuning import base, batches, overlaps, registry
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.network.encoder import AlbertModel
@@ -55,8 +57,13 @@ class RunPredictor:
         *,
         task_module: str | None = None,
         option: str = "run_dir",
+        changes: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
-        """Open a run and its task; `load` loads the model."""
+        """Open a run and its task; `load` loads the model.
+
+        Args:
+            changes: Of the run's options; None leaves one as it is.
+        """
         self._source = run_folder.read(run_dir, option)
         options = self._source.options
         if "task_name" not in options:
@@ -71,8 +78,18 @@ class RunPredictor:
         registry.load_module_for(options, self._source.folder, task_module)
         named = {option: run_dir, "checkpoint": checkpoint}
         run_folder.check_vocabularies(**named)
+        changes = {k: v for k, v in changes.items() if v is not None}
+        kind = registry.find_class(options["task_name"])
+        known = task_options.names(kind.options_class)
+        for name in sorted(changes.keys() - {*known}):
+            raise errors.UserError(
+                f"`{name}={changes[name]}` is not for the run in {run_dir}, "
+                f"which is one of {options['task_name']}. Leave it out."
+            )
+        options = {**options, **changes}
         vocabulary = tokenization.load(self._source.vocabulary)
         self.task = registry.make(options, vocabulary, self._source.facts)
+        self.task.check_config(self._source.config.hidden_size)
         self.task.remember(scores.best_scores(run_dir))
         self._named = (
             checkpoint or run_dir,

@@ -88,9 +88,10 @@ class TextTeacher:
         inputs = self._ask.structured_input_signature[1] if self._ask else {}
         texts = ("text", "text_pair")[: 1 + bool(task and task.has_pairs)]
         self._texts = texts
-        if self._output not in outputs or {*inputs} != {*texts}:
+        taught = outputs.get(self._output)
+        if not (taught and taught.dtype.is_floating) or {*inputs} != {*texts}:
             raise errors.UserError(
-                f"`{OPTION}={path}` is a SavedModel that gives no "
+                f"`{OPTION}={path}` is a SavedModel that gives no float32 "
                 f"{self._output} for {' and '.join(texts)}. Name another one, "
                 "or the run or checkpoint that it was exported from."
             )

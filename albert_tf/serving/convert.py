@@ -13,7 +13,14 @@ import tensorflow as tf
 import tf_keras as keras
 from absl import logging
 
-from albert_tf.common import errors, files, folder_lock, outputs
+from albert_tf.common import (
+    errors,
+    files,
+    folder_lock,
+    options,
+    outputs,
+    packed_vectors,
+)
 from albert_tf.data import manifests
 from albert_tf.finetuning import fact_sources, registry
 from albert_tf.model import compatibility, int8_weights
@@ -510,6 +517,12 @@ def _write_hub(
     if not values:
         modules = checkpoint_reader.modules_beside(source.path)
         values = dataclasses.asdict(modules) if modules else {}
+    names = options.names(packed_vectors.VectorOptions)
+    if lost := [f"`{n}={values[n]}`" for n in names if values.get(n)]:
+        logging.warning(
+            "The new folder gives whole vectors in float32, without %s.",
+            " and ".join(lost),
+        )
     pooling = settings.text_pooling or _pooling_of(values)
     length = values.get("max_seq_length")
     hub_folder.write_sentences(

@@ -10,7 +10,7 @@ from typing import Any
 
 from absl import logging
 
-from albert_tf.common import errors, scores, slices
+from albert_tf.common import errors, options, scores, slices
 from albert_tf.data import manifests
 from albert_tf.finetuning import base, fact_sources, registry
 from albert_tf.model import compatibility
@@ -154,15 +154,18 @@ def _check_given(
     """
     given, task = settings.given, settings.task
     name = task or run_options.get("task_name", "pretraining").lower()
+    kind = registry.find_class(name)
+    # Runs of earlier versions have not written all of them.
+    of_run = {*run_options, *options.names(kind.options_class)}
     for owner, option_names in source_options.OF_SLICES.items():
         for option in option_names:
-            is_of_run = option in run_options and not task
+            is_of_run = option in of_run and not task
             if option in given and owner != task and not is_of_run:
                 raise errors.UserError(
                     f"`{option}={given[option]}` is for {owner}, but the model "
                     f"is one of {name}. Leave it out."
                 )
-    registry.find_class(name).check_export(given, run_options)
+    kind.check_export(given, run_options)
 
 
 def choose_vocabulary(
@@ -304,6 +307,7 @@ def make_task(source: Source) -> base.Task | None:
     task = registry.make(
         values, _load_tokenizer(source), source.facts or {}, facts_source
     )
+    task.check_config(source.config.hidden_size)
     if task.has_pairs:
         compatibility.check_pairs(source.config, "the model")
     if source.option != "init_checkpoint":

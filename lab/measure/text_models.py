@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import json
 import os
 import pathlib
 import sys
@@ -14,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import errors, files, imports
+from albert_tf.common import errors, files, imports, packed_vectors
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     restoring,
@@ -134,12 +135,14 @@ def _open_saved_model(path: str) -> Encode:
 def _open_answers(path: str) -> Encode:
     sys.path.insert(0, path)  # Its answer.py imports what lies beside it.
     model = importlib.import_module("answer").Model(path)
+    about = json.loads(files.read_bytes(f"{path}/{id_model.DESCRIPTION_NAME}"))
+    output = about["functions"]["tokens"]["outputs"]["embedding"]
     return lambda texts: np.array(
         [
             row["embedding"]
             for row in model.answers([{"text": text} for text in texts])
         ],
-        np.float32,
+        output["dtype"],
     )
 
 
@@ -168,6 +171,7 @@ class Vectors:
                 raise errors.UserError(
                     "The model gives vectors that are not finite. Name another."
                 )
+            vectors = packed_vectors.unpack(vectors)
             lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
             rows = vectors / np.maximum(lengths, 1e-12)
             self._stored.update(zip(batch, rows, strict=True))

@@ -2,10 +2,11 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from albert_tf import convert_checkpoint, run_embeddings
-from albert_tf.common import scores
+from albert_tf.common import packed_vectors, scores
 from albert_tf.finetuning import finetune, teacher_signal
 from albert_tf.model import config
 from albert_tf.tasks.embedding import task as embedding
@@ -163,6 +164,23 @@ def test_pooling_and_width_are_those_of_the_folder(
         *[("max", 6)] * 3,
         ("mean", 6),
     ]
+
+
+def test_vectors_of_a_run_can_be_cut_and_rounded(trained, tmp_path):
+    path = row_files.write(tmp_path / "rows.jsonl", [{"text": TOPICS[0]}])
+
+    def ask(size):
+        given_out = packed_vectors.VectorOptions(size, "int8")
+        how = {"run_dir": trained, "given_out": given_out}
+        return export_options.ask(path, tmp_path / "out", **how)
+
+    with refused("`dimensions=7` is more than a vector has, 6"):
+        ask(7)
+    (answer,) = ask(4)
+    assert all(type(number) is int for number in answer["embedding"])
+    vector = np.array(answer["embedding"]) / packed_vectors.scale(4)
+    assert vector.shape == (4,)
+    assert np.linalg.norm(vector) == pytest.approx(1, abs=0.05)
 
 
 def test_the_model_of_the_package_keeps_its_linear_layer():

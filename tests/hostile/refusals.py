@@ -112,6 +112,10 @@ predict --signature=fill_mask
     --signature=fill_mask is only used with --saved_model
 predict -run_dir --saved_model=s --task_module=my_task
     --task_module=my_task is only used with --run_dir
+predict -run_dir --saved_model=s --vector_precision=int8
+    --vector_precision=int8 is only used with --run_dir
+predict --dimensions=8
+    --dimensions=8 is not for the run ... one of rte
 predict -run_dir --saved_model=s --output_file=o.TSV
     --output_file=o.TSV: tables are written with --run_dir only
 predict --output_file=o.CSV
@@ -129,6 +133,8 @@ export --precision=bfloat16 --format=onnx
     --precision=bfloat16 does not go with --format=onnx
 export --with_text=false --format=onnx
     --with_text=False is only used with --format=saved_model
+export --dimensions=8
+    --dimensions=8 is for embedding, but the model is one of rte
 export --checkpoint=model.ckpt-7
     --checkpoint= ... is neither a folder
 export --run_dir={inputs}/pretrained --eval_file=dev.tsv

@@ -40,7 +40,7 @@ def _functions(served: service.Service) -> id_model.Functions:
     if answer is None or served.texts != ("text",):
         raise errors.UserError(
             "`format=mediapipe` takes models that give a single text a label, "
-            "several labels or a vector. Use `format=litert`."
+            "several labels or a vector of float32. Use `format=litert`."
         )
 
     def tokens(*ids: tf.Tensor) -> service.Tensors:

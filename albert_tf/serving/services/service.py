@@ -106,17 +106,17 @@ class Service:
     ids: ClassVar[tuple[str, ...]] = IDS
     texts: tuple[str, ...] = ("text",)
     read_whole: str | None = None  # The text that windows are laid over.
+    app_output: str | None = None  # Of `tokens`: what apps get.
     # Answers texts, string [batch] each: `serving_default`.
     answer: Callable[..., Tensors]
     # Of exports for other runtimes: the outputs of `tokens` that answer.py
-    # reads, the module that decodes them, and the output that apps get.
+    # reads, and the module that decodes them.
     read_outputs: ClassVar[tuple[str, ...]] = (
         "sequence_output",
         "pooled_output",
     )
     portable: ModuleType | None = None
     kind: ClassVar[str] = ""  # For that module; without it the class's name.
-    app_output: ClassVar[str | None] = None
     # What the tokenizer must be able to do; each makes the export larger.
     reads_masks: ClassVar[bool] = False
     reads_offsets: ClassVar[bool] = False

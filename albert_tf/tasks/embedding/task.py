@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, ranges, rows
+from albert_tf.common import errors, packed_vectors, ranges, rows
 from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, metrics, packing
@@ -77,6 +77,7 @@ class EmbeddingOptions:
         "vector learn the same comparisons, so that they are usable alone, as "
         "a smaller vector; scores are reported for each.",
     )
+    given_out: packed_vectors.VectorOptions = packed_vectors.WHOLE
 
     @property
     def prefixes(self) -> tuple[int, ...]:
@@ -103,6 +104,7 @@ class ExportOptions:
         "Default: as in a sentence-transformers folder, else mean.",
         choices=TEXT_POOLINGS,
     )
+    given_out: packed_vectors.VectorOptions = packed_vectors.WHOLE
 
 
 @dataclasses.dataclass(frozen=True)
@@ -137,6 +139,7 @@ class EmbeddingTask(packing.PackedTask):
     ):
         super().__init__(tokenizer, max_seq_length, options, facts)
         self.prefixes = options.prefixes
+        self.given_out = options.given_out
         self._dev_examples = options.dev_examples or options.train_examples
         is_scored = self._dev_examples == data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
@@ -175,6 +178,7 @@ class EmbeddingTask(packing.PackedTask):
 
     def check_config(self, hidden_size: int) -> None:
         width = self.facts.projection_size or hidden_size
+        self.given_out.check(width)
         if self.prefixes and self.prefixes[-1] > width:
             raise errors.UserError(
                 f"`prefix_dimensions={self.options.prefix_dimensions}` has "
@@ -273,13 +277,13 @@ class EmbeddingTask(packing.PackedTask):
             (and third ones), `recall_at_1` and `recall_at_10`; of triplets
             `accuracy` too: whether the right text is closer than the wrong one.
             Of RETRIEVAL see `retrieval.score`. Of prefixes `KEY_METRIC_SIZE`.
+            All but the last are those of vectors as they are given out.
         """
         vectors = np.asarray(outputs["embedding"], np.float64)
-        scores = self._score(vectors, examples)
+        scores = self._score(self.given_out.rounded(vectors), examples)
         for size in self.prefixes:
-            prefix = vectors[..., :size]
-            lengths = np.linalg.norm(prefix, axis=-1, keepdims=True)
-            part = self._score(prefix / np.maximum(lengths, 1e-12), examples)
+            prefixes = packed_vectors.VectorOptions(size).rounded(vectors)
+            part = self._score(prefixes, examples)
             scores[f"{self.key_metric}_{size}"] = part[self.key_metric]
         return scores
 
@@ -307,22 +311,27 @@ class EmbeddingTask(packing.PackedTask):
 
         For queries it is the ids of the nearest texts.
         """
-        vectors = outputs["embedding"]
+        packed = self.given_out.pack(outputs["embedding"])
+        vectors = packed_vectors.unpack(packed)
         if entries := _entries(examples):
             flat = np.reshape(vectors, [len(examples), -1])
             yield from retrieval.answers(flat, entries)
             return
-        for example, vector in zip(examples, vectors, strict=True):
+        for n, (example, vector) in enumerate(
+            zip(examples, vectors, strict=True)
+        ):
             key = rows.key_of(example.guid)
             if vector.ndim == 1:
-                yield {**key, "embedding": vector.tolist()}
+                yield {**key, "embedding": packed[n].tolist()}
             else:
                 yield {**key, "prediction": float(_cosines(vector[None])[0, 0])}
 
     def combine(self, runs: Sequence[base.Outputs]) -> base.Outputs:
         """Join the vectors; so their cosine is the mean of the cosines."""
-        self.prefixes = ()  # They are of a single run.
-        vectors = [outputs["embedding"] for outputs in runs]
+        # Prefixes, and what is given out, are of a single run.
+        self.prefixes, self.given_out = (), packed_vectors.WHOLE
+        round_ = self.options.given_out.rounded
+        vectors = [round_(outputs["embedding"]) for outputs in runs]
         joined = np.concatenate(vectors, -1) / np.sqrt(len(runs))
         return {"embedding": joined}
 
@@ -338,9 +347,12 @@ class EmbeddingTask(packing.PackedTask):
     def score_outputs(
         self, outputs: base.Outputs, examples: Sequence[TextExample]
     ) -> dict[str, float]:
-        vectors = np.asarray(outputs["embedding"])
+        vectors = packed_vectors.unpack(np.asarray(outputs["embedding"]))
         shape = len(examples), -1, vectors.shape[-1]
-        return self.score({"embedding": vectors.reshape(shape)}, examples)
+        vectors = vectors.reshape(shape)
+        if self.given_out == packed_vectors.WHOLE:
+            return self.score({"embedding": vectors}, examples)
+        return self._score(vectors, examples)  # Cut and rounded already.
 
     def texts(self, examples: Sequence[TextExample]) -> dict[str, Any]:
         return {"text": [example.texts[0] for example in examples]}

@@ -6,6 +6,7 @@ import types
 import pytest
 
 from albert_tf.common import options
+from albert_tf.common.packed_vectors import VectorOptions
 from albert_tf.model.checkpoints import huggingface
 from albert_tf.serving import source, source_options
 from albert_tf.text import tokenization, wordpiece
@@ -131,6 +132,14 @@ def test_a_run_of_vectors_may_be_pooled_otherwise(run):
         facts = source.make_task(find(**given)).facts
         assert facts.text_pooling == given.get("text_pooling", "mean")
         assert facts.projection_size == 4
+    # Runs of earlier versions say nothing of these.
+    task = source.make_task(find(dimensions=3, vector_precision="int8"))
+    assert task.given_out == VectorOptions(3, "int8")
+    run.options |= {"dimensions": 2, "vector_precision": "int8"}
+    task = source.make_task(find(vector_precision="float32"))
+    assert task.given_out == VectorOptions(2, "float32")
+    with refused("`dimensions=5` is more than a vector has, 4"):
+        source.make_task(find(dimensions=5))
 
 
 @pytest.mark.parametrize(

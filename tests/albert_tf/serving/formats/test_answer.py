@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from albert_tf.common import rows
+from albert_tf.common import packed_vectors, rows
 from albert_tf.finetuning import packing
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
@@ -123,7 +123,7 @@ CASES = [
         "embedding",
         {"spm_model_file": "spm.model", "keep_accents": True},
     ),
-    ("onnx", "embedding", {"vocab_file": "vocab.txt", "keep_accents": True}),
+    ("onnx", "bits", {"vocab_file": "vocab.txt", "keep_accents": True}),
     ("onnx", "pretraining", {"vocab_file": "tokenizer.json"}),
     *(("onnx", kind, {"vocab_file": "vocab.txt"}) for kind in WINDOWS),
     ("onnx", "tagging", {"spm_model_file": "spm.model"}),
@@ -161,8 +161,11 @@ def make_service(kind, tokenizer):
     """A small service whose sequences are short enough to be cut often."""
     config = tiny_config(vocab_size=tokenizer.vocab_size)
     given = AlbertModel(config), tokenizer, LENGTH
-    if kind == "embedding":
-        options = embedding.EmbeddingOptions()
+    if kind in ("embedding", "bits"):
+        given_out = packed_vectors.WHOLE
+        if kind == "bits":
+            given_out = packed_vectors.VectorOptions(8, "binary")
+        options = embedding.EmbeddingOptions(given_out=given_out)
         task = embedding.EmbeddingTask(tokenizer, LENGTH, options)
         service = make.of_task(task, given[0])
     elif kind in WINDOWS:

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.common.packed_vectors import VectorOptions
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
 from tests.albert_tf.serving import saved_services
+from tests.conftest import LAYER_ATOL
 
 TEXTS = [*saved_services.TEXTS, " ".join(saved_services.TEXTS * 5)]
 
@@ -50,3 +52,48 @@ def test_no_texts_have_no_vectors(config, tokenizer):
     ask = service.functions["serving_default"]
     vectors = ask(tf.constant([], tf.string))["embedding"]
     assert vectors.shape == [0, config.hidden_size]
+
+
+@pytest.fixture(scope="module")
+def spread_model(config):
+    model = embedding.AlbertEmbedder(AlbertModel(config), "mean", 16)
+    return saved_services.spread(model)
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "precision", "more"),
+    [
+        (8, None, {}),
+        (None, "int8", {"vector_scale": 127 / 2}),
+        (8, "binary", {}),
+    ],
+)
+def test_vectors_that_cost_less(
+    spread_model, tokenizer, dimensions, precision, more
+):
+    """All signatures give what is defined in NumPy, and compare by it."""
+    given_out = VectorOptions(dimensions, precision)
+    service = embedding_service.EmbeddingService(
+        spread_model, tokenizer, saved_services.MAX_SEQ_LENGTH, given_out
+    )
+    inputs = saved_services.pack(tokenizer, TEXTS)
+    vectors = spread_model(inputs)["embedding"].numpy()
+    expected = given_out.pack(vectors)
+    texts = tf.constant(TEXTS)
+    for found in (service.answer(texts), service.tokens(*inputs.values())):
+        assert found["embedding"].dtype == expected.dtype
+        difference = found["embedding"].numpy().astype(float) - expected
+        # The other way of computing may round to the next byte.
+        most = 1 if precision == "int8" else LAYER_ATOL
+        assert abs(difference).max() <= most
+    rounded = given_out.rounded(vectors)
+    cosines = (rounded * rounded[::-1]).sum(-1)
+    compared = service.compare(texts, texts[::-1])
+    np.testing.assert_allclose(compared["cosine"], cosines, atol=0.01)
+    assert service.text_options == {
+        "dimensions": dimensions or 16,
+        "vector_precision": precision or "float32",
+        **more,
+    }
+    is_for_apps = service.app_output == "embedding"
+    assert is_for_apps == (precision is None)

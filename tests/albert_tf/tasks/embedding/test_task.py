@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from albert_tf.common import rows
-from albert_tf.finetuning import base, packing
+from albert_tf.common import options, rows
+from albert_tf.common.packed_vectors import VectorOptions
+from albert_tf.finetuning import base, packing, registry
 from albert_tf.tasks.embedding import retrieval
 from albert_tf.tasks.embedding import task as embedding
 from tests.conftest import refused
@@ -133,6 +134,50 @@ def test_prefixes_have_scores_of_vectors_cut_to_them(tiny_tokenizer, kind):
     }
 
 
+@pytest.mark.parametrize("precision", [None, "int8", "binary"])
+def test_answers_and_scores_are_those_of_packed_vectors(
+    tiny_tokenizer, precision
+):
+    """Scores of an export, which packs by itself, are the same."""
+    given_out = VectorOptions(16, precision)
+    rng = np.random.default_rng(2)
+    vectors = unit(*rng.normal(size=[40, 2, 64]).tolist())
+    examples = [group(*TEXTS[0], score=n) for n in rng.normal(size=40)]
+    task, plain = (
+        make(tiny_tokenizer, given_out=form, prefix_dimensions="32")
+        for form in (given_out, VectorOptions())
+    )
+    scores = task.score({"embedding": vectors}, examples)
+    rounded = given_out.rounded(vectors)
+    expected = plain.score({"embedding": rounded}, examples)
+    of_prefix = plain.score({"embedding": vectors}, examples)["spearmanr_32"]
+    assert scores == pytest.approx(expected | {"spearmanr_32": of_prefix})
+    packed = given_out.pack(vectors).reshape(80, -1)
+    of_export = task.score_outputs({"embedding": packed}, examples)
+    assert of_export == pytest.approx(
+        {name: scores[name] for name in ("spearmanr", "pearson")}
+    )
+    (answer,) = task.answers({"embedding": vectors[:1, 0]}, [group("a")])
+    assert answer["embedding"] == packed[0].tolist()
+    (answer,) = task.answers({"embedding": vectors[:1]}, [group("a", "b")])
+    cosine = (rounded[0, 0] * rounded[0, 1]).sum()
+    assert answer["prediction"] == pytest.approx(cosine)
+    for _ in base.DEV, base.TEST:  # An ensemble of two that agree does so.
+        joined = task.combine([{"embedding": vectors}] * 2)
+        found = task.score(joined, examples)["pearson"]
+        assert found == pytest.approx(of_export["pearson"])
+
+
+def test_a_run_keeps_what_is_given_out(tiny_tokenizer):
+    settings = embedding.EmbeddingOptions(given_out=VectorOptions(16, "int8"))
+    values = {"task_name": "embedding", "max_seq_length": 8}
+    values |= options.to_dict(settings)
+    task = registry.make(values, tiny_tokenizer)
+    assert task.given_out == VectorOptions(16, "int8")
+    with refused("`dimensions=16` is more than a vector has, 8"):
+        task.check_config(8)
+
+
 @pytest.mark.parametrize("sizes", ["", "0", "2,", "-1", "1.5", "a"])
 def test_prefixes_are_numbers(tiny_tokenizer, sizes):
     with refused("prefix_dimensions.* must be numbers"):
@@ -141,8 +186,8 @@ def test_prefixes_are_numbers(tiny_tokenizer, sizes):
 
 def test_a_prefix_longer_than_the_vector_is_refused(tiny_tokenizer):
     facts = embedding.VectorFacts(projection_size=24)
-    options = embedding.EmbeddingOptions(prefix_dimensions="8,24,32")
-    task = embedding.EmbeddingTask(tiny_tokenizer, 8, options, facts)
+    settings = embedding.EmbeddingOptions(prefix_dimensions="8,24,32")
+    task = embedding.EmbeddingTask(tiny_tokenizer, 8, settings, facts)
     with refused("prefix_dimensions=8,24,32`? has more numbers .* 24"):
         task.check_config(64)
     make(tiny_tokenizer, prefix_dimensions="64").check_config(64)
