@@ -155,7 +155,7 @@ clean:
 $(SETUP_DONE): requirements.txt constraints.txt pyproject.toml
 	@if [ ! -e "$@" ]; then sh tools/make_venv.sh "$(VENV)" $(PYTHON); fi
 	@rm -f "$@" "$(LINT_DONE)" "$(TORCH_DONE)" "$(BROWSER_DONE)"
-	@echo "Installing about 130 packages into $(VENV): some minutes, 4 GB."
+	@echo "Installing 175 packages into $(VENV): some minutes, 4 GB."
 	$(PIP_INSTALL) "pip==$(PIP_VERSION)"
 	$(PIP_INSTALL) -r requirements.txt --group exports --group lab \
 	    -c constraints.txt --build-constraint constraints.txt
