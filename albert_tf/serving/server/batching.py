@@ -36,6 +36,7 @@ class _Row:
     length: int  # Of all texts.
     due: int  # The batch whose turn it is.
     arrival: float
+    request: ask.Arrays  # With all of its rows.
     answer: asyncio.Future[ask.Arrays]
 
 
@@ -45,8 +46,8 @@ class Batcher:
     A thread computes what waits, a batch at a time, and ends when nothing does.
     The row that is due first is always in the next batch. A request's first
     rows are due at once, as many as a quarter of a batch, the next ones a batch
-    later: so a request of one row passes one of many, and after its turn no
-    row is passed by requests that come later.
+    later: so a request of one row passes one of many. After its turn only rows
+    nearer in length to the one due first pass a row, until it is that one.
     """
 
     def __init__(
@@ -83,14 +84,20 @@ class Batcher:
             due = self._batches + i // max(share, 1)
             answer: asyncio.Future[ask.Arrays] = loop.create_future()
             arrival = time.monotonic()
-            rows.append(_Row(row, shape, _length(row), due, arrival, answer))
+            rows.append(
+                _Row(row, shape, _length(row), due, arrival, inputs, answer)
+            )
         with self._changed:
             self._queue += rows
             self._changed.notify()
             if not self._is_busy:
                 self._is_busy = True
                 self._thread.submit(self._empty_the_queue, loop)
-        return await asyncio.gather(*(row.answer for row in rows))
+        try:
+            return await asyncio.gather(*(row.answer for row in rows))
+        finally:  # If one has failed, the others are not computed.
+            for each in rows:
+                each.answer.cancel()
 
     def _empty_the_queue(self, loop: asyncio.AbstractEventLoop) -> None:
         while batch := self._take():
@@ -102,7 +109,8 @@ class Batcher:
         size = self._limits.batch_size
         with self._changed:
             if self._queue and self._limits.seconds:
-                end = self._queue[0].arrival + self._limits.seconds
+                oldest = min(row.arrival for row in self._queue)
+                end = oldest + self._limits.seconds
                 self._changed.wait_for(
                     lambda: self.waiting >= size, end - time.monotonic()
                 )
@@ -120,7 +128,7 @@ class Batcher:
         return batch
 
     def _outputs(self, batch: Sequence[_Row]) -> list[ask.Arrays | Exception]:
-        """Compute a batch; if that fails, each half of it."""
+        """Compute a batch; if that fails, each half, down to one request."""
         try:
             inputs = {
                 name: np.concatenate([row.inputs[name] for row in batch])
@@ -128,8 +136,8 @@ class Batcher:
             }
             return [*ask.split(self._compute(inputs), [1] * len(batch))]
         except Exception as error:
-            if len(batch) == 1:
-                return [error]
+            if all(row.request is batch[0].request for row in batch):
+                return [error] * len(batch)
             half = len(batch) // 2
             parts = batch[:half], batch[half:]
             return [one for part in parts for one in self._outputs(part)]

@@ -11,6 +11,7 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import threading
 import time
 import types
@@ -26,13 +27,18 @@ WRITER = "data_prep.create_pretraining_data"
 
 
 def start(*command, cwd, path=ROOT, **options):
+    # Without the path of this folder, which `make setup` adds to packages.
+    packages = sysconfig.get_path("purelib")
     environment = {
         **os.environ,
-        "PYTHONPATH": str(path),
+        "PYTHONPATH": f"{path}{os.pathsep}{packages}",
         "DASK_LOGGING__DISTRIBUTED": "error",
     }
     return subprocess.Popen(
-        [sys.executable, "-m", *command], cwd=cwd, env=environment, **options
+        [sys.executable, "-S", "-m", *command],
+        cwd=cwd,
+        env=environment,
+        **options,
     )
 
 

@@ -163,6 +163,14 @@ def test_an_error_is_of_one_request_only(counting):
     assert computed == [[1, -1, 2], [1], [-1, 2], [-1], [2]]
 
 
+def test_rows_of_a_request_that_fails_are_not_tried_alone(counting):
+    found, computed = gather(batcher(counting), counting, of(*[-1] * 6), of(3))
+    assert isinstance(found[0], ValueError) and found[1] == [6]
+    assert computed[:5] == [[-1, 3, -1, -1], [-1, 3], [-1], [3], [-1, -1]]
+    # The next batch may begin before the error is told.
+    assert computed[5:] in ([], [[-1, -1, -1]])
+
+
 def test_outputs_that_are_no_rows_are_an_error():
     one = batcher(lambda inputs: {"y": inputs["x"].sum()})
     with pytest.raises(ValueError, match="y has no row for each"):
