@@ -48,7 +48,8 @@ def pack_inputs(
     length = front + kept_second + tf.cast(kept_second > 0, tf.int64)
     # One column at least, also without rows.
     position = tf.range(tf.reduce_max(tf.concat([[1], length], 0)))
-    front, length = front[:, tf.newaxis], length[:, tf.newaxis]
+    # TensorFlow loses the rank of texts in parts, and would warn of it.
+    front, length = tf.reshape(front, [-1, 1]), tf.reshape(length, [-1, 1])
     is_piece = position < length
     is_back = is_piece & (position >= front)
     ids = tf.where(
@@ -71,7 +72,7 @@ def _pieces(segment: tf.RaggedTensor, columns: tf.Tensor) -> tf.Tensor:
         columns: int64 [batch or 1, columns].
     """
     values = tf.concat([segment.values, [0]], 0)
-    index = segment.row_starts()[:, tf.newaxis] + columns
+    index = tf.reshape(segment.row_starts(), [-1, 1]) + columns
     last = tf.size(segment.values, tf.int64)
     return tf.gather(values, tf.clip_by_value(index, 0, last))
 
