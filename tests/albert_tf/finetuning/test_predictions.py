@@ -24,6 +24,9 @@ class Task:
     def __init__(self, items=()):
         self.items = list(items)
 
+    def check_config(self, hidden_size):
+        assert hidden_size == 16
+
     def remember(self, scores):
         self.scores = scores
 
@@ -47,6 +50,7 @@ def make(monkeypatch):
             folder="r",
             vocabulary=tokenization.VocabularyOptions(),
             program="run_pretraining",
+            config=types.SimpleNamespace(hidden_size=16),
         )
         task = Task(items)
         monkeypatch.setattr(run_folder, "read", lambda *given: source)
