@@ -269,11 +269,6 @@ class TableOptions:
                 f"`{given[0]}={getattr(self, given[0])}` is for tables whose "
                 "texts have one label each. Leave it out."
             )
-        if self.labels_file and len(self.inputs) > 1:
-            raise errors.UserError(
-                f"`text_columns={self.text_columns}` names two columns, but a "
-                "description is one text. Name one, or leave `labels_file` out."
-            )
         if self.computes_head and self.long.is_divided:
             raise errors.UserError(
                 f"`windows={self.long.windows}` needs a head that is trained. "
@@ -286,6 +281,11 @@ class TableOptions:
                     f"`{name}={getattr(self, name)}` is about examples, in "
                     "whose place `labels_file` stands. Leave one of them out."
                 )
+        if self.labels_file and len(self.inputs) > 1:
+            raise errors.UserError(
+                f"`text_columns={self.text_columns}` names two columns, but a "
+                "description is one text. Name one, or leave `labels_file` out."
+            )
 
     def _check_numbers(self) -> None:
         if not self.needs_scale:
