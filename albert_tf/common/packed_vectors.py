@@ -67,7 +67,7 @@ class VectorOptions:
             highest bit, as in numpy.packbits.
         """
         if self.dimensions:
-            vectors = _unit(vectors[..., : self.dimensions])
+            vectors = unit(vectors[..., : self.dimensions])
         if self.vector_precision == BINARY:
             return np.packbits(vectors > 0, axis=-1)
         if self.vector_precision == INT8:
@@ -95,9 +95,10 @@ def unpack(packed: np.ndarray) -> np.ndarray:
         # Of so few binary digits that equal cosines are equal numbers.
         size = round(2**26 / bits.shape[-1] ** 0.5) / 2**26
         return np.where(bits, size, -size)
-    return _unit(packed.astype(float)) if packed.dtype == np.int8 else packed
+    return unit(packed.astype(float)) if packed.dtype == np.int8 else packed
 
 
-def _unit(vectors: np.ndarray) -> np.ndarray:
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Divide vectors, float [..., width], by their lengths."""
     lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.maximum(lengths, _LEAST))

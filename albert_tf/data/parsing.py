@@ -3,7 +3,6 @@
 import contextlib
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -147,7 +146,7 @@ def _parse_padded(
 
 def _assertion(
     checks: Sequence[Any], message: str
-) -> AbstractContextManager[None]:
+) -> contextlib.AbstractContextManager[None]:
     """Return a block that is computed if all checks, bool [], hold."""
     # One operation for all: each has a graph of its own.
     check = tf.debugging.Assert(tf.reduce_all(checks), [message])
@@ -166,7 +165,7 @@ def _pad(feature: layouts.Feature, values: tf.RaggedTensor) -> tf.Tensor:
     """
     limit = feature.shape[-1]
     num_sequences = _num_sequences(feature)
-    lengths = tf.identity(values.row_lengths()) // num_sequences
+    lengths = values.row_lengths() // num_sequences
     if num_sequences > 1:
         lengths = tf.repeat(lengths, num_sequences)
     sequences = tf.RaggedTensor.from_row_lengths(

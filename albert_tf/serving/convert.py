@@ -222,7 +222,8 @@ def _warn_of_lost_pooling(source: _Source, values: dict[str, Any]) -> None:
     except errors.UserError as error:  # Refused where vectors are wanted.
         logging.warning("The new checkpoint is the encoder alone. %s", error)
         return
-    pooling = modules.text_pooling if modules else _pooling_of(values)
+    facts = values.get("facts", {})
+    pooling = modules.text_pooling if modules else facts.get("text_pooling")
     if pooling not in (None, "mean"):
         logging.warning(
             "How vectors of texts are made is not in the new checkpoint. Give "
@@ -230,13 +231,6 @@ def _warn_of_lost_pooling(source: _Source, values: dict[str, Any]) -> None:
             pooling,
             convert_options.SENTENCES,
         )
-
-
-def _pooling_of(values: dict[str, Any]) -> str | None:
-    """Return how a run, or a folder of others, makes vectors of texts."""
-    facts = values.get("facts", values)
-    pooling: str | None = facts.get("text_pooling")
-    return pooling or facts.get("vector_pooling")
 
 
 def _original_config(config: AlbertConfig) -> AlbertConfig:
@@ -523,7 +517,8 @@ def _write_hub(
             "The new folder gives whole vectors in float32, without %s.",
             " and ".join(lost),
         )
-    pooling = settings.text_pooling or _pooling_of(values)
+    facts = values.get("facts", values)
+    pooling = settings.text_pooling or facts.get("text_pooling")
     length = values.get("max_seq_length")
     hub_folder.write_sentences(
         settings.to,

@@ -155,9 +155,6 @@ class EmbeddingTask(packing.PackedTask):
         names = "text_pooling", "projection_size"
         requested = {name: getattr(options, name) for name in names}
         of_model = source.model_facts()
-        others = "vector_pooling", "vector_size"  # Of a computed head.
-        vectors = dict(zip(names, map(of_model.get, others), strict=True))
-        of_model = {**vectors, **of_model}
         resolved = {
             name: of_model.get(name) if value is None else value
             for name, value in requested.items()

@@ -28,12 +28,12 @@ class TableFacts(base.Facts):
     # Of numbers; without them the head gives the numbers themselves.
     label_mean: float | None = None
     label_deviation: float | None = None
-    # Of the vectors that a computed head reads.
-    vector_pooling: str | None = None
-    vector_size: int | None = None
+    # Of the vectors that a computed head reads; named as of run_embeddings.
+    text_pooling: str | None = None
+    projection_size: int | None = None
 
     def __post_init__(self) -> None:
-        pooling, size = self.vector_pooling, self.vector_size
+        pooling, size = self.text_pooling, self.projection_size
         if pooling not in (None, *TEXT_POOLINGS) or type(size or 0) is not int:
             raise errors.UserError(
                 f"The vectors of the run are {pooling!r}, {size!r}, and no "
@@ -76,7 +76,7 @@ class Kind(TextTask):
         self.eval_splits = (base.DEV, *self.parts)
         self.computes_head = options.computes_head
         facts = self.facts
-        self.vectors = facts.vector_pooling or "", facts.vector_size or 0
+        self.vectors = facts.text_pooling or "", facts.projection_size or 0
 
     @classmethod
     def find_facts(
@@ -113,7 +113,7 @@ class Kind(TextTask):
 
     @property
     def hub_refusal(self) -> str | None:  # type: ignore[override]
-        if self.facts.vector_pooling:
+        if self.facts.text_pooling:
             return "has a head on vectors, which transformers lacks."
         if not self.long.is_divided:
             return None
@@ -246,11 +246,10 @@ def _find_vectors(
     facts = source.run_facts()
     if options.computes_head and not facts:
         facts = source.model_facts()
-    if not (options.computes_head or facts.get("vector_pooling")):
+    pooling, size = facts.get("text_pooling"), facts.get("projection_size")
+    if not (options.computes_head or pooling):
         return None, None
-    names = "vector_pooling", "vector_size", "text_pooling", "projection_size"
-    pooling, size, *of_vectors = map(facts.get, names)
-    return pooling or of_vectors[0] or "mean", size or of_vectors[1] or 0
+    return pooling or "mean", size or 0
 
 
 def _find_scale(

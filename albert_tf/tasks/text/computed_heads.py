@@ -6,7 +6,7 @@ float64, whose outputs are logits.
 
 import numpy as np
 
-from albert_tf.common import imports
+from albert_tf.common import imports, packed_vectors
 
 linear_model = imports.later("sklearn.linear_model")
 
@@ -49,8 +49,7 @@ def nearest(vectors: np.ndarray, labels: np.ndarray, count: int) -> Head:
     """
     sums = np.zeros([count, vectors.shape[1]])
     np.add.at(sums, labels, vectors)
-    lengths = np.linalg.norm(sums, axis=-1, keepdims=True)
-    return SCALE * sums / np.maximum(lengths, 1e-12), np.zeros(count)
+    return SCALE * packed_vectors.unit(sums), np.zeros(count)
 
 
 def best_threshold(
