@@ -309,6 +309,9 @@ class Task(abc.ABC):
         del learnt  # Only weights of labels depend on them.
         return self._part("model", "objective").objective(self)
 
+    def start_head(self, model: Any, learnt: Examples) -> None:
+        """Set values that a new head begins with, beside random ones."""
+
     def compute_head(
         self, records: Callable[[str], Outputs]
     ) -> tuple[np.ndarray, np.ndarray]:

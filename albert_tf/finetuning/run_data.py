@@ -139,6 +139,8 @@ class RunData:
             )
 
     def start(self, model: keras.Model) -> None:
+        """Give a model that is not trained yet what the data says of it."""
+        self.task.start_head(model, self.examples.get(base.TRAIN, ()))
         if self._teacher:
             self._teacher.start(model)
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from albert_tf.finetuning import packing
+from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.tasks.glue import small_tasks
-from tests.conftest import refused
+from tests.conftest import refused, tiny_config
 
 
 @pytest.mark.parametrize("folder", ["AX", "diagnostic"])
@@ -68,6 +69,20 @@ def test_numbers_are_labels_of_a_regression(tiny_tokenizer):
     assert batch["label_ids"].tolist() == [pytest.approx(2.4), 0.0]
     (label,) = [f for f in task.layout("train") if f.name == "label_ids"]
     assert label.dtype == "float32"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "start"), [("sts-b", (2.0, 5.0), 3.5), ("rte", (1,), 0)]
+)
+def test_a_new_head_starts_at_the_mean_of_numbers(name, labels, start):
+    task = small_tasks.make(name)
+    encoder = AlbertModel(tiny_config())
+    model = task.make_model(encoder)
+    examples = [packing.TextExample("a", ("A.", "B."), y) for y in labels]
+    for learnt in ([], examples):
+        task.start_head(model, learnt)
+        expected = start if learnt else 0
+        assert set(model.output_bias.numpy()) == {expected}
 
 
 def test_settings_say_labels_and_columns():
