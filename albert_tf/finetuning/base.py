@@ -311,6 +311,7 @@ class Task(abc.ABC):
 
     def start_head(self, model: Any, learnt: Examples) -> None:
         """Set values that a new head begins with, beside random ones."""
+        del model, learnt
 
     def compute_head(
         self, records: Callable[[str], Outputs]
