@@ -190,6 +190,11 @@ OPTIONS = {
         input_file! albert_config_file! output_file! stddev=0.1
         random_seed=12345 overwrite
     """,
+    "data_prep.mine_negatives:MiningOptions": """
+        train_file! output_file! teacher teacher_vectors max_seq_length=512
+        cached_dir negatives=1 max_share=0.95 skip_ranks=0 draw_from
+        random_seed=12345
+    """,
     "data_prep.make_demo_data:DemoOptions": """
         output_dir! random_seed=12345 num_stories=3600 num_task_examples=6000
     """,

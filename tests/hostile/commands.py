@@ -94,6 +94,10 @@ _COMMANDS = {
         input_file={inputs}/records/train.tfrecord
         albert_config_file={inputs}/config.json output_file={out}/words.npy
     """,
+    "data_prep.mine_negatives:MiningOptions": f"""
+        train_file={{inputs}}/pairs.tsv output_file={{out}}/triplets.jsonl
+        teacher={{inputs}}/rte max_share=1.0 max_seq_length={LENGTH}
+    """,
     "data_prep.make_demo_data:DemoOptions": """
         output_dir={out}/demo num_stories=3 num_task_examples=60
     """,

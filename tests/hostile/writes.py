@@ -58,6 +58,7 @@ WRITES = (
         num_shards=2,
     ),
     file("predict"),
+    file("mine_negatives", reads="train_file"),
     converted(
         *"/config.json /model.safetensors /README.md /spiece.model".split(),
         *"/spiece.normalization.json /tokenizer.json".split(),
