@@ -77,12 +77,12 @@ class ClassifierOptions(finetuning_options.FileOptions):
                     "one of the two out."
                 )
         shared, table = self.finetuning, self.table
-        is_taught = table.kind == "label" and not table.long.is_divided
-        if self.teaching.teacher and not is_taught:
+        is_taught = table.kind in ("label", "relevance")
+        if self.teaching.teacher and (not is_taught or table.long.is_divided):
             raise errors.UserError(
                 f"`teacher={self.teaching.teacher}` teaches which label of "
-                "whole texts is the right one. For tables of another kind, and "
-                "with `windows`, leave it out."
+                "whole texts is the right one, or a ranking. For tables of "
+                "another kind, and with `windows`, leave it out."
             )
         if not table.label_column and (shared.do_train or shared.do_eval):
             raise errors.UserError(

@@ -12,22 +12,37 @@ last checkpoint of --output_dir.
 
 import dataclasses
 
-from albert_tf.common import errors, imports, options
+from albert_tf.common import errors, imports, options, ranges
 from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import finetuning_options
 from albert_tf.tasks.embedding import data, task
 
 finetune = imports.later("albert_tf.finetuning.finetune")
+teacher_signal = imports.later("albert_tf.finetuning.teacher_signal")
+distillation = imports.later("albert_tf.model.losses.distillation")
 
 
 @dataclasses.dataclass(frozen=True)
 @checked
-@shown(Data="train_file task_name")
+@shown(Model="teacher teacher_weight", Data="train_file task_name")
 class RunEmbeddingsOptions(finetuning_options.FileOptions):
     """Options of run_embeddings."""
 
     train_file: str | None = option(
         None, "TSV, CSV or JSON lines for --do_train.", may_change=True
+    )
+    teacher: str | None = option(
+        None,
+        "triplets: a run of run_classifier that scores pairs of texts, or the "
+        "folder teacher-embedding-... that it left for the same triplets. The "
+        "difference of both cosines, divided by --temperature, learns that of "
+        "its scores, too.",
+    )
+    teacher_weight: float = option(
+        0.5,
+        "Share of the teacher in the loss.",
+        within=ranges.SHARE,
+        needs="teacher",
     )
     task_name: str = option(task.NAME, "The only one.", choices=(task.NAME,))
     vectors: task.EmbeddingOptions = task.EmbeddingOptions()
@@ -38,10 +53,25 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
                 f"`train_examples={self.vectors.train_examples}` has nothing "
                 "to learn from but a teacher. Use python -m albert_tf.distill."
             )
+        if self.teacher and self.vectors.train_examples != data.TRIPLETS:
+            raise errors.UserError(
+                f"`teacher={self.teacher}` scores pairs of texts, which "
+                "`train_examples=triplets` learns. To learn the vectors of a "
+                "teacher use python -m albert_tf.distill."
+            )
 
 
 def run(settings: RunEmbeddingsOptions) -> None:
-    finetune.run("run_embeddings", settings, settings.sources)
+    vectors, signal = settings.vectors, None
+    if settings.teacher:
+        share = settings.teacher_weight
+        signal = teacher_signal.TeacherSignal(
+            settings.teacher,
+            lambda hard, _: distillation.margins(
+                hard, share, vectors.temperature, vectors.prefixes
+            ),
+        )
+    finetune.run("run_embeddings", settings, settings.sources, signal=signal)
 
 
 if __name__ == "__main__":

@@ -5,11 +5,8 @@ r"""Make triplets from pairs: find texts that are close, but not the answer.
     python -m albert_tf.run_embeddings --train_examples=triplets \
         --train_file=triplets.jsonl ...
 
-The pairs are those that run_embeddings learns. The negatives of a pair are the
-nearest second texts of other pairs. The output has JSON lines with text,
-positive and negative, in the order of the pairs; a pair without negatives has
-none. Started again after an interruption, the command asks the teacher for what
-is missing: docs/embeddings.md.
+The negatives are second texts of other pairs. After an interruption the same
+command asks the teacher for what is missing: docs/embeddings.md.
 """
 
 import os
@@ -49,7 +46,7 @@ teacher_vectors = imports.later("albert_tf.finetuning.teacher_vectors")
 @shown(
     Model="teacher teacher_vectors max_seq_length",
     Data="train_file",
-    Output="output_file cached_dir",
+    Output="output_file",
 )
 class MiningOptions:
     """Options of the script."""
@@ -62,24 +59,16 @@ class MiningOptions:
     )
     teacher: str | None = option(
         None,
-        "The model whose vectors say what is close: a run of run_embeddings or "
-        "distill, a checkpoint with config and vocabulary beside it, such as a "
-        "folder of sentence-transformers, a SavedModel of vectors, or a folder "
-        "teacher-embedding-... of an earlier start.",
+        "The model whose vectors say what is close: any that --teacher of "
+        "distill takes.",
     )
     teacher_vectors: str | None = option(
         None,
         "In place of --teacher: NumPy files with a row for each text of "
-        "--train_file, in order: text and text_pair of the first pair, of the "
-        "second, and so on.",
+        "--train_file, in order: both of the first pair, of the second, ...",
     )
     max_seq_length: int = shared_options.max_seq_length(
         "longer is cut; a run and a SavedModel have their own"
-    )
-    cached_dir: str | None = option(
-        None,
-        "Folder in which the teacher's vectors stay, for other starts. "
-        "Default: that of --output_file.",
     )
     chosen: negatives.NegativeOptions = negatives.NegativeOptions()
 
@@ -99,25 +88,15 @@ class MiningOptions:
 def run(settings: MiningOptions) -> None:
     path, output = settings.train_file, settings.output_file
     outputs.check(settings, "output_file", [output])
-    read = data.read(files.require_file(path, "train_file"), data.PAIRS)
-    examples = list(rows.raise_bad_lines(read))
-    rows.require_examples(examples, path)
-    pairs = [example.texts for example in examples]
-    candidates = [*dict.fromkeys(second for _, second in pairs)]
-    settings.chosen.require_texts(len(candidates), path)
+    items = data.read(files.require_file(path, "train_file"), data.PAIRS)
+    pairs = [example.texts for example in rows.raise_bad_lines(items)]
+    _check(pairs, settings)
     files.make_folder(os.path.dirname(output), "output_file")
     texts = [text for pair in pairs for text in pair]
     if settings.teacher:
         texts = [*dict.fromkeys(texts)]  # Each is asked once.
-    vectors, numbers = _vectors(settings, texts), {}
-    for number, text in enumerate(texts):
-        numbers.setdefault(text, number)
     mined = negatives.mine(
-        pairs,
-        candidates,
-        vectors[[numbers[first] for first, _ in pairs]],
-        vectors[[numbers[text] for text in candidates]],
-        settings.chosen,
+        pairs, texts, _vectors(settings, texts), settings.chosen
     )
     counts = []
     with (
@@ -132,16 +111,29 @@ def run(settings: MiningOptions) -> None:
                 stream.write(text.encode())
             counts.append(len(others))
             bar.update(len(counts))
-        _report(np.array(counts), settings)
+        _report(counts, settings)
+
+
+def _check(pairs: Sequence[tuple[str, ...]], settings: MiningOptions) -> None:
+    rows.require_examples(pairs, settings.train_file)
+    there, chosen = len({second for _, second in pairs}), settings.chosen
+    needed = 1 + chosen.skip_ranks + chosen.negatives
+    if there < needed:
+        raise errors.UserError(
+            f"`train_file={settings.train_file}` has {there} different texts "
+            f"as `text_pair`; `negatives={chosen.negatives}` after "
+            f"`skip_ranks={chosen.skip_ranks}`, beside the answer, need "
+            f"{needed}. Give more pairs, or ask for fewer negatives."
+        )
 
 
 def _vectors(settings: MiningOptions, texts: Sequence[str]) -> np.ndarray:
     """Return the vectors of texts, float32 [texts, width], of length 1."""
-    given, teacher = None, teacher_signal.VectorInfo(0)
-    if settings.teacher:
-        teacher = teacher_signal.describe_vectors(settings.teacher)
+    vectors, teacher = None, teacher_signal.VectorInfo(0)
+    if settings.teacher_vectors:
+        vectors = teacher_vectors.FileVectors(settings.teacher_vectors)
     else:
-        given = teacher_vectors.FileVectors(settings.teacher_vectors)
+        teacher = teacher_signal.describe_vectors(settings.teacher)
     tokenizer: Any = None  # The teacher has one.
     asked = task.EmbeddingTask(
         tokenizer,
@@ -154,40 +146,33 @@ def _vectors(settings: MiningOptions, texts: Sequence[str]) -> np.ndarray:
     )
     examples = [packing.TextExample(n, (t,)) for n, t in enumerate(texts)]
     signal = teacher_signal.TeacherSignal(
-        settings.teacher, lambda hard, _: hard, vectors=given
+        settings.teacher, lambda hard, _: hard, vectors=vectors
     )
     signal.prepare(asked, examples)
-    folder = settings.cached_dir or os.path.dirname(settings.output_file)
+    # They stay beside the output, for another start.
+    folder = os.path.dirname(settings.output_file)
     targets = signal.outputs(examples, folder)
     (name,) = targets.names
     return np.concatenate([part[name] for part in targets.parts()])
 
 
-def _report(counts: np.ndarray, settings: MiningOptions) -> None:
-    chosen = settings.chosen
-    none = int((counts == 0).sum())
-    short = int((counts < chosen.negatives).sum()) - none
-    limits = f"`max_share={chosen.max_share}`, `skip_ranks={chosen.skip_ranks}`"
+def _report(counts: Sequence[int], settings: MiningOptions) -> None:
+    chosen, none = settings.chosen, counts.count(0)
     if none == len(counts):
         raise errors.UserError(
             f"`train_file={settings.train_file}`: none of {none} pairs has a "
-            f"negative within {limits}. Allow more, or name another model."
+            f"negative within `max_share={chosen.max_share}` after "
+            f"`skip_ranks={chosen.skip_ranks}`. Allow more, or name another "
+            "model."
         )
-    logging.info(
-        "Wrote %s: %d triplets of %d pairs.",
-        settings.output_file,
-        counts.sum(),
-        len(counts) - none,
-    )
-    if none or short:
+    logging.info("Wrote %d triplets of %d pairs.", sum(counts), len(counts))
+    if short := sum(count < chosen.negatives for count in counts):
         logging.warning(
-            "Within %s, %d of %d pairs have no negative and are left out; %d "
-            "have fewer than `negatives=%d`.",
-            limits,
-            none,
-            len(counts),
+            "%d pairs have fewer than `negatives=%d` within the share; %d of "
+            "them have none and are left out.",
             short,
             chosen.negatives,
+            none,
         )
 
 

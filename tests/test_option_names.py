@@ -113,7 +113,7 @@ OPTIONS = {
     """,
     "albert_tf.run_embeddings:RunEmbeddingsOptions": f"""
         train_file dev_file test_file task_name=embedding max_seq_length=512
-        {VECTORS} {FINETUNING}
+        teacher teacher_weight=0.5 {VECTORS} {FINETUNING}
     """,
     "albert_tf.run_tagger:RunTaggerOptions": f"""
         train_file dev_file test_file task_name=tagging max_seq_length=512
@@ -192,7 +192,7 @@ OPTIONS = {
     """,
     "data_prep.mine_negatives:MiningOptions": """
         train_file! output_file! teacher teacher_vectors max_seq_length=512
-        cached_dir negatives=1 max_share=0.95 skip_ranks=0 draw_from
+        negatives=1 max_share=0.95 skip_ranks=0 draw_from
         random_seed=12345
     """,
     "data_prep.make_demo_data:DemoOptions": """

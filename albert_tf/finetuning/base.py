@@ -109,6 +109,9 @@ class Task(abc.ABC):
     problem: str = ""  # label, labels, number, choice, or another.
     pooler: str = "reads"  # An export also keeps or drops it.
     taught_by: str | None = None  # Output of a SavedModel that teaches it.
+    teacher_reads_alike: bool = False  # Its records, of other examples.
+    # Mean and deviation of numbers, which are learnt in units of them.
+    scale: tuple[float, float] = (0.0, 1.0)
     hub_refusal: str | None = None  # Why transformers cannot compute it.
     computes_head: bool = False  # Instead of training: see `compute_head`.
     sequences_vary: bool = False  # Then `pool_records` pools outputs.

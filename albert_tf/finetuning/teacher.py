@@ -16,6 +16,7 @@ from albert_tf.finetuning import (
     base,
     batches,
     features,
+    packing,
     predictions,
 )
 from albert_tf.model import compatibility
@@ -70,6 +71,25 @@ class Teacher:
             for name in (*distillation.SOFT, distillation.VECTOR)
             if name in outputs
         }
+
+
+class PairTeacher(Teacher):
+    """A model that reads two texts at once and scores them: a cross-encoder.
+
+    The score is its number, or the logit of the label 1 less that of 0.
+    """
+
+    def outputs(self, examples: Sequence[base.Example]) -> base.Outputs:
+        """Return `scores`, float32 [n, texts - 1], of a text with others."""
+        pairs = [
+            packing.TextExample(one.guid, (one.texts[0], other))
+            for one in examples
+            for other in one.texts[1:]
+        ]
+        outputs = batches.run_model(self._call, self.task, pairs, _BATCH)
+        logits = outputs["logits"]
+        scores = logits[:, -1] - (logits[:, 0] if self.task.labels else 0)
+        return {distillation.SCORES: scores.reshape(len(examples), -1)}
 
 
 class TextTeacher:
@@ -139,12 +159,19 @@ def open_teacher(
     Args:
         path: The folder of a run (of several, the best one counts) or a
             checkpoint in it, or any checkpoint with config and vocabulary
-            beside it; for vectors and labels of texts a SavedModel, too.
+            beside it; for vectors and labels of texts a SavedModel, too. For
+            scores of pairs a run alone.
         task: The student's task; a run must have been finetuned for the same.
+            That of scores is of any task with pairs that `PairTeacher` reads.
         precision: Of the computations; a SavedModel has its own.
     """
     wants_vectors = task.taught_by == VECTOR
-    if task.taught_by and tf.saved_model.contains_saved_model(path):
+    wants_scores = task.taught_by == distillation.SCORES
+    if (
+        not wants_scores
+        and task.taught_by
+        and tf.saved_model.contains_saved_model(path)
+    ):
         return TextTeacher(path, task)
     folder = run_folder.folder_of(checkpoint_files.find(path, OPTION))
     if run_folder.is_run(folder):
@@ -157,13 +184,18 @@ def open_teacher(
                 option=OPTION,
             )
             teacher_task = predictor.task
+            if wants_scores:
+                _require_scores(path, teacher_task)
+                return PairTeacher(teacher_task, predictor.load(precision))
             _check_task(teacher_task, task, path)
             model = predictor.load(precision)
-            if wants_vectors:  # Of other examples than it was trained on.
+            if task.teacher_reads_alike:
                 teacher_task = copy.copy(task)
                 teacher_task.tokenizer = predictor.task.tokenizer
                 teacher_task.max_seq_length = predictor.task.max_seq_length
             return Teacher(teacher_task, model)
+    if wants_scores:
+        _require_scores(path, None)
     return _load_checkpoint(path, task, precision, needs_head=not wants_vectors)
 
 
@@ -186,6 +218,11 @@ def _load_checkpoint(
     teacher_task.tokenizer = compatibility.load_tokenizer(
         vocabulary.resolved(), checkpoint.config, path
     )
+    if needs_head and task.scale != (0.0, 1.0):
+        raise errors.UserError(
+            f"`{OPTION}={path}` is no run, so the unit of its numbers is not "
+            "known. Name the run, or learn with `ranking_loss=pairwise`."
+        )
     positions = checkpoint.config.max_position_embeddings
     teacher_task.max_seq_length = min(task.max_seq_length, positions)
     labels = list(task.labels)
@@ -234,6 +271,21 @@ def _check_task(teacher_task: base.Task, task: base.Task, path: str) -> None:
         raise errors.UserError(
             f"`{OPTION}={path}` was finetuned with `{name}={expected}`, the "
             f"student has `{name}={actual}`. Name a teacher with the same."
+        )
+
+
+def _require_scores(path: str, task: base.Task | None) -> None:
+    """Refuse what is no run, or one whose outputs do not score two texts."""
+    is_score = task and (
+        task.problem == "number"
+        or (task.problem == "label" and task.labels == ("0", "1"))
+    )
+    if not (task and is_score and task.has_pairs) or task.sequences_vary:
+        kind = f"was finetuned for {_task_name(task)}" if task else "is no run"
+        raise errors.UserError(
+            f"`{OPTION}={path}` {kind}. Name a run of run_classifier that "
+            "scores pairs of texts: a ranking, or pairs with numbers or the "
+            "labels 0 and 1."
         )
 
 

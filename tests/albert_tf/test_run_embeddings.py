@@ -4,6 +4,7 @@ import shutil
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from albert_tf import convert_checkpoint, run_embeddings
 from albert_tf.common import packed_vectors, scores
@@ -13,6 +14,7 @@ from albert_tf.tasks.embedding import task as embedding
 from albert_tf.training import distribution
 from tests import export_options, row_files
 from tests.albert_tf.finetuning import small_runs
+from tests.albert_tf.model import passes
 from tests.albert_tf.tasks import contract
 from tests.conftest import changed, make_replicas, refused
 
@@ -187,3 +189,31 @@ def test_the_model_of_the_package_keeps_its_linear_layer():
     assert teacher_signal.describe_vectors(
         "albert_small_en"
     ) == teacher_signal.VectorInfo(384, "mean", 384)
+
+
+def test_margins_come_near_those_of_the_teacher(world, tmp_path):
+    """Of a run that scores pairs, from the teacher alone."""
+    given = config.AlbertConfig.from_json_file(world.config), world.vocabulary
+    model = export_options.make_run(tmp_path / "teacher", *given, "sts-b")
+    path = f"{tmp_path}/teacher/model.ckpt-best"
+    passes.fill(model, 0.5).output_weights.assign(4 * model.output_weights)
+    tf.train.Checkpoint(model=model).write(path)
+    settings = changed(
+        options(world, tmp_path / "run", "triplets"),
+        teacher=str(tmp_path / "teacher"),
+        teacher_weight=1.0,
+        learning_rate=3e-3,
+        train_step=150,
+        save_checkpoints_steps=50,
+        iterations_per_loop=50,
+        do_eval=False,
+        do_predict=False,
+    )
+    run_embeddings.run(settings)
+    (part,) = tmp_path.glob("run/teacher-embedding-*/00000.npz")
+    near, far = np.load(part)["scores"].T
+    losses = [
+        row["teacher_loss"]
+        for row in small_runs.metrics(tmp_path / "run", "train")
+    ]
+    assert losses[-1] < 0.1 * np.mean((near - far) ** 2), (losses, near, far)

@@ -62,12 +62,13 @@ def test_pairs_without_negatives_are_counted(mine, caplog):
     found = mine(chosen={"max_share": 0.1, "negatives": 2})
     assert found == [("is it\twet?", "rain\n", "now")]
     assert (
-        "2 of 3 pairs have no negative and are left out; 1 have" in caplog.text
+        "3 pairs have fewer than `negatives=2` within the share; 2 of"
+        in caplog.text
     )
 
 
 REFUSALS = {
-    "few texts": ({"chosen": {"negatives": 3}}, "has 3 different .* needs 4"),
+    "few texts": ({"chosen": {"negatives": 3}}, "has 3 different .* need 4"),
     "none": ({"vectors": [0, 1, 0, 2, 0, 3]}, "none of 3 pairs has a negative"),
     "rows": ({"vectors": VECTORS[1:]}, "has 5 rows, where 6 are needed"),
     "not finite": ({"vectors": [*VECTORS[1:], np.nan]}, "row 6 is not finite"),

@@ -333,6 +333,8 @@ run_squad --do_train=false --do_predict=true
     --do_predict is set, but --predict_file is missing
 run_squad --pooling=pair
     --pooling=pair is for tasks
+run_embeddings --teacher=rte
+    --teacher=rte scores pairs of texts, which --train_examples=triplets
 run_embeddings --gradient_accumulation_steps=4
     --train_batch_size ... --train_exam
 distill --train_examples=pairs

@@ -1,7 +1,7 @@
 """Distillation: objectives of a student that learns a teacher's outputs.
 
 A batch holds the teacher's outputs as `teacher_NAME`, for each NAME of the
-student's outputs that are learned.
+student's outputs that are learned, or `teacher_scores`.
 
 Source: Hinton et al., arXiv 1503.02531, section 2; of vectors Reimers and
 Gurevych, arXiv 2004.09813, and Zhang et al., arXiv 2412.19048 (Jasper).
@@ -23,6 +23,7 @@ from albert_tf.model.losses import (
 from albert_tf.model.losses.objectives import Batch, Tensors
 
 VECTOR = embedding_objectives.VECTOR
+SCORES = "scores"  # Of a text with others, by a model that reads both.
 # Outputs that are logits of classes or choices, of tokens, and of one label.
 _CLASS_OUTPUT = "logits"
 _BINARY_OUTPUT = "cls_logits"
@@ -53,13 +54,55 @@ def soft_labels(
             gradients keep their size. A regression has none.
     """
 
-    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
-        values = hard.sample_values(outputs, batch)
+    def loss(outputs: Tensors, batch: Batch) -> tf.Tensor:
         losses = [
             _divergence(name, outputs[name], batch, temperature)
             for name in names
         ]
-        return {**values, _LOSS: tf.add_n(losses) / len(losses)}
+        return tf.add_n(losses) / len(losses)
+
+    return _beside(hard, weight, loss)
+
+
+def margins(
+    hard: objectives.Objective,
+    weight: float,
+    temperature: float,
+    prefix_sizes: Sequence[int] = (),
+) -> objectives.Objective:
+    """Return the objective that learns triplets and a teacher's margins.
+
+    The loss is the squared difference of two margins, the score of the second
+    text less that of the third one. A student's score is the cosine divided by
+    the temperature, as in `hard`. The mean over vectors and prefixes counts.
+
+    Source: Hofstätter et al., arXiv 2010.02666, section 3.1 (MarginMSE).
+    """
+
+    def loss(outputs: Tensors, batch: Batch) -> tf.Tensor:
+        vectors = outputs[VECTOR]
+        scores = batch[f"{layouts.TEACHER}{SCORES}"]
+        losses = []
+        for size in (*prefix_sizes, vectors.shape[-1]):
+            prefix = tf.math.l2_normalize(vectors[..., :size], -1)
+            cosines = tf.reduce_sum(prefix[:, :1] * prefix[:, 1:], -1)
+            gaps = cosines / temperature - scores
+            losses.append(tf.square(gaps[:, 0] - gaps[:, 1]))
+        return tf.add_n(losses) / len(losses)
+
+    return _beside(hard, weight, loss)
+
+
+def _beside(
+    hard: objectives.Objective,
+    weight: float,
+    loss: Callable[[Tensors, Batch], tf.Tensor],
+) -> objectives.Objective:
+    """Return the objective of labels and of a teacher's loss, float32 [B]."""
+
+    def sample_values(outputs: Tensors, batch: Batch) -> Tensors:
+        values = hard.sample_values(outputs, batch)
+        return {**values, _LOSS: loss(outputs, batch)}
 
     def weights(batch: Batch) -> Tensors:
         real = objectives.real_examples(batch)

@@ -21,9 +21,7 @@ class NegativeOptions:
     """Which texts become negatives."""
 
     negatives: int = option(
-        1,
-        "Negatives of each pair, at most; each makes a triplet.",
-        within=ranges.Range(1, 1000),
+        1, "Negatives of each pair, at most.", within=ranges.Range(1, 1000)
     )
     max_share: float = option(
         0.95,
@@ -33,13 +31,13 @@ class NegativeOptions:
     )
     skip_ranks: int = option(
         0,
-        "The nearest texts that are no answers are left out, so many of them.",
+        "Leave out so many of the nearest texts that are no answers.",
         within=ranges.Range(0, 10**6),
     )
     draw_from: int | None = option(
         None,
-        "Draw the negatives at random from so many of the nearest that are "
-        "left. Default: the nearest themselves.",
+        "Draw them at random from so many of the nearest that are left. "
+        "Default: take the nearest.",
         within=ranges.Range(1, 10**6),
     )
     random_seed: int = option(
@@ -53,43 +51,34 @@ class NegativeOptions:
                 f"`negatives={self.negatives}`. Draw from at least as many."
             )
 
-    def require_texts(self, texts: int, path: str) -> None:
-        """Refuse a file with too few different second texts."""
-        needed = 1 + self.skip_ranks + self.negatives
-        if texts < needed:
-            raise errors.UserError(
-                f"{path} has {texts} different texts as `text_pair`. With "
-                f"`negatives={self.negatives}` and `skip_ranks="
-                f"{self.skip_ranks}` it needs {needed}, with the answer. Give "
-                "more pairs, or ask for fewer negatives."
-            )
-
 
 def mine(
     pairs: Sequence[tuple[str, ...]],
-    candidates: Sequence[str],
-    first_vectors: np.ndarray,
+    texts: Sequence[str],
     vectors: np.ndarray,
     options: NegativeOptions,
 ) -> Iterator[list[str]]:
     """Yield the negatives of each pair, the nearest first; there may be none.
 
-    Those of a pair are candidates other than its first text and all second
-    texts of pairs with an equal first one. No cosine is above the positive's,
-    whatever the share. Cosines are computed for 256 pairs at a time.
+    They are second texts, but neither equal to the first one nor an answer of
+    an equal one, and never closer than the positive. The cosines of 256 pairs
+    are computed at a time.
 
     Args:
-        candidates: All second texts, each once.
-        first_vectors: float [pairs, width], of length 1.
-        vectors: float [candidates, width], of length 1.
+        texts: Those of all pairs; the vectors are theirs.
+        vectors: float [texts, width], of length 1.
     """
+    row_of = {text: row for row, text in enumerate(texts)}
+    candidates = [*dict.fromkeys(second for _, second in pairs)]
     numbers = {text: number for number, text in enumerate(candidates)}
     excluded: dict[str, list[int]] = {}
     for first, second in pairs:
         same = [numbers[first]] if first in numbers else []
         excluded.setdefault(first, same).append(numbers[second])
-    nearest = options.draw_from or options.negatives
-    rows = retrieval.cosines(first_vectors, vectors)
+    rows = retrieval.cosines(
+        vectors[[row_of[first] for first, _ in pairs]],
+        vectors[[row_of[text] for text in candidates]],
+    )
     for pair, (row, (first, second)) in enumerate(
         zip(rows, pairs, strict=True)
     ):
@@ -98,8 +87,8 @@ def mine(
         is_above = row > min(positive, options.max_share * positive)
         skipped = max(0, options.skip_ranks - int(is_above.sum()))
         row[is_above] = -np.inf
-        most = min(skipped + nearest, len(row))
-        best = np.argpartition(-row, most - 1)[:most]
+        most = skipped + (options.draw_from or options.negatives)
+        best = np.argpartition(-row, min(most, len(row)) - 1)[:most]
         best = best[np.lexsort((best, -row[best]))][skipped:]
         best = best[row[best] > -np.inf]
         if options.draw_from:

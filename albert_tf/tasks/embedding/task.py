@@ -127,6 +127,7 @@ class EmbeddingTask(packing.PackedTask):
     name = NAME
     pooler = "drops"
     taught_by = "embedding"
+    teacher_reads_alike = True
     exit_options = ("exit_layers",)
     predicts_words = False  # While it is trained: see `distill`.
 
@@ -146,6 +147,8 @@ class EmbeddingTask(packing.PackedTask):
         learnt = options.train_examples
         if learnt in (data.PAIRS, data.TRIPLETS):
             self.compares_by = f"train_examples={learnt}"
+        if learnt == data.TRIPLETS:
+            self.taught_by = "scores"  # Of a model that reads two texts.
         kinds = options.train_examples, self._dev_examples
         self.sequences_at_once = max(len(data.INPUTS[kind]) for kind in kinds)
 

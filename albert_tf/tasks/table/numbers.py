@@ -64,6 +64,7 @@ class RankingTask(NumberTask):
     """
 
     metrics: Sequence[str] = ("ndcg", "mrr")
+    teacher_reads_alike = True
 
     @property
     def is_pairwise(self) -> bool:  # type: ignore[override]

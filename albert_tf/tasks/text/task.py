@@ -73,8 +73,6 @@ class TextTask(packing.PackedTask):
     exit_options: tuple[str, ...] = "exit_layers", "exit_heads"
     metrics: Sequence[str]  # See `metrics.score`.
     long = WindowOptions()
-    # Mean and deviation of numbers, which are learnt in units of them.
-    scale: tuple[float, float] = (0.0, 1.0)
     # Pooling and width of the vectors that the head reads; "" for the pooler.
     vectors: tuple[str, int] = ("", 0)
     is_pairwise: bool = False  # Whether it learns which text is better.

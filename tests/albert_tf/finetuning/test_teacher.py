@@ -1,5 +1,6 @@
 """Which models can teach a task."""
 
+import contextlib
 import json
 import shutil
 
@@ -7,10 +8,18 @@ import numpy as np
 import pytest
 
 from albert_tf import export
-from albert_tf.finetuning import finetuning_options, packing, registry, teacher
+from albert_tf.finetuning import (
+    finetuning_options,
+    packing,
+    predictions,
+    registry,
+    teacher,
+)
+from albert_tf.model.config import AlbertConfig
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import task as embedding
 from albert_tf.tasks.race import task as race
+from tests import export_options
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.tasks.glue import small_tasks
 from tests.conftest import refused, tiny_config
@@ -142,6 +151,81 @@ def test_teachers_of_other_heads_are_refused(
         return
     with refused(message):
         teacher._check_task(*tasks, "run")
+
+
+RANKING = {
+    "task_name": "table",
+    "query_column": "text",
+    "text_columns": "text_pair",
+    "label_column": "label",
+    "max_seq_length": 32,
+}
+UNITS = {"ranking_loss": "pointwise", "label_mean": 1.0, "label_deviation": 2.0}
+
+
+def test_scores_of_pairs_are_those_of_the_run(world, tokenizer, tmp_path):
+    """Of texts alone, in pairs, and beside a text of a triplet."""
+    run = str(tmp_path / "run")
+    config = AlbertConfig.from_json_file(world.config)
+    given = {**RANKING, **UNITS, "data_dir": None}
+    name = given.pop("task_name")
+    export_options.make_run(run, config, world.vocabulary, name, **given)
+    texts = [("Rain?", "It rains."), ("Rain?", "We stay."), ("Who?", "A boat")]
+    one, other, third = (
+        packing.TextExample(n, t, 0) for n, t in enumerate(texts)
+    )
+    predictor = predictions.RunPredictor(run, None, 8)
+    predictor.load()
+    answers = predictor.answers([one, other, third])
+    expected = [answer["prediction"] for answer in answers]
+    pairwise, pointwise = (
+        registry.make({**RANKING, **values}, tokenizer)
+        for values in ({}, UNITS)
+    )
+    triplets = embedding.EmbeddingTask(
+        tokenizer, 24, embedding.EmbeddingOptions(train_examples="triplets")
+    )
+    triplet = packing.TextExample(0, ("Rain?", "It rains.", "We stay."))
+    for task, examples, name, found in (
+        (
+            pointwise,
+            [one, other, third],
+            "logits",
+            np.reshape(expected, [3, 1]),
+        ),
+        (
+            pairwise,
+            [(one, other), (third, one)],
+            "logits",
+            [expected[:2], expected[::-2]],
+        ),
+        (triplets, [triplet], "scores", [expected[:2]]),
+    ):
+        outputs = teacher.open_teacher(run, task).outputs(examples)
+        np.testing.assert_allclose(outputs[name], found, atol=1e-5, rtol=0)
+
+
+def of_pairs(**values):
+    return {**TABLE, "labels": None, "text_columns": "a,b", **values}
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"task_name": "sts-b", "max_seq_length": 24}, None),
+        ({"task_name": "mrpc", "max_seq_length": 24}, None),
+        (of_pairs(regression=True), None),
+        ({"task_name": "rte", "max_seq_length": 24}, "finetuned for rte. Name"),
+        (RACE, "finetuned for race. Name a run"),
+        (of_pairs(multi_label=True, labels="0,1"), "table .labels of pairs."),
+        (of_pairs(regression=True, text_columns="a"), "number of single texts"),
+        (None, "is no run. Name a run of run_classifier"),
+    ],
+)
+def test_what_does_not_score_pairs_is_refused(tokenizer, values, message):
+    task = registry.make(values, tokenizer) if values else None
+    with refused(message) if message else contextlib.nullcontext():
+        teacher._require_scores("run", task)
 
 
 @pytest.mark.parametrize(

@@ -211,7 +211,6 @@ CASES = {
         of_searches,
         "ndcg>0.9",
         steps=600,
-        **OTHER,
         **ONE,
     ),
     "pointwise": table(
@@ -219,7 +218,6 @@ CASES = {
         of_searches,
         "ndcg>0.9",
         steps=600,
-        **OTHER,
         **VARIANT,
     ),
     "windows of a label": windows("label", "windows=mean"),

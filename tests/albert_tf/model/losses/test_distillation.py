@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.losses import distillation, label_objectives, token_states
+from albert_tf.model.losses import (
+    distillation,
+    embedding_objectives,
+    label_objectives,
+    token_states,
+)
 from albert_tf.tasks.squad import model as squad_model
 from tests.albert_tf.model import passes
 from tests.conftest import LOSS_RTOL
@@ -191,6 +196,31 @@ def test_vectors(count):
         np.testing.assert_allclose(found[name], [value, count], rtol=LOSS_RTOL)
         whole = weights.get("_".join(name.split("_")[:2]), 3.0)
         assert objective.losses[name] == pytest.approx(whole / 3)
+
+
+@pytest.mark.parametrize("sizes", [(), (2, 4)])
+def test_margins(sizes):
+    """Those of cosines over the temperature, the mean over the prefixes."""
+    student, scores = of_length_1(draw(4, 3, 5)), draw(4, 2)
+    batch = {
+        "label_ids": np.zeros(4, "f4"),
+        "teacher_scores": scores,
+        "is_real_example": REAL,
+    }
+    objective = distillation.margins(
+        embedding_objectives.COSINE, 0.3, 0.2, sizes
+    )
+    assert objective.losses == {"cosine_loss": 0.7, "teacher_loss": 0.3}
+    found = passes.compute(objective, model_of(embedding=student), batch)
+    expected = 0.0
+    for size in (*sizes, 5):
+        first, near, far = np.moveaxis(of_length_1(student[..., :size]), 1, 0)
+        margin = ((first * near).sum(-1) - (first * far).sum(-1)) / 0.2
+        error = margin - (scores[:, 0] - scores[:, 1])
+        expected += (error**2)[:3].sum() / (1 + len(sizes))
+    np.testing.assert_allclose(
+        found["teacher_loss"], [expected, 3], rtol=LOSS_RTOL
+    )
 
 
 def test_a_teacher_is_asked_outside_of_training_and_learns_nothing(monkeypatch):
