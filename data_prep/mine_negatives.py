@@ -6,7 +6,10 @@ r"""Make triplets from pairs: find texts that are close, but not the answer.
         --train_file=triplets.jsonl ...
 
 The negatives are second texts of other pairs. After an interruption the same
-command asks the teacher for what is missing: docs/embeddings.md.
+command asks the teacher for what is missing: docs/retrieval.md.
+
+Source: de Souza P. Moreira et al., arXiv 2407.15831 (NV-Retriever), section 3,
+positive-aware mining by a share of the positive's score.
 """
 
 import os
@@ -16,7 +19,7 @@ if not __package__:  # Run by its path: find the packages beside this folder.
     sys.path.insert(0, os.path.dirname(os.path.dirname(__file__)))
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,13 +32,14 @@ from albert_tf.common import (
     options,
     outputs,
     progress,
+    ranges,
     rows,
     shared_options,
     strict_json,
 )
 from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import packing
-from albert_tf.tasks.embedding import data, negatives, task
+from albert_tf.tasks.embedding import data, retrieval, task
 
 teacher_signal = imports.later("albert_tf.finetuning.teacher_signal")
 teacher_vectors = imports.later("albert_tf.finetuning.teacher_vectors")
@@ -45,7 +49,7 @@ teacher_vectors = imports.later("albert_tf.finetuning.teacher_vectors")
 @checked
 @shown(
     Model="teacher teacher_vectors max_seq_length",
-    Data="train_file",
+    Data="train_file negatives max_share skip_ranks draw_from random_seed",
     Output="output_file",
 )
 class MiningOptions:
@@ -70,7 +74,29 @@ class MiningOptions:
     max_seq_length: int = shared_options.max_seq_length(
         "longer is cut; a run and a SavedModel have their own"
     )
-    chosen: negatives.NegativeOptions = negatives.NegativeOptions()
+    negatives: int = option(
+        1, "Negatives of each pair, at most.", within=ranges.Range(1, 1000)
+    )
+    max_share: float = option(
+        0.95,
+        "The largest cosine of a negative, as a share of the positive's. What "
+        "is closer is often an answer that nobody marked.",
+        within=ranges.Range(above=0, high=1),
+    )
+    skip_ranks: int = option(
+        0,
+        "Leave out so many of the nearest texts that are no answers.",
+        within=ranges.Range(0, 10**6),
+    )
+    draw_from: int | None = option(
+        None,
+        "Draw them at random from so many of the nearest that are left. "
+        "Default: take the nearest.",
+        within=ranges.Range(1, 10**6),
+    )
+    random_seed: int = option(
+        12345, "For --draw_from.", within=ranges.WRITER_SEED
+    )
 
     def __post_init__(self) -> None:
         if bool(self.teacher) == bool(self.teacher_vectors):
@@ -83,6 +109,57 @@ class MiningOptions:
                 f"`output_file={self.output_file}` would be read as a table, "
                 "but has JSON lines. Use a name such as triplets.jsonl."
             )
+        if self.draw_from and self.draw_from < self.negatives:
+            raise errors.UserError(
+                f"`draw_from={self.draw_from}` is less than "
+                f"`negatives={self.negatives}`. Draw from at least as many."
+            )
+
+
+def mine(
+    pairs: Sequence[tuple[str, ...]],
+    texts: Sequence[str],
+    vectors: np.ndarray,
+    options: MiningOptions,
+) -> Iterator[list[str]]:
+    """Yield the negatives of each pair, the nearest first; there may be none.
+
+    They are second texts, but neither equal to the first one nor an answer of
+    an equal one, and never closer than the positive. The cosines of 256 pairs
+    are computed at a time.
+
+    Args:
+        texts: Those of all pairs; the vectors are theirs.
+        vectors: float [texts, width], of length 1.
+    """
+    row_of = {text: row for row, text in enumerate(texts)}
+    candidates = [*dict.fromkeys(second for _, second in pairs)]
+    numbers = {text: number for number, text in enumerate(candidates)}
+    excluded: dict[str, list[int]] = {}
+    for first, second in pairs:
+        same = [numbers[first]] if first in numbers else []
+        excluded.setdefault(first, same).append(numbers[second])
+    cosines = retrieval.cosines(
+        vectors[[row_of[first] for first, _ in pairs]],
+        vectors[[row_of[text] for text in candidates]],
+    )
+    for pair, (row, (first, second)) in enumerate(
+        zip(cosines, pairs, strict=True)
+    ):
+        positive = row[numbers[second]]
+        row[excluded[first]] = -np.inf
+        is_above = row > min(positive, options.max_share * positive)
+        skipped = max(0, options.skip_ranks - int(is_above.sum()))
+        row[is_above] = -np.inf
+        most = skipped + (options.draw_from or options.negatives)
+        best = np.argpartition(-row, min(most, len(row)) - 1)[:most]
+        best = best[np.lexsort((best, -row[best]))][skipped:]
+        best = best[row[best] > -np.inf]
+        if options.draw_from:
+            random = np.random.default_rng([options.random_seed, pair])
+            drawn = random.permutation(len(best))[: options.negatives]
+            best = best[np.sort(drawn)]
+        yield [candidates[number] for number in best]
 
 
 def run(settings: MiningOptions) -> None:
@@ -95,9 +172,7 @@ def run(settings: MiningOptions) -> None:
     texts = [text for pair in pairs for text in pair]
     if settings.teacher:
         texts = [*dict.fromkeys(texts)]  # Each is asked once.
-    mined = negatives.mine(
-        pairs, texts, _vectors(settings, texts), settings.chosen
-    )
+    mined = mine(pairs, texts, _vectors(settings, texts), settings)
     counts = []
     with (
         progress.Progress("mining", len(pairs), "pairs") as bar,
@@ -116,13 +191,13 @@ def run(settings: MiningOptions) -> None:
 
 def _check(pairs: Sequence[tuple[str, ...]], settings: MiningOptions) -> None:
     rows.require_examples(pairs, settings.train_file)
-    there, chosen = len({second for _, second in pairs}), settings.chosen
-    needed = 1 + chosen.skip_ranks + chosen.negatives
+    there = len({second for _, second in pairs})
+    needed = 1 + settings.skip_ranks + settings.negatives
     if there < needed:
         raise errors.UserError(
             f"`train_file={settings.train_file}` has {there} different texts "
-            f"as `text_pair`; `negatives={chosen.negatives}` after "
-            f"`skip_ranks={chosen.skip_ranks}`, beside the answer, need "
+            f"as `text_pair`; `negatives={settings.negatives}` after "
+            f"`skip_ranks={settings.skip_ranks}`, beside the answer, need "
             f"{needed}. Give more pairs, or ask for fewer negatives."
         )
 
@@ -157,21 +232,21 @@ def _vectors(settings: MiningOptions, texts: Sequence[str]) -> np.ndarray:
 
 
 def _report(counts: Sequence[int], settings: MiningOptions) -> None:
-    chosen, none = settings.chosen, counts.count(0)
+    none = counts.count(0)
     if none == len(counts):
         raise errors.UserError(
             f"`train_file={settings.train_file}`: none of {none} pairs has a "
-            f"negative within `max_share={chosen.max_share}` after "
-            f"`skip_ranks={chosen.skip_ranks}`. Allow more, or name another "
+            f"negative within `max_share={settings.max_share}` after "
+            f"`skip_ranks={settings.skip_ranks}`. Allow more, or name another "
             "model."
         )
     logging.info("Wrote %d triplets of %d pairs.", sum(counts), len(counts))
-    if short := sum(count < chosen.negatives for count in counts):
+    if short := sum(count < settings.negatives for count in counts):
         logging.warning(
             "%d pairs have fewer than `negatives=%d` within the share; %d of "
             "them have none and are left out.",
             short,
-            chosen.negatives,
+            settings.negatives,
             none,
         )
 

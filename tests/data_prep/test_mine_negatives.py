@@ -1,9 +1,10 @@
-"""Triplets from pairs; which texts are chosen: tasks/embedding."""
+"""Triplets from pairs: which texts are chosen, and what is refused."""
 
 import numpy as np
 import pytest
 
-from albert_tf.tasks.embedding import data
+from albert_tf.common import packed_vectors
+from albert_tf.tasks.embedding import data, retrieval
 from data_prep import mine_negatives
 from tests import row_files
 from tests.conftest import refused
@@ -35,13 +36,7 @@ def mine(tmp_path):
             "teacher_vectors": str(tmp_path / "v.npy"),
         }
         options = {**values, **options}
-        chosen = options.pop("chosen", {})
-        mine_negatives.run(
-            mine_negatives.MiningOptions(
-                **options,
-                chosen=mine_negatives.negatives.NegativeOptions(**chosen),
-            )
-        )
+        mine_negatives.run(mine_negatives.MiningOptions(**options))
         return [e.texts for e in data.read(options["output_file"], "triplets")]
 
     return run
@@ -49,7 +44,7 @@ def mine(tmp_path):
 
 def test_triplets_are_what_run_embeddings_reads(mine):
     """`when?` is 50 degrees from `Mara`, `who?` 20 from `rain`."""
-    assert mine(chosen={"max_share": 0.8}) == [
+    assert mine(max_share=0.8) == [
         ("is it\twet?", "rain\n", "Mara"),
         ("who?", "Mara", "now"),
         ("when?", "now", "Mara"),
@@ -59,7 +54,7 @@ def test_triplets_are_what_run_embeddings_reads(mine):
 
 
 def test_pairs_without_negatives_are_counted(mine, caplog):
-    found = mine(chosen={"max_share": 0.1, "negatives": 2})
+    found = mine(max_share=0.1, negatives=2)
     assert found == [("is it\twet?", "rain\n", "now")]
     assert (
         "3 pairs have fewer than `negatives=2` within the share; 2 of"
@@ -68,8 +63,12 @@ def test_pairs_without_negatives_are_counted(mine, caplog):
 
 
 REFUSALS = {
-    "few texts": ({"chosen": {"negatives": 3}}, "has 3 different .* need 4"),
+    "few texts": ({"negatives": 3}, "has 3 different .* need 4"),
     "none": ({"vectors": [0, 1, 0, 2, 0, 3]}, "none of 3 pairs has a negative"),
+    "draws": (
+        {"negatives": 3, "draw_from": 2},
+        "`draw_from=2` is less than `negatives=3`",
+    ),
     "rows": ({"vectors": VECTORS[1:]}, "has 5 rows, where 6 are needed"),
     "not finite": ({"vectors": [*VECTORS[1:], np.nan]}, "row 6 is not finite"),
     "both": ({"teacher": "x"}, "exactly one of the two"),
@@ -85,3 +84,56 @@ def test_what_is_refused(mine, tmp_path, options, message):
     with refused(message):
         mine(**options)
     assert not list(tmp_path.glob("new/*"))
+
+
+RANDOM = np.random.default_rng(3)
+# Questions with several answers, answers of several questions, and a text that
+# is on both sides.
+FIRSTS = [f"q{n % 25}" for n in range(40)]
+SECONDS = [f"a{n * n % 31}" for n in range(40)]
+DRAWN_PAIRS = [*zip(FIRSTS, SECONDS, strict=True), ("a4", "a1")]
+CANDIDATES = [*dict.fromkeys(second for _, second in DRAWN_PAIRS)]
+DRAWN = {
+    text: packed_vectors.unit(RANDOM.normal(size=3) + [0.8, 0, 0])
+    for text in [*FIRSTS, *CANDIDATES]
+}
+
+
+def mined(**options):
+    settings = mine_negatives.MiningOptions("in", "out", "model", **options)
+    vectors = np.stack([*DRAWN.values()])
+    return list(mine_negatives.mine(DRAWN_PAIRS, [*DRAWN], vectors, settings))
+
+
+def allowed(pair, max_share, skip_ranks):
+    """All texts that may be negatives, the nearest first."""
+    first, second = DRAWN_PAIRS[pair]
+    answers = {b for a, b in DRAWN_PAIRS if a == first}
+    cosines = {t: float(DRAWN[first] @ DRAWN[t]) for t in CANDIDATES}
+    ranked = sorted(
+        {*CANDIDATES} - answers - {first}, key=lambda t: -cosines[t]
+    )
+    most = min(cosines[second] * max_share, cosines[second])
+    return [text for text in ranked[skip_ranks:] if cosines[text] <= most]
+
+
+@pytest.mark.parametrize("skip", [0, 2, 9])
+@pytest.mark.parametrize("share", [0.5, 0.95, 1.0])
+def test_the_nearest_within_the_share(monkeypatch, share, skip):
+    monkeypatch.setattr(retrieval, "_BATCH", 7)
+    expected = [allowed(n, share, skip)[:3] for n in range(len(DRAWN_PAIRS))]
+    assert mined(negatives=3, max_share=share, skip_ranks=skip) == expected
+    assert {0, 3} <= {*map(len, expected)}
+
+
+def test_draws_depend_on_the_seed_and_the_pair_alone(monkeypatch):
+    options = {"negatives": 2, "max_share": 1.0, "draw_from": 6}
+    found = mined(**options)
+    for number, texts in enumerate(found):
+        near = allowed(number, 1.0, 0)[:6]
+        assert texts == sorted({*texts}, key=near.index)
+        assert len(texts) == min(2, len(near))
+    assert found != [allowed(n, 1.0, 0)[:2] for n in range(len(found))]
+    monkeypatch.setattr(retrieval, "_BATCH", 7)
+    assert mined(**options) == found
+    assert mined(**options, random_seed=1) != found
