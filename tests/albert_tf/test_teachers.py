@@ -125,7 +125,6 @@ VECTORS = {
     "sentence-transformers": sentence_transformers,
     "scored": embedding_run("scored"),
     "pairs": embedding_run("pairs"),
-    "triplets": embedding_run("triplets"),
     "distill": distilled,
     "by name": lambda world, folder: pathlib.Path("albert_small_en"),
     "saved model": saved_vectors,
@@ -160,7 +159,7 @@ def test_one_text_is_enough(world, tmp_path, form):
     teacher = VECTORS[form](world, tmp_path)
     settings = student(world, tmp_path, teacher, word_embeddings="random")
     (tmp_path / "train.txt").write_text("It rains.")
-    run_alone("albert_tf.distill", settings)
+    distill.run(settings)
 
 
 def saved_probabilities(run, folder):

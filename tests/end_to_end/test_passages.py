@@ -1,5 +1,7 @@
 """Passages from text to a pretrained encoder, with tasks about sentences."""
 
+import functools
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -28,6 +30,8 @@ SYSTEMS = {
     "plm": ({"position_bias": "relative"}, NO_TASKS),
     "spans": ({"position_bias": "buckets", "vocab_size": 500}, NO_TASKS),
 }
+# What the layers of a whole run share.
+SHARE = {"mlm": "attention", "plm": "none", "spans": "ffn"}
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +64,10 @@ def write_records(text, output, vocabulary, input_format="lines", **values):
     return str(output)
 
 
-@pytest.fixture
-def make(records, tiny_vocab, tmp_path):
-    def make(share="all", objective="mlm", **changes):
-        path = tmp_path / f"{share}.json"
+@pytest.fixture(scope="module")
+def make_in(records, tiny_vocab):
+    def make(folder, share="all", objective="mlm", **changes):
+        path = folder / f"{share}.json"
         own, others = SYSTEMS.get(objective, ({}, {}))
         config = tiny_config(**SIZES, share=share, **own)
         path.write_text(config.to_json())
@@ -71,7 +75,7 @@ def make(records, tiny_vocab, tmp_path):
             "objective": objective,
             "albert_config_file": str(path),
             "input_file": str(records / "passages"),
-            "output_dir": str(tmp_path / "run"),
+            "output_dir": str(folder / "run"),
             "records": "passages",
             "sentence_objective": "reordering,distance,nsp",
             "token_objective": "capitalization,token_document",
@@ -90,6 +94,25 @@ def make(records, tiny_vocab, tmp_path):
         return options.from_dict(run_pretraining.PretrainingOptions, values)
 
     return make
+
+
+@pytest.fixture
+def make(make_in, tmp_path):
+    return functools.partial(make_in, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def whole(make_in, tmp_path_factory):
+    """Settings and last evaluation of a run of each objective."""
+
+    @functools.cache
+    def run(objective):
+        folder = tmp_path_factory.mktemp(objective)
+        share = SHARE[objective]
+        settings = make_in(folder, share, objective, save_checkpoints_steps=1)
+        return settings, evaluation(settings)
+
+    return run
 
 
 def evaluation(settings):
@@ -117,19 +140,19 @@ LOSSES = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("objective", ["mlm", *SYSTEMS])
+@pytest.mark.parametrize("objective", SHARE)
 def test_numbers_do_not_depend_on_devices_and_microbatches(
-    make, tmp_path, objective
+    whole, make, objective
 ):
     names = OF_SYSTEMS.get(objective, LOSSES)
-    one = evaluation(make(objective=objective))
+    _, one = whole(objective)
     assert one.keys() >= names and np.isfinite(list(one.values())).all()
     other = evaluation(
         make(
-            objective=objective,
+            SHARE[objective],
+            objective,
             distribution_strategy="mirrored",
             gradient_accumulation_steps=2,
-            output_dir=str(tmp_path / "other"),
         )
     )
     for name in names:
@@ -140,18 +163,14 @@ def test_numbers_do_not_depend_on_devices_and_microbatches(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("share", "objective"),
-    [
-        ("attention", "mlm"),
-        ("none", "mlm"),
-        ("ffn", "rtd"),
-        ("none", "plm"),
-        ("ffn", "spans"),
-    ],
+    ("objective", "share"), [("mlm", "none"), ("rtd", "ffn"), *SHARE.items()]
 )
-def test_the_encoder_is_left_of_every_system(make, share, objective):
-    settings = make(share, objective)
-    found = evaluation(settings)
+def test_the_encoder_is_left_of_every_system(whole, make, objective, share):
+    if SHARE.get(objective) == share:
+        settings, found = whole(objective)
+    else:
+        settings = make(share, objective)
+        found = evaluation(settings)
     assert found.keys() >= OF_SYSTEMS.get(objective, LOSSES)
     assert ("replaced_token_loss" in found) == (objective == "rtd")
     card = (tmp := settings.output_dir) + "/run_card.md"
@@ -183,25 +202,24 @@ ERNIE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ERNIE,
-        *({"objective": name} for name in SYSTEMS),
-        "discourse",
-    ],
-)
+@pytest.mark.parametrize("changes", [ERNIE, *SYSTEMS, "discourse"])
 def test_a_killed_run_ends_like_an_undisturbed_one(
-    make, tmp_path, monkeypatch, request, changes
+    whole, make, tmp_path, monkeypatch, request, changes
 ):
     if changes == "discourse":
         changes = request.getfixturevalue("markers")("it\nwe stay\nand\n")
-    changes = {**changes, "save_checkpoints_steps": 1}
-    whole, killed = (
-        make(**changes),
-        make(**changes, output_dir=str(tmp_path / "k")),
+    if changes in [*SYSTEMS]:
+        undisturbed, _ = whole(changes)
+        changes = {"share": SHARE[changes], "objective": changes}
+    else:
+        undisturbed = make(**changes, do_eval=False)
+        run_pretraining.run(undisturbed)
+    killed = make(
+        **changes,
+        do_eval=False,
+        save_checkpoints_steps=1,
+        output_dir=str(tmp_path / "k"),
     )
-    run_pretraining.run(whole)
     write = run_log.RunLog.write
 
     def die(log, *line, **rest):
@@ -215,7 +233,7 @@ def test_a_killed_run_ends_like_an_undisturbed_one(
     run_pretraining.run(killed)
     one, other = (
         test_pipeline.weights(f"{settings.output_dir}/model.ckpt-4")
-        for settings in (whole, killed)
+        for settings in (undisturbed, killed)
     )
     assert one == other
 

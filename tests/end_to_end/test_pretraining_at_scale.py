@@ -96,15 +96,15 @@ def plain(folder):
     return config
 
 
-def test_two_workers_equal_one_device_and_stop_together(folder, plain):
-    """And share packed rows."""
+@pytest.fixture(scope="module")
+def two(folder, plain):
+    """A run of two workers that was stopped once, and its options."""
     changes = {
         "albert_config_file": plain,
         "do_eval": True,
         "pack_sequences": True,
+        "save_checkpoints_steps": 1000,
     }
-    processes.finish(start(folder, "one", **changes))
-    changes["save_checkpoints_steps"] = 1000
     # One is enough.
     at = ("SIGTERM", "train", 2)
     for worker in start_workers(folder, "two", signal_at=at, **changes):
@@ -116,46 +116,45 @@ def test_two_workers_equal_one_device_and_stop_together(folder, plain):
     assert not list((folder / "two" / "worker_1").glob("model.ckpt-*"))
     for worker in start_workers(folder, "two", **changes):
         processes.finish(worker)
+    return changes, folder / "two"
+
+
+def test_two_workers_equal_one_device_and_stop_together(folder, two):
+    """And share packed rows."""
+    changes, two = two
+    changes = {**changes, "save_checkpoints_steps": 4}
+    processes.finish(start(folder, "one", **changes))
     for split in ("train", "eval"):
-        one, two = losses(folder / "one", split), losses(folder / "two", split)
-        assert one[STEPS] == pytest.approx(two[STEPS], rel=LOSS_RTOL)
-    one, two = losses(folder / "one"), losses(folder / "two")
-    assert one == pytest.approx(two, rel=LOSS_RTOL)
-    assert (folder / "two" / "run_card.md").exists()
+        of_one, of_two = losses(folder / "one", split), losses(two, split)
+        assert of_one[STEPS] == pytest.approx(of_two[STEPS], rel=LOSS_RTOL)
+    assert losses(folder / "one") == pytest.approx(losses(two), rel=LOSS_RTOL)
+    assert (two / "run_card.md").exists()
     facts = run_log.read(str(folder / "one"))[0]
     # 8 rows of 16 tokens.
     assert facts["tokens_per_step"] == 128
     assert 8 * 1.2 < facts["examples_per_step"] < 8 * 2
 
 
-@pytest.fixture(scope="module")
-def several(folder, plain):
-    changes = {
-        "albert_config_file": plain,
-        "save_checkpoints_steps": 1,
-    }
-    for worker in start_workers(folder, "both", **changes):
-        processes.finish(worker)
-    return changes, folder / "both"
-
-
-@pytest.mark.parametrize("victim", [0, 1])
-def test_after_a_kill_of_one_worker_all_go_on(folder, several, victim):
+def test_after_a_kill_of_one_worker_all_go_on(folder, two):
     """The other ends with 42, and later steps are those without the kill."""
-    changes, whole = several
-    name = f"kill_of_{victim}"
-    at = ("SIGKILL", "train", 2)
-    workers = start_workers(
-        folder, name, signal_at=at, signalled=victim, **changes
-    )
-    processes.finish(workers.pop(victim), -signal.SIGKILL)
-    (other,) = workers
-    output = processes.finish(other, preemption.EXIT_CODE)
-    assert "Another worker has ended" in output
-    assert not losses(folder / name).keys() >= {STEPS}
-    for worker in start_workers(folder, name, **changes):
+    changes, undisturbed = two
+    changes = {**changes, "save_checkpoints_steps": 1, "do_eval": False}
+    for victim, step in ((0, 2), (1, 6)):
+        workers = start_workers(
+            folder,
+            "killed",
+            signal_at=("SIGKILL", "train", step),
+            signalled=victim,
+            **changes,
+        )
+        processes.finish(workers.pop(victim), -signal.SIGKILL)
+        (other,) = workers
+        output = processes.finish(other, preemption.EXIT_CODE)
+        assert "Another worker has ended" in output
+        assert not losses(folder / "killed").keys() >= {STEPS}
+    for worker in start_workers(folder, "killed", **changes):
         processes.finish(worker)
-    assert_same_run(whole, folder / name)
+    assert_same_run(undisturbed, folder / "killed")
 
 
 def test_another_process_may_evaluate(folder, whole):

@@ -285,6 +285,8 @@ def train_in(precision, world, folder):
     )
     with pytest.MonkeyPatch.context() as patch:
         small_runs.drop_no_outputs(patch)
+        # The mean of the numbers is to be learned.
+        patch.setattr(glue.GlueTask, "start_head", lambda *_: None)
         run_classifier.run(settings)
     return [line["loss"] for line in small_runs.metrics(folder, "train")]
 
@@ -317,14 +319,13 @@ def test_the_second_of_two_runs_is_that_of_its_seed(world, two_runs, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["rte", "squad"])
 def test_replicas_and_batches_change_neither_losses_nor_scores(
-    world, tmp_path, monkeypatch, kind
+    world, tmp_path, monkeypatch
 ):
-    """12 and 70 dev records: both sizes leave a partial last batch."""
+    """12 dev records: both sizes leave a partial last batch."""
     # Each replica draws its own dropout, and that of GLUE has no option.
     small_runs.drop_no_outputs(monkeypatch)
-    run, make = small_runs.KINDS[kind]
+    run, make = small_runs.KINDS["rte"]
     found = []
     for number, (replicas, size) in enumerate(((1, 9), (2, 8))):
         if replicas > 1:
