@@ -1,4 +1,4 @@
-"""Gather and make the sentences that distill_small_int8.sh learns from.
+"""Gather and make the sentences that distill_small_en.sh learns from.
 
     python -m lab.trials.small_en_texts DATA SENTENCES
 
