@@ -183,8 +183,9 @@ def run(settings: DistillOptions) -> None:
     size = _projection_size(settings, given.width if given else teacher.width)
     tokenizer = finetuning_options.load_tokenizer(shared)
     make_task = functools.partial(
-        EmbeddingTask, tokenizer, shared.max_seq_length, vectors
+        EmbeddingTask, tokenizer, shared.max_seq_length
     )
+    of_teacher = dataclasses.replace(vectors, prompting=teacher.prompting)
     facts = EmbeddingTask.find_facts(
         vectors, fact_sources.RunSource(EmbeddingTask, shared, {})
     )
@@ -212,11 +213,11 @@ def run(settings: DistillOptions) -> None:
             masked_weight=settings.masked_words_weight,
             tokenizer=tokenizer,
         ),
-        default_task=make_task(teacher_facts),
+        default_task=make_task(of_teacher, teacher_facts),
         copies_embeddings=settings.copies_embeddings,
         uses_states=bool(weights),
     )
-    task = make_task(dataclasses.replace(facts, projection_size=size))
+    task = make_task(vectors, dataclasses.replace(facts, projection_size=size))
     task.predicts_words = settings.masked_words_weight > 0
     finetune.run(
         "distill", settings, settings.sources, task=task, signal=signal

@@ -113,6 +113,11 @@ class PredictOptions:
         f"Of --saved_model, such as fill_mask. Default: {_DEFAULT_SIGNATURE}.",
         needs="saved_model",
     )
+    prompt: str | None = option(
+        None,
+        "Vectors of texts: the name of the prompt that all texts get; empty: "
+        "none. Default: as the run or the export, if it has one.",
+    )
     batch_size: int = option(
         32,
         "Texts, or records, that go through the model together.",
@@ -140,6 +145,11 @@ class PredictOptions:
                 "--run_dir and --saved_model: exactly one of the two is "
                 "needed. The first is the folder of a finetuned run, the "
                 "second one that albert_tf.export wrote."
+            )
+        if self.prompt is not None and self.signature:
+            raise errors.UserError(
+                f"--prompt={self.prompt} chooses the signature `prompted`. "
+                "Leave --signature out."
             )
         if self.input_file == "":
             allowed = "Name a file" + (
@@ -197,7 +207,8 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
         settings.checkpoint,
         settings.batch_size,
         task_module=settings.task_module,
-        changes=options.to_dict(settings.given_out),
+        changes=options.to_dict(settings.given_out)
+        | {"prompt": settings.prompt},
     )
     items = predictor.read(path)
     if settings.strict:
@@ -211,7 +222,7 @@ def _ask_run(settings: PredictOptions, path: str) -> Iterator[_Answers]:
 def _ask_saved_model(settings: PredictOptions, path: str) -> Iterator[_Answers]:
     assert settings.saved_model is not None
     name = settings.signature or _DEFAULT_SIGNATURE
-    signature = ask.load(settings.saved_model, name)
+    signature = ask.load(settings.saved_model, name, settings.prompt)
     source = "standard input" if path == STANDARD else path
     if settings.strict and path != STANDARD and os.path.isfile(path):
         with _open_input(path) as lines:  # Before the first answer.

@@ -46,7 +46,7 @@ FINETUNING = f"""
     encoder_learning_rate train_step warmup_step num_train_epochs=3.0
     warmup_proportion=0.1 {SHARED}
 """
-FORM = "dimensions vector_precision"
+FORM = "dimensions vector_precision prompts prompt"
 VECTORS = f"""
     train_examples=scored dev_examples text_pooling projection_size
     max_score=1.0 temperature=0.05 prefix_dimensions {FORM}
@@ -136,6 +136,7 @@ OPTIONS = {
     "albert_tf.predict:PredictOptions": """
         run_dir saved_model input_file output_file=- checkpoint signature
         batch_size=32 task_module strict overwrite dimensions vector_precision
+        prompt
     """,
     "albert_tf.ensemble:EnsembleOptions": """
         run_dirs! output_dir! data_dir predict_file task_module
@@ -157,7 +158,7 @@ OPTIONS = {
         albert_config_file task text_pooling max_seq_length num_labels labels
         tags pairs squad_version start_n_top end_n_top null_score_diff_threshold
         doc_stride max_query_length max_answer_length n_best_size num_options
-        max_qa_length overwrite task_module dimensions vector_precision
+        max_qa_length overwrite task_module {FORM}
     """,
     "albert_tf.serve:ServeOptions": """
         saved_model! port=8501 host=127.0.0.1 batch_size=32 batch_wait=0.0

@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from albert_tf.common import configs, errors, scores
+from albert_tf.common import configs, errors, options, scores
 from albert_tf.finetuning import base, finetuning_options, registry
 from albert_tf.model.checkpoints import (
     checkpoint_files,
@@ -183,4 +183,5 @@ def checkpoint_facts(path: str) -> dict[str, Any]:
     if modules := checkpoint_reader.modules_beside(path):
         facts["text_pooling"] = modules.text_pooling
         facts["max_seq_length"] = modules.max_seq_length
+        facts |= options.to_dict(modules.prompting)
     return facts

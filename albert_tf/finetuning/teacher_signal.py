@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 import tf_keras as keras
 
-from albert_tf.common import errors, strict_json
+from albert_tf.common import errors, prompts, strict_json
 from albert_tf.finetuning import (
     base,
     fact_sources,
@@ -248,11 +248,12 @@ def soft_labels(
 
 @dataclasses.dataclass(frozen=True)
 class VectorInfo:
-    """Width and pooling of a teacher's vectors, known before it is loaded."""
+    """How a teacher makes its vectors, known before it is loaded."""
 
     width: int
     text_pooling: str = "mean"
     projection_size: int = 0
+    prompting: prompts.PromptOptions = prompts.NONE
 
 
 def describe_vectors(path: str) -> VectorInfo:
@@ -266,12 +267,16 @@ def describe_vectors(path: str) -> VectorInfo:
     folder = run_folder.folder_of(checkpoint)
     if run_folder.is_run(folder):
         run = run_folder.read(folder, teacher.OPTION)
-        size = fact_sources.facts_of_run(run).get("projection_size")
-        return VectorInfo(int(size or run.config.hidden_size))
+        facts = fact_sources.facts_of_run(run)
+        width = int(facts.get("projection_size") or run.config.hidden_size)
+        given = facts.get("prompts"), facts.get("prompt")
+        return VectorInfo(width, prompting=prompts.PromptOptions(*given))
     config = checkpoint_reader.config_beside(checkpoint)
     if config is None:
         raise teacher.no_config_error(path)
     modules = checkpoint_reader.modules_beside(checkpoint)
-    pooling = modules.text_pooling if modules else "mean"
     size = checkpoint_reader.read(checkpoint).projection_size
-    return VectorInfo(size or config.hidden_size, pooling, size)
+    width = size or config.hidden_size
+    if modules is None:
+        return VectorInfo(width, projection_size=size)
+    return VectorInfo(width, modules.text_pooling, size, modules.prompting)

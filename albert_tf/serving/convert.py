@@ -20,6 +20,7 @@ from albert_tf.common import (
     options,
     outputs,
     packed_vectors,
+    prompts,
 )
 from albert_tf.data import manifests
 from albert_tf.finetuning import fact_sources, registry
@@ -31,6 +32,7 @@ from albert_tf.model.checkpoints import (
     huggingface,
     layouts,
     restoring,
+    sentence_modules,
 )
 from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification, from_checkpoint, head
@@ -222,8 +224,15 @@ def _warn_of_lost_pooling(source: _Source, values: dict[str, Any]) -> None:
     except errors.UserError as error:  # Refused where vectors are wanted.
         logging.warning("The new checkpoint is the encoder alone. %s", error)
         return
-    facts = values.get("facts", {})
-    pooling = modules.text_pooling if modules else facts.get("text_pooling")
+    facts = options.to_dict(modules) if modules else values.get("facts", {})
+    if facts.get("prompts"):
+        logging.warning(
+            "Prompts are not in the new checkpoint. Give `prompts=%s` to "
+            "albert_tf.export, or use `format=%s`.",
+            facts["prompts"],
+            convert_options.SENTENCES,
+        )
+    pooling = facts.get("text_pooling")
     if pooling not in (None, "mean"):
         logging.warning(
             "How vectors of texts are made is not in the new checkpoint. Give "
@@ -510,7 +519,7 @@ def _write_hub(
         return
     if not values:
         modules = checkpoint_reader.modules_beside(source.path)
-        values = dataclasses.asdict(modules) if modules else {}
+        values = options.to_dict(modules) if modules else {}
     names = options.names(packed_vectors.VectorOptions)
     if lost := [f"`{n}={values[n]}`" for n in names if values.get(n)]:
         logging.warning(
@@ -518,14 +527,15 @@ def _write_hub(
             " and ".join(lost),
         )
     facts = values.get("facts", values)
-    pooling = settings.text_pooling or facts.get("text_pooling")
     length = values.get("max_seq_length")
-    hub_folder.write_sentences(
-        settings.to,
-        model,
-        pooling or "mean",
+    modules = sentence_modules.Modules(
+        settings.text_pooling or facts.get("text_pooling") or "mean",
         length or source.config.max_position_embeddings,
+        prompting=prompts.PromptOptions(
+            facts.get("prompts"), facts.get("prompt")
+        ),
     )
+    hub_folder.write_sentences(settings.to, model, modules)
 
 
 def _read_details(source: _Source) -> config_files.Details | None:

@@ -34,7 +34,6 @@ _FORMATS = {
 }
 # One of them shows that a folder is an export.
 _MARKS = ("saved_model.pb", id_model.DESCRIPTION_NAME)
-REPORT_NAME = "export.json"
 _NUM_CALIBRATION = 256  # Texts at most; with 64 one can be half of the error.
 
 
@@ -77,6 +76,7 @@ def _export(settings: ExportOptions) -> None:
             "vocab_sha256": tokenization.load(origin.vocabulary).fingerprint,
             "format": settings.format,
             "precision": settings.precision,
+            "options": float32.text_options,
             **save(settings, origin, task, float32, folder),
             "bytes": sum(
                 path.stat().st_size
@@ -101,7 +101,7 @@ def _export(settings: ExportOptions) -> None:
                 depth_table.write(folder, points, task.key_metric)
                 report["depths"] = [point._asdict() for point in points]
         text = strict_json.dumps(report, indent=2, sort_keys=True) + "\n"
-        files.write_text(os.path.join(folder, REPORT_NAME), text)
+        files.write_text(os.path.join(folder, ask.REPORT_NAME), text)
     target = settings.export_dir
     logging.info("Exported %s to %s:\n%s", checkpoint, target, text)
 

@@ -500,8 +500,11 @@ def test_pooling_of_vectors_is_said_where_it_has_no_place(
             text_pooling=pooling,
         )
         assert "text_pooling=" not in caplog.text
+        prompts = folder / "config_sentence_transformers.json"
+        prompts.write_text('{"prompts": {"query": "query: "}}')
         convert(folder, tmp_path / name / pooling, name, vocabulary=NONE)
     assert "Give `text_pooling=cls` to albert_tf.export" in caplog.text
+    assert 'Give `prompts={"query": "query: "}` to' in caplog.text
     (folder / "modules.json").write_text("[]")
     convert(folder, tmp_path / name / "other", name, vocabulary=NONE)
     assert "checkpoint is the encoder alone. " in caplog.text

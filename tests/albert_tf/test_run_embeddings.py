@@ -1,5 +1,6 @@
 """Vectors of texts; what runs learn: tasks/contract_suite.py."""
 
+import json
 import shutil
 
 import numpy as np
@@ -47,6 +48,7 @@ def trained(world, tmp_path_factory):
         "embedding",
         projection_size=6,
         text_pooling="max",
+        prompts='{"query": "query: "}',
     )
     (folder / "checkpoint").touch()
     return folder
@@ -131,7 +133,9 @@ def test_pooling_and_width_are_those_of_the_folder(
     def run(program, settings, sources):
         del program
         made = finetune._make_task(settings, sources).facts
-        found.append((made.text_pooling, made.projection_size))
+        prompts = made.prompts and json.loads(made.prompts)
+        assert prompts in (None, {"query": "query: "})
+        found.append((made.text_pooling, made.projection_size, bool(prompts)))
 
     monkeypatch.setattr(finetune, "run", run)
     here = options(world, tmp_path / "run", "scored")
@@ -160,11 +164,11 @@ def test_pooling_and_width_are_those_of_the_folder(
     ):
         run_embeddings.run(settings)
     assert found == [
-        *[("mean", 0)] * 2,
-        ("max", 6),
-        ("cls", 0),
-        *[("max", 6)] * 3,
-        ("mean", 6),
+        *[("mean", 0, False)] * 2,
+        ("max", 6, True),
+        ("cls", 0, True),
+        *[("max", 6, True)] * 3,
+        ("mean", 6, False),
     ]
 
 
@@ -183,6 +187,26 @@ def test_vectors_of_a_run_can_be_cut_and_rounded(trained, tmp_path):
     vector = np.array(answer["embedding"]) / packed_vectors.scale(4)
     assert vector.shape == (4,)
     assert np.linalg.norm(vector) == pytest.approx(1, abs=0.05)
+
+
+def test_a_run_puts_the_prompt_before_texts_that_is_named(
+    trained, tmp_path, caplog
+):
+    texts = [TOPICS[0], f"query: {TOPICS[0]}"]
+    path = row_files.write(
+        tmp_path / "rows.jsonl", [{"text": t} for t in texts]
+    )
+
+    def ask(prompt):
+        how = {"run_dir": trained, "prompt": prompt}
+        answers = export_options.ask(path, tmp_path / f"of_{prompt}", **how)
+        return [answer["embedding"] for answer in answers]
+
+    with refused("'passage' is no prompt. There are query"):
+        ask("passage")
+    (first, _), (one, other) = ask("query"), ask("")
+    assert first == pytest.approx(other, abs=1e-6) and one != other
+    assert "has the prompts query, and texts are read without" in caplog.text
 
 
 def test_the_model_of_the_package_keeps_its_linear_layer():

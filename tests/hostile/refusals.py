@@ -114,6 +114,10 @@ predict -run_dir --saved_model=s --task_module=my_task
     --task_module=my_task is only used with --run_dir
 predict -run_dir --saved_model=s --vector_precision=int8
     --vector_precision=int8 is only used with --run_dir
+predict -run_dir --saved_model=s --signature=compare --prompt=query
+    --prompt=query chooses the signature `prompted`. Leave --signature out.
+predict --prompt=query
+    --prompt=query is not for the run ... one of rte
 predict --dimensions=8
     --dimensions=8 is not for the run ... one of rte
 predict -run_dir --saved_model=s --output_file=o.TSV

@@ -66,6 +66,8 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     ours = service.answer(tf.constant(TEXTS))
     assert ours["truncated"].numpy().tolist() == [False, False, True, True]
     assert_close(theirs.encode(TEXTS), ours["embedding"])
+    theirs.prompts |= {"query": "Ivo asks: ", "passage": "The mill \n"}
+    theirs.default_prompt_name = "passage"
     theirs.save(str(tmp_path / "again"))
     found = source.find(
         source_options.SourceOptions(
@@ -79,9 +81,13 @@ def test_vectors_are_ours(tmp_path, kind, text_pooling, width, pooling):
     )
     again = source.make_service(found, source.make_task(found))
     restoring.restore(again.model, found.checkpoint)
-    assert_close(
-        again.answer(tf.constant(TEXTS))["embedding"], ours["embedding"]
-    )
+    found = again.answer(tf.constant(TEXTS))
+    assert_close(theirs.encode(TEXTS), found["embedding"])
+    for name in ("", "query", "passage"):
+        found = again.prompted(tf.constant(TEXTS), tf.fill([len(TEXTS)], name))
+        expected = theirs.encode(TEXTS, prompt=name and theirs.prompts[name])
+        assert_close(expected, found["embedding"])
+    assert_close(theirs.encode(TEXTS, prompt=""), ours["embedding"])
 
 
 def test_vectors_of_an_old_folder(tmp_path):

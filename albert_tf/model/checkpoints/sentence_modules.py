@@ -4,6 +4,7 @@ modules.json                the steps from text to vector, in order
 sentence_bert_config.json   tokens of a text, at most
 1_Pooling/config.json       from the vectors of tokens to one
 2_Dense/                    a linear layer, where the model has one
+config_sentence_transformers.json  what is put before texts
 
 The steps that this project has are an encoder, a pooling, perhaps one linear
 layer, and the division by the length, which has no file.
@@ -21,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import errors, files, prompts, strict_json
 from albert_tf.model.checkpoints import tensor_files
 
 MODULES_NAME = "modules.json"
@@ -69,12 +70,14 @@ class Modules:
         text_pooling: One of `config.TEXT_POOLINGS`.
         max_seq_length: Tokens of a text, at most; None if nothing says so.
         dense: The folder of the linear layer, if there is one.
+        prompting: What is put before texts.
         remarks: What a user should know, sentences.
     """
 
     text_pooling: str
     max_seq_length: int | None = None
     dense: str | None = None
+    prompting: prompts.PromptOptions = prompts.NONE
     remarks: tuple[str, ...] = ()
 
 
@@ -126,13 +129,6 @@ def read(folder: str) -> Modules | None:
             f"{path} has no step Normalize. Vectors get length 1 here all the "
             "same; their cosines do not change."
         )
-    prompts = _read_prompts(files.safe_join(folder, PROMPTS_NAME))
-    if prompts:
-        remarks.append(
-            f"{folder}: texts begin with {' or '.join(map(repr, prompts))}, "
-            "which sentence-transformers puts there. Write it there yourself: "
-            "this project does not."
-        )
     path = files.safe_join(encoder, LENGTH_NAME)
     if files.exists(path) and _read_object(path).get("do_lower_case"):
         remarks.append(
@@ -144,13 +140,17 @@ def read(folder: str) -> Modules | None:
     if "Dense" in steps:
         dense = files.safe_join(folder, steps["Dense"])
         _check_dense(dense)
-    pooling = os.path.join(steps["Pooling"], CONFIG_NAME)
-    return Modules(
-        _read_pooling(files.safe_join(folder, pooling)),
-        _read_max_length(encoder),
-        dense,
-        tuple(remarks),
-    )
+    path = os.path.join(steps["Pooling"], CONFIG_NAME)
+    path = files.safe_join(folder, path)
+    pooling = _read_pooling(path)
+    prompting = _read_prompts(files.safe_join(folder, PROMPTS_NAME))
+    if prompting.texts and _read_object(path).get("include_prompt") is False:
+        raise errors.UserError(
+            f"{path} has include_prompt=false; this project pools over the "
+            f"prompt, too. {_INSTEAD}"
+        )
+    length = _read_max_length(encoder)
+    return Modules(pooling, length, dense, prompting, tuple(remarks))
 
 
 def _read_steps(path: str) -> dict[str, str]:
@@ -237,16 +237,12 @@ def _check_dense(folder: str) -> None:
         )
 
 
-def _read_prompts(path: str) -> list[str]:
-    """Return what is put before texts: one by default, else of each kind."""
+def _read_prompts(path: str) -> prompts.PromptOptions:
     values = _read_object(path) if files.exists(path) else {}
-    prompts = values.get("prompts")
-    if not isinstance(prompts, dict):
-        return []
-    name = values.get("default_prompt_name")
-    has_default = isinstance(name, str) and name in prompts
-    listed = [prompts[name]] if has_default else prompts.values()
-    return [text for text in listed if text and isinstance(text, str)]
+    try:
+        return prompts.PromptOptions.from_dict(values)
+    except errors.UserError as error:
+        raise errors.UserError(f"{path}: {error} {_INSTEAD}") from None
 
 
 def _read_object(path: str) -> dict[str, Any]:
@@ -278,12 +274,9 @@ def read_projection(folder: str) -> dict[str, np.ndarray]:
 
 
 def contents(
-    width: int,
-    text_pooling: str,
-    max_seq_length: int,
-    projection: Mapping[str, np.ndarray],
+    width: int, modules: Modules, projection: Mapping[str, np.ndarray]
 ) -> dict[str, bytes]:
-    """Return the files by their names, see `NAMES`.
+    """Return the files by their names, see `NAMES`; prompts have one, too.
 
     Args:
         width: That of the encoder.
@@ -292,13 +285,20 @@ def contents(
     steps = ["Transformer", "Pooling", "Normalize"]
     tensors: dict[str, bytes] = {}
     values: dict[str, Any] = {
-        LENGTH_NAME: {"max_seq_length": max_seq_length, "do_lower_case": False},
+        LENGTH_NAME: {
+            "max_seq_length": modules.max_seq_length,
+            "do_lower_case": False,
+        },
         _POOLING_CONFIG: {
             "word_embedding_dimension": width,
-            **{key: name == text_pooling for name, key in MODES.items()},
+            **{
+                key: name == modules.text_pooling for name, key in MODES.items()
+            },
             "pooling_mode_mean_sqrt_len_tokens": False,
         },
     }
+    if modules.prompting.texts:
+        values[PROMPTS_NAME] = modules.prompting.to_dict()
     if projection:
         steps.insert(2, "Dense")
         kernel, bias = (projection[f"{SCOPE}/{n}"] for n in ("kernel", "bias"))

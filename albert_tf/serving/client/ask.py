@@ -18,13 +18,14 @@ import numpy as np
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
 
-from albert_tf.common import errors, files, rows, strict_json
+from albert_tf.common import errors, files, prompts, rows, strict_json
 from albert_tf.text import words
 
 # The inputs of a signature, by name: 1 text, or a list of this length; 0 for a
 # text that may be given as words.
 Inputs = Mapping[str, int]
 Arrays = Mapping[str, np.ndarray]  # By name; texts are objects.
+REPORT_NAME = "export.json"  # What an export says about itself.
 # Folders that are no SavedModel: a file that shows it, and the advice.
 # Written out: most of the files that know these names would load the network.
 _OTHERS = {
@@ -66,12 +67,19 @@ class Request:
 class Signature:
     """A signature of a SavedModel."""
 
-    def __init__(self, model: Any, name: str) -> None:
+    def __init__(
+        self, model: Any, name: str, prompt: str | None = None
+    ) -> None:
+        """Open a signature; a `prompt` given here is no input any more."""
         # The function alone does not keep the model's weights alive.
         self._model = model
         self._function = model.signatures[name]
         specs = self._function.structured_input_signature[1]
-        self.specs: Mapping[str, tf.TensorSpec] = dict(sorted(specs.items()))
+        self._prompt = prompt
+        left_out = () if prompt is None else ("prompt",)
+        self.specs: Mapping[str, tf.TensorSpec] = {
+            n: spec for n, spec in sorted(specs.items()) if n not in left_out
+        }
         self.outputs: Sequence[str] = sorted(self._function.structured_outputs)
 
     @property
@@ -112,6 +120,8 @@ class Signature:
     def compute(self, inputs: Arrays) -> dict[str, np.ndarray]:
         """Return all outputs for arrays of the shapes and dtypes of `specs`."""
         tensors = {name: tf.constant(inputs[name]) for name in self.specs}
+        if self._prompt is not None:
+            tensors["prompt"] = tf.fill(tensors["text"].shape, self._prompt)
         outputs = self._function(**tensors)
         return {name: outputs[name].numpy() for name in self.outputs}
 
@@ -229,8 +239,27 @@ def open_model(path: str) -> Any:
         ) from None
 
 
-def load(path: str, name: str) -> Signature:
+def warn_of_prompts(path: str) -> None:
+    """Warn if an export with prompts puts none before texts by itself."""
+    report = files.safe_join(path, REPORT_NAME)
+    if files.exists(report):
+        about = strict_json.read_object(report, "Export the model again.")
+        given = prompts.PromptOptions.from_dict(about.get("options", {}))
+        prompts.warn(given, "predict takes `prompt`; or ask `prompted`.")
+
+
+def load(path: str, name: str, prompt: str | None = None) -> Signature:
+    """Load a signature of texts; `prompt` names that of all texts."""
     model = open_model(path)
+    if prompt is not None:
+        if "prompted" not in model.signatures:
+            raise errors.UserError(
+                f"`prompt={prompt}` is for a model with prompts, and that in "
+                f"{path} has none. Leave it out."
+            )
+        return Signature(model, "prompted", prompt)
+    if name != "prompted":
+        warn_of_prompts(path)
     signatures = {n: Signature(model, n) for n in sorted(model.signatures)}
     usable = [
         key

@@ -11,8 +11,8 @@ A line, of a file or of standard input, is a JSON object with `text`, for pairs
 also `text_pair`, and perhaps `id`. SQuAD's models take `question` and `context`
 instead, RACE's `article`, `question` and a list of `options`. Where `text` is
 all that is needed, a line may be the text itself; models of tags also take
-`words`, a list. In Python, with the folder in
-`sys.path`:
+`words`, a list, and those of vectors perhaps `prompt`, the name of one.
+In Python, with the folder in `sys.path`:
 
     import answer
     answer.Model().answers([{"text": "It rains."}])
@@ -29,6 +29,7 @@ import os
 import pathlib
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -92,10 +93,7 @@ class Model:
         """
         for entry in entries:
             self.check(entry)
-        laid = [
-            self._task.lay_out(*(entry[name] for name in self.names))
-            for entry in entries
-        ]
+        laid = [self._task.lay_out(*self._texts(entry)) for entry in entries]
         rows = [self._pack(*row) for several, _ in laid for row in several]
         order = sorted(range(len(rows)), key=lambda i: len(rows[i].ids))
         found: dict[int, Arrays] = {}
@@ -114,11 +112,28 @@ class Model:
         return answers
 
     def check(self, entry: Mapping[str, Any]) -> None:
-        """Refuse a text over which too many windows would be laid."""
+        """Refuse an unknown prompt, and a text with too many windows."""
+        self._texts(entry)
         if name := self._about["read_whole"]:
             import overlaps
 
             overlaps.require_short("".join(entry[name]))  # Or words.
+
+    def _texts(self, entry: Mapping[str, Any]) -> list[Any]:
+        """Return the texts of `names`, the first one behind its prompt."""
+        texts = [entry[name] for name in self.names]
+        options = self._about["options"]
+        if prompts := options.get("prompts"):
+            name = entry.get("prompt", options["default_prompt_name"]) or ""
+            if name not in ["", *prompts]:
+                raise ValueError(
+                    f"'prompt' must be one of {', '.join(prompts)}"
+                )
+            if not name:  # Said once.
+                message = f"No 'prompt' is put before texts, of {[*prompts]}."
+                warnings.warn(message, stacklevel=1)
+            texts[0] = prompts.get(name, "") + texts[0]
+        return texts
 
     def _pack(self, first: list[int], second: Sequence[int] = ()) -> Packed:
         """Join pieces; of what does not fit, the end of the longer is cut."""
@@ -377,7 +392,8 @@ def read(
             message = f"line {number}: {error}"
             yield {**key, "line": number, "error": message}, {}
         else:
-            texts = {name: entry[name] for name in names}
+            read_names = {*names, "prompt"} & {*entry}
+            texts = {name: entry[name] for name in read_names}
             yield key or {"line": number}, texts
 
 

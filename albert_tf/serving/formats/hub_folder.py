@@ -145,7 +145,7 @@ def write(
 
 
 def write_sentences(
-    folder: str, model: HubModel, text_pooling: str, max_seq_length: int
+    folder: str, model: HubModel, modules: sentence_modules.Modules
 ) -> None:
     """Write a folder that sentence-transformers uses, too.
 
@@ -168,11 +168,9 @@ def write_sentences(
         weights=encoder,
         details=None,
         shown_as=model_card.SENTENCES,
-        max_seq_length=max_seq_length,
+        max_seq_length=modules.max_seq_length,
     )
-    steps = sentence_modules.contents(
-        config.hidden_size, text_pooling, max_seq_length, projection
-    )
+    steps = sentence_modules.contents(config.hidden_size, modules, projection)
     write(folder, model, steps)
 
 

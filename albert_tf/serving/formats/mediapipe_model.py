@@ -12,6 +12,7 @@ from typing import Any
 import flatbuffers
 import numpy as np
 import tensorflow as tf
+from absl import logging
 from tensorflow.lite.python import schema_py_generated as schema
 from tensorflow.lite.tools import flatbuffer_utils
 
@@ -41,6 +42,12 @@ def _functions(served: service.Service) -> id_model.Functions:
         raise errors.UserError(
             "`format=mediapipe` takes models that give a single text a label, "
             "several labels or a vector of float32. Use `format=litert`."
+        )
+    if given := served.text_options.get("prompts"):
+        logging.warning(
+            "MediaPipe puts no prompt before a text. The app has to write it "
+            "there itself: %s.",
+            given,
         )
 
     def tokens(*ids: tf.Tensor) -> service.Tensors:

@@ -54,6 +54,7 @@ def load(name: str, version: str, folder: str) -> ServedModel:
             f"`saved_model={folder}` has no signature that can be asked. "
             "Export it again with albert_tf.export."
         )
+    ask.warn_of_prompts(folder)
     for key, signature in usable.items():
         _warm_up(signature, f"{folder}: the signature {key}")
     definitions = _definitions(folder, usable)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from absl import logging
 
-from albert_tf.common import errors, packed_vectors, ranges, rows
+from albert_tf.common import errors, packed_vectors, prompts, ranges, rows
 from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts
 from albert_tf.finetuning import base, metrics, packing
@@ -78,6 +78,7 @@ class EmbeddingOptions:
         "a smaller vector; scores are reported for each.",
     )
     given_out: packed_vectors.VectorOptions = packed_vectors.WHOLE
+    prompting: prompts.PromptOptions = prompts.NONE
 
     @property
     def prefixes(self) -> tuple[int, ...]:
@@ -105,14 +106,17 @@ class ExportOptions:
         choices=TEXT_POOLINGS,
     )
     given_out: packed_vectors.VectorOptions = packed_vectors.WHOLE
+    prompting: prompts.PromptOptions = prompts.NONE
 
 
 @dataclasses.dataclass(frozen=True)
 class VectorFacts(base.Facts):
-    """How vectors are made; see `AlbertEmbedder`."""
+    """How vectors are made; see `AlbertEmbedder` and `PromptOptions`."""
 
     text_pooling: str = "mean"
     projection_size: int = 0
+    prompts: str | None = None
+    prompt: str | None = None
 
 
 class EmbeddingTask(packing.PackedTask):
@@ -141,6 +145,10 @@ class EmbeddingTask(packing.PackedTask):
         super().__init__(tokenizer, max_seq_length, options, facts)
         self.prefixes = options.prefixes
         self.given_out = options.given_out
+        # Options of predict and export do not change the facts.
+        self.prompts = options.prompting.with_defaults(
+            self.facts.prompts, self.facts.prompt
+        )
         self._dev_examples = options.dev_examples or options.train_examples
         is_scored = self._dev_examples == data.SCORED
         self.key_metric = "spearmanr" if is_scored else "mrr"
@@ -162,9 +170,14 @@ class EmbeddingTask(packing.PackedTask):
             name: of_model.get(name) if value is None else value
             for name, value in requested.items()
         }
+        given = options.prompting.with_defaults(
+            of_model.get("prompts"), of_model.get("prompt")
+        )
         return VectorFacts(
             text_pooling=resolved["text_pooling"] or "mean",
             projection_size=resolved["projection_size"] or 0,
+            prompts=given.prompts if given.texts else None,
+            prompt=given.prompt,
         )
 
     @classmethod
@@ -174,7 +187,8 @@ class EmbeddingTask(packing.PackedTask):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {**super().settings, "max_score": self.options.max_score}
+        settings = {**super().settings, "max_score": self.options.max_score}
+        return settings | self.prompts.to_dict()
 
     def check_config(self, hidden_size: int) -> None:
         width = self.facts.projection_size or hidden_size
@@ -257,7 +271,10 @@ class EmbeddingTask(packing.PackedTask):
         self, examples: Sequence[TextExample]
     ) -> list[tuple[TextExample, Sequence[int], Sequence[int]]]:
         texts = [(group, text) for group in examples for text in group.texts]
-        encoded = self.tokenizer.encode_batch([text for _, text in texts])
+        prompts.warn(self.prompts, "Name one as `prompt`.")
+        encoded = self.tokenizer.encode_batch(
+            [self.prompts.before + text for _, text in texts]
+        )
         pairs = zip(texts, encoded, strict=True)
         return [(group, ids, ()) for (group, _), ids in pairs]
 

@@ -249,6 +249,12 @@ def _find_vectors(
     pooling, size = facts.get("text_pooling"), facts.get("projection_size")
     if not (options.computes_head or pooling):
         return None, None
+    if options.computes_head and facts.get("prompts"):
+        logging.warning(
+            "The vectors are those of texts without a prompt. The model has %s."
+            " Write one into the file, and before each text that is asked.",
+            facts["prompts"],
+        )
     return pooling or "mean", size or 0
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from albert_tf.common import options
 from albert_tf.common.packed_vectors import VectorOptions
-from albert_tf.model.checkpoints import huggingface
+from albert_tf.model.checkpoints import huggingface, sentence_modules
 from albert_tf.serving import source, source_options
 from albert_tf.text import tokenization, wordpiece
 from albert_tf.training import run_folder
@@ -83,7 +83,7 @@ def test_what_a_checkpoint_says(monkeypatch, tiny_vocab, task, length):
         shapes={"output_weights": [3, 16], "cls/seq_relationship/x": []},
     )
     details = types.SimpleNamespace(labels=("a", "b", "c"))
-    modules = types.SimpleNamespace(text_pooling="max", max_seq_length=99)
+    modules = sentence_modules.Modules("max", 99)
     reader, folder = source.checkpoint_reader, huggingface
     monkeypatch.setattr(reader, "read", lambda path: checkpoint)
     monkeypatch.setattr(reader, "modules_beside", lambda path: modules)

@@ -26,28 +26,27 @@ def test_pooling_of_old_and_new_files(tmp_path, pooling, expected):
     assert sentence_modules.read(folder) == sentence_modules.Modules(expected)
 
 
+PROMPTS = {"q": "query: ", "p": "passage: ", "none": None}
+
+
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "prompt", "texts"),
     [
-        ({"default_prompt_name": "q"}, "'query: ',"),
-        ({}, "'query: ' or 'passage: ',"),
-        ({"prompts": {"query": "", "document": ""}}, None),
-        ({"prompts": None}, None),
-        ({"default_prompt_name": "none"}, None),
-        ({"default_prompt_name": ["q"]}, "'query: ' or 'passage: ',"),
-        ({"prompts": {"q": 1, "p": "passage: "}}, "'passage: ',"),
+        ({}, None, {"q": "query: ", "p": "passage: ", "none": ""}),
+        ({"prompts": {"q": ""}, "default_prompt_name": "q"}, None, {}),
+        ({"prompts": None}, None, {}),
+        ({"prompts": {"q": "a"}, "default_prompt_name": "q"}, "q", {"q": "a"}),
     ],
 )
-def test_prompts_are_told(tmp_path, values, told):
-    prompts = {"prompts": {"q": "query: ", "p": "passage: ", "none": ""}}
+def test_prompts_are_read(tmp_path, values, prompt, texts):
     folder = write(
         tmp_path,
         ["Pooling", "Normalize"],
-        config_sentence_transformers=prompts | values,
+        config_sentence_transformers={"prompts": PROMPTS} | values,
     )
-    remarks = sentence_modules.read(folder).remarks
-    assert len(remarks) == bool(told)
-    assert all(f"begin with {told} which" in remark for remark in remarks)
+    found = sentence_modules.read(folder)
+    assert (found.prompting.prompt, found.prompting.texts) == (prompt, texts)
+    assert not found.remarks
 
 
 def test_a_command_tells_a_remark_once(tmp_path, caplog):
@@ -73,8 +72,9 @@ def test_all_that_a_folder_says(tmp_path, length):
     found = sentence_modules.read(folder)
     assert found.max_seq_length == 77
     assert found.dense == f"{folder}/2_Dense"
-    no_step, prompt, lower = found.remarks
-    assert "no step Normalize" in no_step and "'query: '" in prompt
+    no_step, lower = found.remarks
+    assert "no step Normalize" in no_step
+    assert found.prompting.before == "query: "
     assert "sentence_bert_config.json has do_lower_case" in lower
 
 
@@ -149,6 +149,25 @@ TANH = {k: v for k, v in DENSE.items() if k != "activation_function"}
             "out_features='5', which is no width",
         ),
         (["Pooling"], {"modules": {"Pooling": 1}}, "is no list of steps"),
+        *(
+            (["Pooling"], {"config_sentence_transformers": values}, message)
+            for values, message in (
+                (
+                    {"prompts": PROMPTS, "default_prompt_name": ["q"]},
+                    r"formers\.json: \['q'\] is no prompt. There are none, ",
+                ),
+                ({"prompts": {"q": 1}}, "no JSON object of names and texts"),
+                ({"prompts": ["query: "]}, "no JSON object of names and texts"),
+            )
+        ),
+        (
+            ["Pooling"],
+            {
+                "pooling": OLD | {"include_prompt": False},
+                "config_sentence_transformers": {"prompts": PROMPTS},
+            },
+            "include_prompt=false",
+        ),
     ],
 )
 def test_what_this_project_does_not_have_is_named(

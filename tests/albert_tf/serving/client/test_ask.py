@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common import rows, scores
+from albert_tf.common import prompts, rows, scores
 from albert_tf.serving.client import ask
 from albert_tf.serving.formats import id_model
 from albert_tf.training import run_folder
@@ -259,3 +259,15 @@ def test_signature_without_text_is_refused(echo, name, message):
         f"`signature={name}` {message} .*are choose, serving_default",
     ):
         ask.load(echo, name)
+
+
+@pytest.mark.parametrize(("usual", "count"), [(None, 1), ("query", 0)])
+def test_an_export_tells_that_it_puts_no_prompt(tmp_path, caplog, usual, count):
+    prompts.warn.cache_clear()
+    given = prompts.PromptOptions('{"query": "query: "}', usual)
+    about = json.dumps({"options": given.to_dict()})
+    ask.warn_of_prompts(str(tmp_path))
+    (tmp_path / "export.json").write_text(about)
+    for _ in range(2):
+        ask.warn_of_prompts(str(tmp_path))
+    assert len(caplog.messages) == count

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import pytest
 
-from albert_tf.common import packed_vectors, rows
+from albert_tf.common import packed_vectors, prompts, rows
 from albert_tf.finetuning import packing
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
@@ -137,6 +137,7 @@ CASES = [
     ("litert", "squad 2.0", {"vocab_file": "vocab.txt"}),
     ("onnx", "race", {"spm_model_file": "spm.model"}),
 ]
+PROMPTS = prompts.PromptOptions('{"a": "A ", "b": "The "}', "b")
 FILES = ("spm_model_file", "vocab_file")
 FORMS = {form.name: form for form in (lite_model.FORMAT, onnx_model.FORMAT)}
 
@@ -165,7 +166,10 @@ def make_service(kind, tokenizer):
         given_out = packed_vectors.WHOLE
         if kind == "bits":
             given_out = packed_vectors.VectorOptions(8, "binary")
-        options = embedding.EmbeddingOptions(given_out=given_out)
+        prompting = PROMPTS if kind == "embedding" else prompts.NONE
+        options = embedding.EmbeddingOptions(
+            given_out=given_out, prompting=prompting
+        )
         task = embedding.EmbeddingTask(tokenizer, LENGTH, options)
         service = make.of_task(task, given[0])
     elif kind in WINDOWS:
@@ -267,6 +271,19 @@ def test_every_hard_text_gets_the_answer_of_the_saved_model(
         assert found[-4]["text"] == ""
         assert len(bad) < 10 + 3
         assert len({len(row.get("spans", ())) for row in found}) > 5
+    if kind == "embedding":  # With another prompt than the usual one.
+        asked = ask.load(str(tmp_path / "saved"), "", prompt="a")
+        lines = [
+            json.dumps({"text": text, "prompt": name, "id": name})
+            for text in TEXTS[:9]
+            for name in "ac"
+        ]
+        done = run(folder, "\n".join(lines).encode(), blocked)
+        found = [json.loads(line) for line in done.stdout.splitlines()]
+        assert all("must be one of a, b" in row["error"] for row in found[1::2])
+        requests = [ask.Request({"id": "a"}, {"text": t}) for t in TEXTS[:9]]
+        for row, expected in zip(found[::2], asked(requests), strict=True):
+            assert_same(row, expected)
     if kind == "squad 2.0":
         assert {not row.get("answer") for row in found[-300:]} == {True, False}
 
@@ -297,6 +314,18 @@ def pack(tokenizer, length, *row):
     special = {"cls": tokenizer.cls_id, "sep": tokenizer.sep_id}
     about = {"max_seq_length": length, "special_ids": special}
     return answer.Model._pack(types.SimpleNamespace(_about=about), *row)
+
+
+def test_no_prompt_is_said_where_there_are_some():
+    def before(entry, **options):
+        about = types.SimpleNamespace(_about={"options": options}, names=["x"])
+        return answer.Model._texts(about, {"x": "", **entry})[0]
+
+    usual = {"prompts": {"a": "A "}, "default_prompt_name": "a"}
+    assert before({}, **usual) == before({"prompt": "a"}, **usual) == "A "
+    assert before({"prompt": ["a"]}) == before({}) == ""
+    with pytest.warns(UserWarning, match=r"of \['a'\]"):
+        assert before({"prompt": ""}, **usual) == ""
 
 
 @pytest.mark.parametrize("length", [9, 10])

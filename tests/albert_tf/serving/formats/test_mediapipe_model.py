@@ -1,5 +1,6 @@
 """The file for MediaPipe without it; in it: tests/parity/test_mediapipe.py."""
 
+import types
 import zipfile
 
 import numpy as np
@@ -66,3 +67,11 @@ def test_texts_that_it_reads_otherwise_are_refused(tmp_path, change):
     model = make_model(**change)
     with refused("models that lower-case texts"):
         id_model.save(model, str(tmp_path / "model"), FORM)
+
+
+def test_an_app_writes_prompts_itself(caplog):
+    given = {"app_output": "embedding", "texts": ("text",)}
+    options = {"prompts": {"query": "query: "}}
+    served = types.SimpleNamespace(**given, text_options=options)
+    mediapipe_model._functions(served)
+    assert "to write it there itself: {'query': 'query: '}" in caplog.text

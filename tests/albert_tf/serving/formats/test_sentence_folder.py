@@ -129,8 +129,10 @@ def service_of(folder, **values):
 
 
 def test_a_folder_is_embedded_as_it_says(convert, tmp_path):
-    """Pooling, projection and length; and so it is written again."""
+    """Pooling, projection, length, prompts; and so it is written again."""
     model, folder = convert(5, text_pooling="cls")
+    prompts = {"prompts": {"q": "query: "}, "default_prompt_name": "q"}
+    (folder / sentence_modules.PROMPTS_NAME).write_text(json.dumps(prompts))
     (folder / "sentence_bert_config.json").write_text('{"max_seq_length": 9}')
     service = service_of(folder)
     assert service.max_seq_length == 9
@@ -154,6 +156,8 @@ def test_a_folder_is_embedded_as_it_says(convert, tmp_path):
     for name in sentence_modules.NAMES[2:]:
         assert (again / name).read_bytes() == (folder / name).read_bytes()
     assert read(again / "sentence_bert_config.json")["max_seq_length"] == 9
+    assert read(again / sentence_modules.PROMPTS_NAME) == prompts
+    assert service.text_options.items() >= prompts.items()
 
 
 def test_another_layer_is_refused_for_vectors_only(convert):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from albert_tf.common.packed_vectors import VectorOptions
+from albert_tf.common.packed_vectors import WHOLE, VectorOptions
+from albert_tf.common.prompts import PromptOptions
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.tasks.embedding import model as embedding
 from albert_tf.tasks.embedding import service as embedding_service
@@ -58,6 +59,40 @@ def test_no_texts_have_no_vectors(config, tokenizer):
 def spread_model(config):
     model = embedding.AlbertEmbedder(AlbertModel(config), "mean", 16)
     return saved_services.spread(model)
+
+
+def test_a_prompt_is_put_before_a_text(spread_model, tokenizer):
+    """That of its name; by default the one that the model names."""
+    length = saved_services.MAX_SEQ_LENGTH
+    given = PromptOptions('{"query": "Why ", "passage": "We "}', "passage")
+    service, plain = (
+        embedding_service.EmbeddingService(
+            spread_model, tokenizer, length, WHOLE, *more
+        )
+        for more in ([given], [])
+    )
+    ask, prompted = (
+        service.functions[name] for name in ("serving_default", "prompted")
+    )
+    names, before = ["query", "", "passage", "query"], ["Why ", "", "We "]
+    whole = [p + t for p, t in zip([*before, "Why "], TEXTS, strict=True)]
+    expected = plain.answer(tf.constant([*whole, "We " + TEXTS[0]]))
+    found = prompted(tf.constant(TEXTS), tf.constant(names))
+    saved_services.assert_close(found["embedding"], expected["embedding"][:-1])
+    cut = expected["truncated"][:-1]
+    np.testing.assert_array_equal(found["truncated"], cut)
+    found = ask(tf.constant(TEXTS[:1]))["embedding"]
+    saved_services.assert_close(found, expected["embedding"][-1:])
+    compared = service.compare(tf.constant(TEXTS[:1]), tf.constant(TEXTS[:1]))
+    saved_services.assert_close(compared["cosine"], [1.0])
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="prompt must be query, passage, o"
+    ):
+        prompted(tf.constant(TEXTS), tf.constant([*names[1:], "doc"]))
+    assert service.samples()["prompted"]["prompt"] == [b""]
+    assert service.text_options.items() >= given.to_dict().items()
+    assert "prompted" not in plain.functions
+    assert plain.text_options.keys() == {"dimensions", "vector_precision"}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from albert_tf.common import options as options_of
 from albert_tf.common import scores
 from albert_tf.finetuning import base
 from albert_tf.model.checkpoints import checkpoint_reader
-from albert_tf.tasks.table import data, labels
+from albert_tf.tasks.table import data, kind, labels
 from tests import export_options, row_files
 from tests.albert_tf.tasks.glue.small_tasks import Markers
 from tests.conftest import refused
@@ -181,3 +181,15 @@ def test_descriptions_that_do_not_fit_are_refused(
     none = {"none_label": "none", "none_threshold": 0.5}
     with refused(message):
         task_of(known, labels_file=path, **none).read(path, base.TRAIN)
+
+
+def test_texts_are_read_without_the_prompts_of_the_model(monkeypatch, caplog):
+    source, facts = base.FactSource(None), {"prompts": '{"query": "query: "}'}
+    monkeypatch.setattr(source, "model_facts", lambda: facts)
+    for few_shot in (False, True):
+        assert not caplog.text
+        given = data.TableOptions(**TEXTS, labels="a,b", few_shot=few_shot)
+        kind.Kind.find_facts(given, source)
+    assert (
+        'without a prompt. The model has {"query": "query: "}.' in caplog.text
+    )
