@@ -37,6 +37,7 @@ from albert_tf.common import (
     configs,
     errors,
     files,
+    imports,
     option_help,
     ranges,
     streams,
@@ -439,6 +440,7 @@ def run_script(
     for an error of a disk or file, and 130 for Ctrl-C.
     """
     streams.prepare()
+    imports.import_tensorflow_alone()
     _print_help(options_class)
     flags.FLAGS.mark_as_parsed()  # Each parser has flags of its own.
 
