@@ -78,7 +78,10 @@ def make_batch(config: Config, shape: Shape) -> dict[str, Any]:
 def build_albert_tf(
     config: Config, shape: Shape, precision: str, compiled: bool
 ) -> Step:
-    """Make the step of this project."""
+    """Make the step of this project, with the imports of a command."""
+    from albert_tf.common import imports
+
+    imports.import_tensorflow_alone()
     import tensorflow as tf
 
     from albert_tf.model.config import AlbertConfig
