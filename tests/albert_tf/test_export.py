@@ -201,7 +201,11 @@ def test_a_run_gives_vectors_of_its_encoder_as_an_option_says(
     """The pooler is left out, whatever it reads."""
     config = dataclasses.replace(config, pooling="pair")
     model = make_run(tmp_path / "run", config, tiny_vocab, "RTE")
-    export.run(options(tmp_path / "run", task="embedding", text_pooling="max"))
+    given = {"text_pooling": "max", "prompts": '{"query": "query: "}'}
+    export.run(options(tmp_path / "run", task="embedding", **given))
+    about = read_report(tmp_path / "run")["options"]
+    assert about["prompts"] == {"query": "query: "}
+    assert about["default_prompt_name"] is None
     ((_, _, service, _),) = no_saving
     assert service.model.text_pooling == "max"
     ours = service.model.encoder.variables
