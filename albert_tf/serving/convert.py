@@ -30,6 +30,7 @@ from albert_tf.model.checkpoints import (
     checkpoint_reader,
     config_files,
     huggingface,
+    keras_hub,
     layouts,
     restoring,
     sentence_modules,
@@ -119,10 +120,7 @@ def _convert(settings: ConvertOptions, folder: str, scratch: str) -> None:
         source = _rescale_head(
             source, facts["label_mean"], facts["label_deviation"]
         )
-    if settings.format not in convert_options.HUB_FORMATS:
-        _warn_of_lost_labels(source, values)
-    if settings.format != convert_options.SENTENCES:
-        _warn_of_lost_pooling(source, values)
+    _warn_of_losses(source, settings.format, values)
     if settings.format == "tf1":
         config = _original_config(source.config)
         source = dataclasses.replace(source, config=config)
@@ -130,6 +128,8 @@ def _convert(settings: ConvertOptions, folder: str, scratch: str) -> None:
         _write_hub(source, settings, vocabulary, run_dir, values)
     elif settings.format in convert_options.SMALL_FORMATS:
         _write_small(source, settings.format, vocabulary, folder)
+    elif settings.format == convert_options.KERAS:
+        _write_preset(source, settings, vocabulary)
     else:
         _prepare_prefix(source, settings, vocabulary, folder)
         # Last: if a disk is full, the command can be repeated.
@@ -192,6 +192,15 @@ def _rescale_head(source: _Source, mean: float, deviation: float) -> _Source:
     )
     state = {n: v for n, v in source.state.items() if n == _STEP}
     return dataclasses.replace(source, state=state)
+
+
+def _warn_of_losses(
+    source: _Source, format_: str, values: dict[str, Any]
+) -> None:
+    if format_ not in convert_options.HUB_FORMATS:
+        _warn_of_lost_labels(source, values)
+    if format_ != convert_options.SENTENCES:
+        _warn_of_lost_pooling(source, values)
 
 
 def _warn_of_lost_labels(source: _Source, values: dict[str, Any]) -> None:
@@ -275,7 +284,13 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
     """Refuse a folder of another kind, and to replace files unasked."""
     target = settings.to
     patterns = [run_folder.OPTIONS_NAME]
-    if settings.format not in convert_options.HUB_FORMATS:
+    of_others = {
+        **dict.fromkeys(convert_options.HUB_FORMATS, hub_folder.paths(target)),
+        convert_options.KERAS: [
+            os.path.join(target, name) for name in keras_hub.NAMES
+        ],
+    }
+    if settings.format not in of_others:
         patterns.append(huggingface.CONFIG_NAME)
     if settings.format not in _WRITERS:
         patterns.append("*.index")
@@ -283,8 +298,8 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
         names = huggingface.WEIGHTS_NAME, checkpoint_reader.CONFIG_NAME
         replaced = [os.path.join(target, name) for name in names]
         replaced += run_folder.vocabulary_copy_paths(target)
-    elif settings.format in convert_options.HUB_FORMATS:
-        replaced = hub_folder.paths(target)
+    elif settings.format in of_others:
+        replaced = of_others[settings.format]
     else:
         replaced = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
         if not run_folder.find_vocabularies(folder):
@@ -469,6 +484,37 @@ def _write_small(
     files.write_together(contents, old)
 
 
+def _write_preset(
+    source: _Source,
+    settings: ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+) -> None:
+    tokenizer = _load_tokenizer(settings, vocabulary, source.config)
+    weights = source.weights()
+    contents = keras_hub.contents(source.config, weights, tokenizer)
+    parts = {*map(checkpoint_reader.part_of, weights)} - {"bert"}
+    lacking = [f"without the source's {', '.join(sorted(parts))}"] * bool(parts)
+    if f"{layouts.POOLER}/dense/bias" not in weights:
+        lacking.append("with a pooled_output of 0, since there is no pooler")
+    if lacking:
+        logging.warning("The preset is %s.", " and ".join(lacking))
+    hub_folder.warn_of_numbers(tokenizer)
+    paths = {os.path.join(settings.to, n): c for n, c in contents.items()}
+    for path in paths:
+        files.make_folder(os.path.dirname(path), "to")
+    old = [os.path.join(settings.to, name) for name in keras_hub.NAMES]
+    files.write_together(paths, old)
+
+
+def _load_tokenizer(
+    settings: ConvertOptions,
+    vocabulary: tokenization.VocabularyOptions,
+    config: AlbertConfig,
+) -> tokenization.AnyTokenizer:
+    _require_vocabulary(settings, vocabulary)
+    return compatibility.load_tokenizer(vocabulary, config, "the model")
+
+
 def _require_vocabulary(
     settings: ConvertOptions, vocabulary: tokenization.VocabularyOptions
 ) -> None:
@@ -488,10 +534,7 @@ def _write_hub(
     values: dict[str, Any],
 ) -> None:
     """Write a folder with the tokenizer; `values` are those of a run."""
-    _require_vocabulary(settings, vocabulary)
-    tokenizer = compatibility.load_tokenizer(
-        vocabulary, source.config, "the model"
-    )
+    tokenizer = _load_tokenizer(settings, vocabulary, source.config)
     details = _read_details(source)
     if "task_name" in values:
         registry.load_module_for(values, run_dir, settings.task_module)

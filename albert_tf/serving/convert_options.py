@@ -10,6 +10,7 @@ from albert_tf.text import tokenization
 SENTENCES = "sentence_transformers"
 # Folders, with the tokenizer.
 HUB_FORMATS = ("huggingface", SENTENCES)
+KERAS = "keras_hub"
 # Folders of this project with rounded weights.
 SMALL_FORMATS = ("bfloat16", "int8")
 
@@ -38,9 +39,10 @@ class ConvertOptions:
         "a checkpoint of this project. huggingface: a folder that transformers "
         "uses, with tokenizer and model card; it needs the vocabulary. "
         "sentence_transformers: the same, and sentence-transformers makes "
-        "vectors of texts with it. bfloat16, int8: a folder of this project "
-        "with the weights rounded, in half the space or a quarter.",
-        choices=("tf1", "tf2", *HUB_FORMATS, *SMALL_FORMATS),
+        "vectors of texts with it. keras_hub: encoder and tokenizer for "
+        "KerasHub. bfloat16, int8: a folder of this project with the weights "
+        "rounded, in half the space or a quarter.",
+        choices=("tf1", "tf2", *HUB_FORMATS, KERAS, *SMALL_FORMATS),
     )
     text_pooling: str | None = option(
         None,

@@ -5,8 +5,15 @@ SentencePiece replaces the longest sequence that matches.
 """
 
 import functools
+import io
+import sys
+import tempfile
 
 import numpy as np
+import sentencepiece
+from sentencepiece import sentencepiece_model_pb2
+
+from albert_tf.text import tokenization
 
 _SIZE_BYTES = 4  # Of the number before the trie.
 
@@ -61,3 +68,45 @@ def _entries(units: np.ndarray) -> list[tuple[bytes, int]]:
 def _offset(unit: int) -> int:
     """Return where the children of a unit are, relative to it."""
     return int(unit >> 10 << ((unit & 512) >> 6))
+
+
+def cleaning_model(tokenizer: tokenization.Tokenizer) -> bytes:
+    """Return a SentencePiece model that cleans text as `tokenizer` does.
+
+    For programs that give it texts as they are. Two rules look at more than one
+    character and are left out: the final sigma, and that a number which
+    continues a word begins one before a comma.
+    """
+    model = sentencepiece_model_pb2.ModelProto.FromString(tokenizer.model_bytes)
+    spec = model.normalizer_spec
+    normalizer = sentencepiece.SentencePieceNormalizer(
+        model_proto=tokenizer.model_bytes,
+        add_dummy_prefix=False,
+        escape_whitespaces=False,
+        remove_extra_whitespaces=False,
+    )
+    rules = dict.fromkeys(replacements(spec.precompiled_charsmap), "")
+    for text in [*map(chr, range(1, sys.maxunicode + 1)), *rules]:
+        cleaned = " " if text.isspace() else tokenizer.fold(text)
+        if cleaned != text or text in rules:
+            rules[text] = normalizer.normalize(cleaned)
+    compiled = io.BytesIO()
+    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as table:
+        for pair in rules.items():
+            codes = (" ".join(f"{ord(c):X}" for c in text) for text in pair)
+            table.write("\t".join(codes) + "\n")
+        table.flush()
+        # Only its trainer compiles a table.
+        sentencepiece.SentencePieceTrainer.train(
+            sentence_iterator=iter(["a"]),
+            model_writer=compiled,
+            vocab_size=8,
+            hard_vocab_limit=False,
+            normalization_rule_tsv=table.name,
+            minloglevel=2,
+        )
+    trained = sentencepiece_model_pb2.ModelProto.FromString(compiled.getvalue())
+    spec.CopyFrom(trained.normalizer_spec)
+    for id_ in tokenizer.digit_comma_ids:
+        model.pieces[id_].type = model.pieces[id_].UNUSED
+    return bytes(model.SerializeToString())

@@ -155,6 +155,10 @@ class Tokenizer:
     def clean(self, text: str) -> str:
         return cleaning.preprocess_text(text, **self._folding)
 
+    def fold(self, text: str) -> str:
+        """Clean the characters of a text, and keep its spaces."""
+        return cleaning.fold_characters(text, **self._folding)
+
     def encode_pieces(self, text: str) -> list[str]:
         """Clean a text and cut it into pieces.
 
@@ -248,9 +252,7 @@ class Tokenizer:
 
     def _encode_with_masks(self, part: str) -> list[int]:
         parts = cleaning.collapse_spaces(part).split(MASK)
-        folded = MASK.join(
-            cleaning.fold_characters(part, **self._folding) for part in parts
-        )
+        folded = MASK.join(map(self.fold, parts))
         ids = self._masked_processor.encode(folded)
         ids = _replace(ids, self.digit_comma_ids)
         dropped = (self.word_start_id, self.mask_id)

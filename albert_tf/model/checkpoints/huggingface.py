@@ -129,17 +129,9 @@ def files_of(
         config, "transformers' ALBERT and BERT", project_words_first=False
     )
     groups = _check_groups(config)
-    is_bert = (
-        config.share == "none"
-        and config.inner_group_num == 1
-        and not config.maps_embeddings
-    )
-    model_type = "bert" if is_bert else "albert"
+    model_type = model_type_of(config)
     family = layouts.family(model_type)
-    weights = dict(weights)
-    if not is_bert and not config.maps_embeddings:
-        weights[f"{layouts.MAPPING}/kernel"] = np.eye(config.hidden_size)
-        weights[f"{layouts.MAPPING}/bias"] = np.zeros(config.hidden_size)
+    weights = with_mapping(config, weights)
     architecture = _architecture(weights, family)
     names = dict(family.pairs(groups, config.inner_group_num))
     _check_complete(weights, names, architecture in family.without_pooler)
@@ -158,6 +150,30 @@ def files_of(
             len(weights[name]), details or config_files.Details(), model_type
         )
     return values, tensor_files.to_bytes(tensors)
+
+
+def model_type_of(config: AlbertConfig) -> str:
+    """Return albert, or bert where layers share nothing and E = H."""
+    is_bert = (
+        config.share == "none"
+        and config.inner_group_num == 1
+        and not config.maps_embeddings
+    )
+    return "bert" if is_bert else "albert"
+
+
+def with_mapping(
+    config: AlbertConfig, weights: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+    """Add the identity that others' ALBERTs have where ours maps nothing."""
+    if model_type_of(config) == "bert" or config.maps_embeddings:
+        return dict(weights)
+    size = config.hidden_size
+    identity = {"kernel": np.eye(size), "bias": np.zeros(size)}
+    return {
+        **weights,
+        **{f"{layouts.MAPPING}/{n}": value for n, value in identity.items()},
+    }
 
 
 def refuse_own_parts(

@@ -210,7 +210,8 @@ def _make_family(
     )
 
 
-def _layer_rows(scope: str, parts: Iterable[str]) -> Rows:
+def layer_rows(scope: str, parts: Iterable[str]) -> Rows:
+    """Return the rows of a layer; `parts` in the order of `_PARTS_OF_LAYER`."""
     return tuple(
         (
             OUR_LAYER + ours,
@@ -236,7 +237,7 @@ ALBERT = _make_family(
     "albert",
     (
         (MAPPING, "dense", HUB_MAPPING),
-        *_layer_rows(
+        *layer_rows(
             "albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}.",
             [albert for _, _, albert in _PARTS_OF_LAYER],
         ),
@@ -247,7 +248,7 @@ ALBERT = _make_family(
 )
 BERT = _make_family(
     "bert",
-    _layer_rows("bert.encoder.layer.{group}.", _DOTTED),
+    layer_rows("bert.encoder.layer.{group}.", _DOTTED),
     "bert.pooler.dense",
     _masked_word_rows("cls.predictions.transform", "cls.predictions"),
     "cls.seq_relationship",
@@ -293,7 +294,7 @@ _WITH_SEGMENTS = _like_roberta(
             "table",
             "mpnet.encoder.relative_attention_bias",
         ),
-        *_layer_rows(
+        *layer_rows(
             "mpnet.encoder.layer.{group}.",
             [
                 *(f"attention.attn.{letter}" for letter in "qkvo"),
@@ -310,7 +311,7 @@ MPNET = dataclasses.replace(
 XLM_ROBERTA = _like_roberta(
     "xlm-roberta",
     "roberta",
-    _layer_rows("roberta.encoder.layer.{group}.", _DOTTED),
+    layer_rows("roberta.encoder.layer.{group}.", _DOTTED),
 )
 _FAMILIES = {
     "albert": ALBERT,

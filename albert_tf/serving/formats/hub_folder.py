@@ -99,7 +99,7 @@ def write(
         )
     rules = tokenizer_json.make(tokenizer)
     tokenizer_check.check(rules, tokenizer)
-    _warn_of_numbers(tokenizer)
+    warn_of_numbers(tokenizer)
     config, weights = huggingface.files_of(
         model.config, model.weights, model.details
     )
@@ -198,15 +198,15 @@ def details_of(task: base.Task) -> config_files.Details:
     )
 
 
-def _warn_of_numbers(tokenizer: tokenization.AnyTokenizer) -> None:
+def warn_of_numbers(tokenizer: tokenization.AnyTokenizer) -> None:
     table = getattr(tokenizer, "digit_comma_ids", {})
     pieces = [tokenizer.pieces[id_] for id_ in table]
     inner = [p for p in pieces if not p.startswith(tokenization.WORD_START)]
     if inner:
         logging.warning(
             "The vocabulary has %d pieces like %r, which continue a word and "
-            "end in a comma. transformers will give other ids than this "
-            "project for some numbers with commas; see docs/checkpoints.md.",
+            "end in a comma. There, some numbers with commas will have other "
+            "ids than here; see docs/checkpoints.md.",
             len(inner),
             inner[0],
         )
