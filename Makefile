@@ -32,6 +32,7 @@ LINT_DONE = $(VENV)/.lint-done
 TORCH_DONE = $(VENV)/.torch-done
 BROWSER_DONE = $(VENV)/.browser-done
 JAX = $(VENV)-jax
+JS = $(VENV)-js
 NEW = $(VENV)-newest
 RELEASE = $(VENV)-release
 PAGES = README.md ARCHITECTURE.md CONTRIBUTING.md CHANGELOG.md LICENSE docs lab configs
@@ -55,7 +56,8 @@ help:
 	@echo "make test-lab   the tests of lab/"
 	@echo "make test-jax, test-torch   the tests that need jax, or torch and"
 	@echo "            transformers; each installs its packages"
-	@echo "make test-browser   the server's page in Chromium, which must be there"
+	@echo "make test-browser   the server's page and transformers.js in Chromium,"
+	@echo "            which must be there, as npm must"
 	@echo "make test-newest   a part of the tests with NEWEST, TensorFlow 2.21"
 	@echo "make soak   kill jobs at random moments and compare results (hours)"
 	@echo "make mutants FILES=albert_tf/data/masking.py  mutation tests of files"
@@ -91,13 +93,16 @@ test-torch: $(TORCH_DONE)
 	    tests/parity/test_xlnet.py tests/parity/test_t5.py \
 	    tests/parity/test_bert.py tests/parity/test_ernie.py \
 	    tests/parity/test_foreign_tokenizers.py tests/parity/test_hub_folder.py \
+	    tests/parity/test_keras_hub.py \
 	    tests/parity/test_mediapipe.py tests/parity/test_sentence_folder.py \
 	    tests/parity/test_rankings.py tests/parity/test_roberta.py \
 	    tests/albert_tf/tasks/test_contract_of_classifiers.py $(ARGS)
 
-# Chromium is a package of the system: apt install chromium.
-test-browser: $(BROWSER_DONE)
-	"$(PY)" tools/run_tests.py -m browser tests/end_to_end/test_browser.py $(ARGS)
+# Chromium and npm are packages of the system: apt install chromium npm.
+test-browser: $(BROWSER_DONE) $(JS)/.setup-done
+	ALBERT_TF_JS="$(JS)" "$(PY)" tools/run_tests.py -m browser \
+	    tests/end_to_end/test_browser.py tests/end_to_end/test_transformers_js.py \
+	    $(ARGS)
 
 # TensorFlow 2.21 writes two lines about itself, whatever the level of its log.
 test-newest: $(NEW)/.setup-done
@@ -145,7 +150,7 @@ format: $(LINT_DONE)
 	"$(PY)" -m ruff format $(CODE)
 
 clean:
-	rm -rf "$(VENV)" "$(JAX)" "$(NEW)" "$(RELEASE)" build dist *.egg-info
+	rm -rf "$(VENV)" "$(JAX)" "$(JS)" "$(NEW)" "$(RELEASE)" build dist *.egg-info
 	rm -rf .pytest_cache .ruff_cache .mypy_cache .mutants .hypothesis
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -176,6 +181,7 @@ $(TORCH_DONE): $(SETUP_DONE) pyproject.toml
 	@echo "Installing torch and transformers into $(VENV): 0.9 GB."
 	$(PIP_INSTALL) --group parity -c constraints.txt
 	$(PIP_INSTALL) --no-deps mediapipe==1.2.3  # Its cv2 and ours collide.
+	$(PIP_INSTALL) --no-deps keras-hub==0.32.0  # Pins a kagglesdk.
 	@touch "$@"
 
 $(JAX)/.setup-done: requirements-jax.txt
@@ -183,6 +189,12 @@ $(JAX)/.setup-done: requirements-jax.txt
 	@echo "Installing $< into $(@D): 0.6 to 1.3 GB."
 	"$(@D)/bin/python" $(INSTALL) "pip==$(PIP_VERSION)"
 	"$(@D)/bin/python" $(INSTALL) -r $<
+	@touch "$@"
+
+# Without scripts, which would download libraries for GPUs.
+$(JS)/.setup-done: Makefile
+	npm install --prefix "$(@D)" --ignore-scripts --no-audit --no-fund \
+	    --loglevel=error @huggingface/transformers@4.3.2
 	@touch "$@"
 
 $(NEW)/.setup-done: requirements-newest.txt pyproject.toml

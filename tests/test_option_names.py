@@ -167,7 +167,7 @@ OPTIONS = {
     "albert_tf.convert_checkpoint:ConvertOptions": """
         from! to! format! albert_config_file spm_model_file vocab_file
         do_lower_case keep_accents strip_spurious_marker task_module overwrite
-        text_pooling new_vocab_file keep_pieces_of
+        text_pooling new_vocab_file keep_pieces_of onnx
     """,
     "data_prep.train_sentencepiece:Options": """
         input_file! output_prefix! vocab_size=30000 character_coverage

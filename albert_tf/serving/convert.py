@@ -1,6 +1,7 @@
 """Read a checkpoint in any format, write it in another one."""
 
 import dataclasses
+import functools
 import glob
 import os
 import shutil
@@ -42,7 +43,7 @@ from albert_tf.model.optimizers import optimization
 from albert_tf.serving import convert_options, make, new_vocabulary
 from albert_tf.serving import source as serving_source
 from albert_tf.serving.convert_options import ConvertOptions
-from albert_tf.serving.formats import hub_folder
+from albert_tf.serving.formats import hub_folder, onnx_model
 from albert_tf.text import tokenization, tokenizer_check
 from albert_tf.training import run_folder, word_embeddings
 
@@ -83,6 +84,8 @@ def run(settings: ConvertOptions) -> None:
         )
     if settings.format in convert_options.HUB_FORMATS:
         tokenizer_check.require_library()
+    if settings.onnx:
+        onnx_model.FORMAT.require("onnx")
     new_vocabulary.check(settings)
     folder = settings.to
     if settings.format in _WRITERS:
@@ -286,9 +289,7 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
     patterns = [run_folder.OPTIONS_NAME]
     of_others = {
         **dict.fromkeys(convert_options.HUB_FORMATS, hub_folder.paths(target)),
-        convert_options.KERAS: [
-            os.path.join(target, name) for name in keras_hub.NAMES
-        ],
+        convert_options.KERAS: _preset_paths(target),
     }
     if settings.format not in of_others:
         patterns.append(huggingface.CONFIG_NAME)
@@ -484,6 +485,10 @@ def _write_small(
     files.write_together(contents, old)
 
 
+def _preset_paths(folder: str) -> list[str]:
+    return [os.path.join(folder, name) for name in keras_hub.NAMES]
+
+
 def _write_preset(
     source: _Source,
     settings: ConvertOptions,
@@ -499,11 +504,7 @@ def _write_preset(
     if lacking:
         logging.warning("The preset is %s.", " and ".join(lacking))
     hub_folder.warn_of_numbers(tokenizer)
-    paths = {os.path.join(settings.to, n): c for n, c in contents.items()}
-    for path in paths:
-        files.make_folder(os.path.dirname(path), "to")
-    old = [os.path.join(settings.to, name) for name in keras_hub.NAMES]
-    files.write_together(paths, old)
+    hub_folder.write_files(settings.to, contents, _preset_paths(settings.to))
 
 
 def _load_tokenizer(
@@ -557,8 +558,10 @@ def _write_hub(
         run_dir if values and not settings.changes_vocabulary else None,
         values.get("max_seq_length"),
     )
+    of_network = functools.partial(onnx_model.files_of, source.model)
+    more = of_network if settings.onnx else dict
     if settings.format == "huggingface":
-        hub_folder.write(settings.to, model)
+        hub_folder.write(settings.to, model, more)
         return
     if not values:
         modules = checkpoint_reader.modules_beside(source.path)
@@ -578,7 +581,7 @@ def _write_hub(
             facts.get("prompts"), facts.get("prompt")
         ),
     )
-    hub_folder.write_sentences(settings.to, model, modules)
+    hub_folder.write_sentences(settings.to, model, modules, more)
 
 
 def _read_details(source: _Source) -> config_files.Details | None:

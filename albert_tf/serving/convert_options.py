@@ -20,7 +20,7 @@ SMALL_FORMATS = ("bfloat16", "int8")
 @shown(
     Model="from_ to albert_config_file",
     Data="task_module new_vocab_file keep_pieces_of",
-    Output="format overwrite",
+    Output="format onnx overwrite",
 )
 class ConvertOptions:
     """Options of convert_checkpoint."""
@@ -73,6 +73,12 @@ class ConvertOptions:
     )
     task_module: str | None = option(
         None, "The --task_module of the run in --from, if it had one."
+    )
+    onnx: bool = option(
+        False,
+        "Whether the folder also gets the network as onnx/model.onnx and, in 8 "
+        "bits, onnx/model_quantized.onnx, for transformers.js in browsers.",
+        needs=f"format={'|'.join(HUB_FORMATS)}",
     )
     overwrite: bool = shared_options.overwrite("--to")
 

@@ -85,10 +85,10 @@ def cleaning_model(tokenizer: tokenization.Tokenizer) -> bytes:
         escape_whitespaces=False,
         remove_extra_whitespaces=False,
     )
-    rules = dict.fromkeys(replacements(spec.precompiled_charsmap), "")
+    rules = dict(replacements(spec.precompiled_charsmap))
     for text in [*map(chr, range(1, sys.maxunicode + 1)), *rules]:
         cleaned = " " if text.isspace() else tokenizer.fold(text)
-        if cleaned != text or text in rules:
+        if cleaned != text:
             rules[text] = normalizer.normalize(cleaned)
     compiled = io.BytesIO()
     with tempfile.NamedTemporaryFile("w", suffix=".tsv") as table:

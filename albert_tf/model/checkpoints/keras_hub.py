@@ -29,8 +29,7 @@ _VOCABULARIES = {
     "albert": "assets/tokenizer/vocabulary.spm",
     "bert": "assets/tokenizer/vocabulary.txt",
 }
-_DESCRIPTION = normalization.path_beside(_VOCABULARIES["bert"])
-NAMES = _CONFIG, _WEIGHTS, _TOKENIZER, *_VOCABULARIES.values(), _DESCRIPTION
+NAMES = _CONFIG, _WEIGHTS, _TOKENIZER, *_VOCABULARIES.values()
 # Arguments of the encoders, by our keys.
 _KEYS = {
     "vocab_size": "vocabulary_size",
@@ -42,14 +41,10 @@ _KEYS = {
     "max_position_embeddings": "max_sequence_length",
     "type_vocab_size": "num_segments",
 }
-_ALL_KEYS = {
-    "bert": _KEYS,
-    "albert": {
-        **_KEYS,
-        "num_hidden_groups": "num_groups",
-        "inner_group_num": "num_inner_repetitions",
-        "embedding_size": "embedding_dim",
-    },
+_ALBERT_KEYS = {
+    "num_hidden_groups": "num_groups",
+    "inner_group_num": "num_inner_repetitions",
+    "embedding_size": "embedding_dim",
 }
 # All that they compute.
 _COMPUTED: dict[str, Any] = {
@@ -77,33 +72,23 @@ _ROWS: layouts.Rows = (
 )
 
 
-def _names(config: AlbertConfig) -> dict[str, str]:
+def _names(config: AlbertConfig, model_type: str) -> dict[str, str]:
     """Return names of variables there, by ours."""
-    dense = [f"{layouts.POOLER}/dense"]
-    if huggingface.model_type_of(config) == "albert":
-        dense.insert(0, layouts.MAPPING)
     inner, names = config.inner_group_num, {}
-    for ours, kind, theirs in [
-        *_ROWS,
-        *(
-            (name, "dense", f"dense{_ending(i)}")
-            for i, name in enumerate(dense)
-        ),
-    ]:
+    rows = [(f"{layouts.POOLER}/dense", "dense", "dense"), *_ROWS]
+    if model_type == "albert":
+        rows[0] = *rows[0][:2], "dense_1"
+        rows.append((layouts.MAPPING, "dense", "dense"))
+    for ours, kind, theirs in rows:
         is_layer = ours.startswith(layouts.OUR_LAYER)
         count = huggingface.groups_of(config) * inner if is_layer else 1
         for index in range(count):
             place = {"group": index // inner, "inner": index % inner}
-            layer = theirs.format(number=_ending(index))
+            layer = theirs.format(number=f"_{index}" if index else "")
             for n, (leaf, _) in enumerate(layouts.LEAVES[kind]):
                 name = (ours + leaf).format(**place)
                 names[name] = f"layers/{layer}/vars/{n}"
     return names
-
-
-def _ending(index: int) -> str:
-    """Return how Keras ends the name of a layer of a class."""
-    return f"_{index}" if index else ""
 
 
 def contents(
@@ -117,14 +102,13 @@ def contents(
         weights: Variable name to array: the whole encoder. Heads are left out;
             without a pooler, `pooled_output` is 0.
     """
-    groups = huggingface.groups_of(config)
     huggingface.refuse_own_parts(config, "KerasHub", **_COMPUTED)
+    groups = huggingface.groups_of(config)
     shared = dataclasses.replace(
         config, share="all", num_hidden_groups=groups, float_group_index=False
     )
-    if config.num_hidden_layers % groups or (
-        config.layer_groups != shared.layer_groups
-    ):
+    is_even = config.num_hidden_layers % groups == 0
+    if not is_even or config.layer_groups != shared.layer_groups:
         raise errors.UserError(
             f"share={config.share!r} with {groups} num_hidden_groups for "
             f"{config.num_hidden_layers} num_hidden_layers has no counterpart "
@@ -132,28 +116,27 @@ def contents(
             "many layers. Keep this model in a checkpoint of this project."
         )
     model_type = huggingface.model_type_of(config)
-    values = {
-        n: getattr(shared, key) for key, n in _ALL_KEYS[model_type].items()
-    }
+    keys = _KEYS | (_ALBERT_KEYS if model_type == "albert" else {})
+    values = {theirs: getattr(shared, ours) for ours, theirs in keys.items()}
     return {
         _CONFIG: _described(model_type, "Backbone", values),
         **_tokenizer_files(tokenizer, model_type),
-        _WEIGHTS: _weights_file(config, weights),
+        _WEIGHTS: _weights_file(config, weights, model_type),
     }
 
 
 def _weights_file(
-    config: AlbertConfig, weights: Mapping[str, np.ndarray]
+    config: AlbertConfig, weights: Mapping[str, np.ndarray], model_type: str
 ) -> bytes:
     size, heads = config.hidden_size, config.num_attention_heads
-    pooler = {"kernel": np.zeros([size, size]), "bias": np.zeros(size)}
     weights = {
-        **{f"{layouts.POOLER}/dense/{n}": zero for n, zero in pooler.items()},
+        f"{layouts.POOLER}/dense/kernel": np.zeros([size, size]),
+        f"{layouts.POOLER}/dense/bias": np.zeros(size),
         **huggingface.with_mapping(config, weights),
     }
     content = io.BytesIO()
     with h5py.File(content, "w") as store:
-        for ours, theirs in _names(config).items():
+        for ours, theirs in _names(config, model_type).items():
             value = weights[ours].astype(np.float32)
             if f"{_ATTENTION}/output_dense/vars/0" in theirs:
                 value = value.reshape(heads, -1, size)
@@ -170,11 +153,10 @@ def _tokenizer_files(
     is_words = rules.kind == normalization.WORDPIECE
     if is_words != (model_type == "bert") or "<s>" in tokenizer.special_pieces:
         raise errors.UserError(
-            f"KerasHub's {model_type.upper()} has no tokenizer for this "
-            f"vocabulary, which is of {rules.kind} with "
-            f"{' '.join(tokenizer.special_pieces)}: its ALBERT has a "
-            "SentencePiece model with [CLS] and [SEP], its BERT such a "
-            "WordPiece list. Use `format=huggingface`."
+            f"KerasHub's {model_type.upper()} has no tokenizer for a "
+            f"vocabulary of {rules.kind} with {tokenizer.special_pieces[2]}: "
+            "its ALBERT has SentencePiece, its BERT WordPiece, both with "
+            "[CLS]. Use `format=huggingface`."
         )
     values: dict[str, Any] = {"vocabulary" if is_words else "proto": None}
     if isinstance(tokenizer, tokenization.Tokenizer):
@@ -186,18 +168,16 @@ def _tokenizer_files(
     return {
         _TOKENIZER: _described(model_type, "Tokenizer", values),
         _VOCABULARIES[model_type]: vocabulary,
-        _DESCRIPTION: rules.to_json().encode(),
     }
 
 
 def _described(model_type: str, kind: str, values: Mapping[str, Any]) -> bytes:
     """Return the JSON of which Keras makes a Backbone or Tokenizer."""
-    name = model_type.capitalize() + kind
     module = f"keras_hub.src.models.{model_type}.{model_type}_{kind.lower()}"
     content = {
         "module": module,
-        "class_name": name,
+        "class_name": f"{model_type.capitalize()}{kind}",
         "config": values,
-        "registered_name": f"keras_hub>{name}",
+        "registered_name": f"keras_hub>{model_type.capitalize()}{kind}",
     }
     return strict_json.dumps(content, indent=4).encode()

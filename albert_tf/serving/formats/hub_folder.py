@@ -6,13 +6,14 @@ tokenizer_config.json, special_tokens_map.json
 spiece.model (or vocab.txt)     the vocabulary, for this project, with its
                                 normalization
 README.md                       the model card, see model_card.py
+onnx/                           the network, see onnx_model.py, if wished
 
 For sentence-transformers it has the files of sentence_modules.py, too.
 """
 
 import dataclasses
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from albert_tf.model.checkpoints import (
     sentence_modules,
 )
 from albert_tf.model.config import AlbertConfig
-from albert_tf.serving.formats import model_card
+from albert_tf.serving.formats import model_card, onnx_model
 from albert_tf.text import (
     huggingface_rules,
     normalization,
@@ -81,14 +82,15 @@ def paths(folder: str) -> list[str]:
         *map(normalization.path_beside, VOCABULARY_NAMES.values()),
         *sentence_modules.NAMES,
         sentence_modules.PROMPTS_NAME,
+        *onnx_model.NAMES_OF_TRANSFORMERS,
     ]
     return [os.path.join(folder, name) for name in names]
 
 
 def write(
-    folder: str, model: HubModel, more: Mapping[str, bytes] | None = None
+    folder: str, model: HubModel, more: Callable[[], Mapping[str, bytes]] = dict
 ) -> None:
-    """Write the folder; `more` are further files by name."""
+    """Write the folder; `more` returns further files by name."""
     tokenizer = model.tokenizer
     if "<s>" in tokenizer.special_pieces:
         raise errors.UserError(
@@ -137,15 +139,20 @@ def write(
     described = os.path.basename(normalization.path_beside(vocabulary))
     texts[described] = tokenizer.normalization.to_json()
     contents = {name: text.encode() for name, text in texts.items()}
-    contents |= more or {}
+    contents |= more()
     path = model.vocabulary.path
     contents[vocabulary] = huggingface_rules.content_of(path)
     contents[huggingface.WEIGHTS_NAME] = weights
-    _write_files(folder, contents)
+    models = huggingface.CONFIG_NAME, sentence_modules.MODULES_NAME
+    is_replaced = any(files.exists(os.path.join(folder, n)) for n in models)
+    write_files(folder, contents, paths(folder) if is_replaced else [])
 
 
 def write_sentences(
-    folder: str, model: HubModel, modules: sentence_modules.Modules
+    folder: str,
+    model: HubModel,
+    modules: sentence_modules.Modules,
+    more: Callable[[], Mapping[str, bytes]] = dict,
 ) -> None:
     """Write a folder that sentence-transformers uses, too.
 
@@ -171,17 +178,18 @@ def write_sentences(
         max_seq_length=modules.max_seq_length,
     )
     steps = sentence_modules.contents(config.hidden_size, modules, projection)
-    write(folder, model, steps)
+    write(folder, model, lambda: {**steps, **more()})
 
 
-def _write_files(folder: str, contents: Mapping[str, bytes]) -> None:
+def write_files(
+    folder: str, contents: Mapping[str, bytes], old: Iterable[str]
+) -> None:
+    """Write files by their names in a folder; see `files.write_together`."""
     for inner in {os.path.dirname(name) for name in contents}:
         files.make_folder(os.path.join(folder, inner), "to")
-    models = huggingface.CONFIG_NAME, sentence_modules.MODULES_NAME
-    is_replaced = any(files.exists(os.path.join(folder, n)) for n in models)
     files.write_together(
         {os.path.join(folder, n): content for n, content in contents.items()},
-        paths(folder) if is_replaced else [],
+        old,
     )
 
 

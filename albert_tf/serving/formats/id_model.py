@@ -58,11 +58,11 @@ class Format(NamedTuple):
     convert: "Callable[[Functions, IdModel, str], None]"
     open: Callable[[str], Ask]  # Takes the path.
 
-    def require(self) -> None:
+    def require(self, argument: str | None = None) -> None:
         packages.require(
             *self.modules,
             install=f"pip install {self.install}",
-            argument=f"format={self.name}",
+            argument=argument or f"format={self.name}",
         )
 
 

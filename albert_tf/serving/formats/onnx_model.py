@@ -6,11 +6,16 @@ model it has the inputs and outputs of the signatures `tokens`, `mlm` and
 position, 0, for each sequence. docs/serving.md shows how it is asked.
 """
 
+import copy
 import os
+import pathlib
+import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import tensorflow as tf
+import tf_keras as keras
 
 from albert_tf.common import errors, imports
 from albert_tf.serving.formats import answer, id_model, onnx_int8, onnx_loops
@@ -21,6 +26,16 @@ tf2onnx = imports.later("tf2onnx")
 
 # The version of ONNX's operations.
 _OPSET = 17
+# What transformers calls outputs; and the files, with their precision.
+_OF_TRANSFORMERS = {
+    "sequence_output": "last_hidden_state",
+    "masked_lm_logits": "logits",
+    **{name: name for name in ("logits", "start_logits", "end_logits")},
+}
+NAMES_OF_TRANSFORMERS = {
+    "onnx/model.onnx": "float32",
+    "onnx/model_quantized.onnx": "int8",
+}
 
 
 def _functions(served: service.Service) -> id_model.Functions:
@@ -48,6 +63,10 @@ def _convert(
     for its rows than for its columns.
     """
     (function,) = functions.values()
+    _save(_to_onnx(function), path, exported.precision, exported.texts)
+
+
+def _to_onnx(function: Any) -> Any:
     # Else it copies the graph before each of its passes.
     os.environ.setdefault("TF2ONNX_CATCH_ERRORS", "false")
     model, _ = tf2onnx.convert.from_function(
@@ -64,15 +83,60 @@ def _convert(
             "`format=onnx` has no operation for a part of this model. Use the "
             f"SavedModel. What the checker says: {error}"
         ) from error
-    if exported.precision == "int8":
-        onnx_int8.quantize(model, path, exported.texts)
+    return model
+
+
+def _save(
+    model: Any, path: str, precision: str, texts: Sequence[id_model.Arrays] = ()
+) -> None:
+    """Write a model, which is changed, with all that is done to weights."""
+    if precision == "int8":
+        onnx_int8.quantize(model, path, texts)
         model = onnx.load(path)
     else:
         _share_transposed(model)
-    if exported.precision == "int8_weights":
+    if precision == "int8_weights":
         onnx_int8.store(model.graph)
     onnx_loops.sink(model.graph)
     onnx.save(model, path)
+
+
+def files_of(model: keras.Model) -> dict[str, bytes]:
+    """Return a model as transformers.js finds it in a folder, by file name.
+
+    Inputs and outputs have the names of transformers; ids are int64 [batch,
+    seq]. Of masked words there are logits at all positions.
+    """
+
+    def call(*ids: tf.Tensor) -> service.Tensors:
+        ids = tuple(tf.cast(each, tf.int32) for each in ids)
+        inputs = dict(zip(service.IDS, ids, strict=True))
+        places = tf.zeros_like(ids[0]) + tf.range(tf.shape(ids[0])[1])
+        outputs = model({**inputs, "masked_lm_positions": places})
+        ours = _OF_TRANSFORMERS.keys() & outputs
+        if not ours:
+            raise errors.UserError(
+                f"`onnx` is given for a model that gives {', '.join(outputs)}: "
+                "transformers.js has no linear layer after the pooling. Use "
+                "python -m albert_tf.export --format=onnx."
+            )
+        return {_OF_TRANSFORMERS[name]: outputs[name] for name in ours}
+
+    function = tf.function(
+        call,
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int64, name)
+            for name in ("input_ids", "attention_mask", "token_type_ids")
+        ],
+        autograph=False,
+    )
+    network, contents = _to_onnx(function), {}
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder, "model.onnx")
+        for name, precision in NAMES_OF_TRANSFORMERS.items():
+            _save(copy.deepcopy(network), str(path), precision)
+            contents[name] = path.read_bytes()
+    return contents
 
 
 def _write_erfc(graph: Any, node: Any, name: str, _: list[Any]) -> None:

@@ -1,9 +1,11 @@
 """The table of replacements, against SentencePiece itself."""
 
+import re
+
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
-from albert_tf.text import charsmap
+from albert_tf.text import charsmap, tokenization, tokenizer_check
 from tests.conftest import FIXTURES
 
 
@@ -21,3 +23,24 @@ def test_replacements_are_those_that_sentencepiece_makes():
         )
     assert "a" not in table and "今" not in table
     assert charsmap.replacements(b"") == {}
+
+
+def test_a_model_cleans_text_by_itself():
+    options = tokenization.VocabularyOptions(
+        str(FIXTURES / "own_text/spm.model")
+    )
+    tokenizer = tokenization.load(options)
+    assert tokenizer.digit_comma_ids
+    model = charsmap.cleaning_model(tokenizer)
+    processor = sentencepiece.SentencePieceProcessor(model_proto=model)
+    lines = (FIXTURES / "own_text/corpus.txt").read_text().splitlines()[:300]
+    texts = [
+        *tokenizer_check.HARD_TEXTS,
+        "In 2012, we",
+        *lines,
+        *map(str.upper, lines),
+    ]
+    other = [t for t in texts if tokenizer.encode(t) != processor.encode(t)]
+    # The final sigma; numbers with commas that continue a word.
+    assert [text for text in other if not re.search(r"\u03a3|\d,", text)] == []
+    assert "In 2012, we" not in other

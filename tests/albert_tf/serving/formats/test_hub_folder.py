@@ -190,7 +190,7 @@ def test_pieces_that_continue_a_number_are_warned_of(
     tokenizer = tokenization.Tokenizer(str(tmp_path / "hub" / "spiece.model"))
     tokenizer.pieces = (*tokenizer.pieces[:-1], "5,")
     tokenizer.digit_comma_ids = {len(tokenizer.pieces) - 1: (1,)}
-    hub_folder._warn_of_numbers(tokenizer)
+    hub_folder.warn_of_numbers(tokenizer)
     assert "1 pieces like '5,'" in caplog.text
 
 

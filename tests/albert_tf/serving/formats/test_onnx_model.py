@@ -2,10 +2,18 @@
 
 import collections
 
+import numpy as np
 import onnx
+import onnxruntime
+import pytest
+import tensorflow as tf
 
+from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.formats import id_model, onnx_model
+from albert_tf.tasks.embedding import model as embedding
+from tests.albert_tf.model import passes
 from tests.albert_tf.serving.formats import id_services
+from tests.conftest import PARITY_ATOL, refused
 
 
 def uses_of_kernels(graph):
@@ -73,3 +81,38 @@ def test_exact_gelu_is_written_with_erf(tiny_vocab, tmp_path):
     far = id_model.differences(of_other, inputs, answers)
     assert max(near.values()) < 1e-5
     assert far["sequence_output"] > 1e-4  # Ten times as much as allowed.
+
+
+@pytest.mark.parametrize("kind", ["encoder", "pretraining"])
+def test_files_for_transformers_answer_as_the_model(tiny_vocab, tmp_path, kind):
+    model = id_services.make_model(kind, tiny_vocab).service.model
+    batch = passes.make_batch()
+    inputs = {
+        theirs: batch[ours].numpy().astype(np.int64)
+        for theirs, ours in {
+            "input_ids": "input_ids",
+            "attention_mask": "input_mask",
+            "token_type_ids": "segment_ids",
+        }.items()
+    }
+    if kind == "encoder":
+        name, expected = "last_hidden_state", model(batch)["sequence_output"]
+    else:
+        places = tf.zeros_like(batch["input_ids"]) + tf.range(10)
+        outputs = model({**batch, "masked_lm_positions": places})
+        name, expected = "logits", outputs["masked_lm_logits"]
+    is_token = inputs["attention_mask"] > 0
+    contents = onnx_model.files_of(model)
+    for path, atol in (("model", PARITY_ATOL), ("model_quantized", 0.2)):
+        content = contents[f"onnx/{path}.onnx"]
+        session = onnxruntime.InferenceSession(content)
+        (actual,) = session.run([name], inputs)
+        np.testing.assert_allclose(
+            actual[is_token], expected.numpy()[is_token], atol=atol, rtol=0
+        )
+
+
+def test_a_linear_layer_after_the_pooling_is_refused(small_config):
+    model = embedding.AlbertEmbedder(AlbertModel(small_config), "mean", 5)
+    with refused("`onnx` is given for a model that gives embedding"):
+        onnx_model.files_of(model)
