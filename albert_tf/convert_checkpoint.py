@@ -8,7 +8,7 @@ run that predicts numbers is changed to give them in their units. Moments and
 global step travel between TF1 and TF2 checkpoints, where the source has them;
 the other formats have no place for them. A vocabulary that is known travels,
 with the file that says how its text is normalized. A folder for Hugging Face
-also gets the tokenizer and a model card.
+also gets the tokenizer and a model card; one for KerasHub, the tokenizer.
 """
 
 from albert_tf.common import imports, options

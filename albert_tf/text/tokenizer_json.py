@@ -180,7 +180,7 @@ def _lower_case() -> list[dict[str, Any]]:
     end of a word has another small letter.
     """
     cased, ignored = _sigma_classes()
-    final = rf"{cased}{ignored}*\KΣ(?!{ignored}*{cased})"
+    final = rf"(?<={cased}{ignored}*)Σ(?!{ignored}*{cased})"
     return [_replace(final, "ς"), {"type": "Lowercase"}]
 
 
