@@ -109,7 +109,7 @@ test-newest: $(NEW)/.setup-done
 	"$(NEW)/bin/python" tools/run_tests.py tests/albert_tf/text \
 	    tests/albert_tf/model/network tests/albert_tf/model/heads \
 	    tests/albert_tf/serving/services/test_encoder_service.py \
-	    tests/test_wheel.py $(ARGS)
+	    tests/end_to_end/test_packed_training.py tests/test_wheel.py $(ARGS)
 
 soak: setup
 	"$(PY)" -m lab.soak --output_dir="$(SOAK)" --kills=$(KILLS) \

@@ -6,7 +6,8 @@ r"""Make triplets from pairs: find texts that are close, but not the answer.
         --train_file=triplets.jsonl ...
 
 The negatives are second texts of other pairs. After an interruption the same
-command asks the teacher for what is missing: docs/retrieval.md.
+command asks the teacher for what is missing, and mines from the start:
+docs/retrieval.md. All texts are asked with the teacher's default prompt.
 
 Source: de Souza P. Moreira et al., arXiv 2407.15831 (NV-Retriever), section 3,
 positive-aware mining by a share of the positive's score.
@@ -124,9 +125,8 @@ def mine(
 ) -> Iterator[list[str]]:
     """Yield the negatives of each pair, the nearest first; there may be none.
 
-    They are second texts, but neither equal to the first one nor an answer of
-    an equal one, and never closer than the positive. The cosines of 256 pairs
-    are computed at a time.
+    They are second texts, but not equal to the first one, not in a pair with a
+    text that equals it, and less close than the positive.
 
     Args:
         texts: Those of all pairs; the vectors are theirs.
@@ -139,6 +139,9 @@ def mine(
     for first, second in pairs:
         same = [numbers[first]] if first in numbers else []
         excluded.setdefault(first, same).append(numbers[second])
+    for first, second in pairs:  # Either text may be the first one elsewhere.
+        if first in numbers and second in excluded:
+            excluded[second].append(numbers[first])
     cosines = retrieval.cosines(
         vectors[[row_of[first] for first, _ in pairs]],
         vectors[[row_of[text] for text in candidates]],
@@ -148,7 +151,7 @@ def mine(
     ):
         positive = row[numbers[second]]
         row[excluded[first]] = -np.inf
-        is_above = row > min(positive, options.max_share * positive)
+        is_above = (row > options.max_share * positive) | (row >= positive)
         skipped = max(0, options.skip_ranks - int(is_above.sum()))
         row[is_above] = -np.inf
         most = skipped + (options.draw_from or options.negatives)
@@ -172,7 +175,9 @@ def run(settings: MiningOptions) -> None:
     texts = [text for pair in pairs for text in pair]
     if settings.teacher:
         texts = [*dict.fromkeys(texts)]  # Each is asked once.
-    mined = mine(pairs, texts, _vectors(settings, texts), settings)
+    vectors = _vectors(settings, texts)
+    pairs = [*dict.fromkeys(pairs)]
+    mined = mine(pairs, texts, vectors, settings)
     counts = []
     with (
         progress.Progress("mining", len(pairs), "pairs") as bar,
@@ -191,6 +196,14 @@ def run(settings: MiningOptions) -> None:
 
 def _check(pairs: Sequence[tuple[str, ...]], settings: MiningOptions) -> None:
     rows.require_examples(pairs, settings.train_file)
+    blank = [
+        n for n, pair in enumerate(pairs, 1) if not all(map(str.strip, pair))
+    ]
+    if blank:
+        raise errors.UserError(
+            f"`train_file={settings.train_file}`: a text of example {blank[0]} "
+            f"is empty; {len(blank)} examples are like that. Leave them out."
+        )
     there = len({second for _, second in pairs})
     needed = 1 + settings.skip_ranks + settings.negatives
     if there < needed:
@@ -213,7 +226,9 @@ def _vectors(settings: MiningOptions, texts: Sequence[str]) -> np.ndarray:
     asked = task.EmbeddingTask(
         tokenizer,
         settings.max_seq_length,
-        task.EmbeddingOptions(train_examples=data.TEXTS),
+        task.EmbeddingOptions(
+            train_examples=data.TEXTS, prompting=teacher.prompting
+        ),
         task.VectorFacts(
             text_pooling=teacher.text_pooling,
             projection_size=teacher.projection_size,

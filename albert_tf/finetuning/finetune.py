@@ -26,7 +26,12 @@ from albert_tf.finetuning import (
     teacher_signal,
 )
 from albert_tf.model import compatibility
-from albert_tf.training import distribution, memory_check, run_folder
+from albert_tf.training import (
+    distribution,
+    memory_check,
+    processors,
+    run_folder,
+)
 
 
 @preemption.exiting_at_once()
@@ -51,6 +56,8 @@ def run(
         signal: What a teacher adds to the loss. Default: the soft labels of the
             teacher in the options, if they name one.
     """
+    output_dir = settings.finetuning.output_dir
+    settings = processors.settle_precision(settings, output_dir)
     shared = settings.finetuning
     task = task or _make_task(settings, sources or {})
     sources = _files_of_splits(settings, task, sources)

@@ -30,6 +30,7 @@ from albert_tf.training import (
     pretraining_data,
     pretraining_drawer,
     pretraining_recipe,
+    processors,
     run_card,
     run_folder,
     run_log,
@@ -41,6 +42,7 @@ from albert_tf.training.pretraining_options import PretrainingOptions
 
 @preemption.exiting_at_once()
 def run(settings: PretrainingOptions) -> None:
+    settings = processors.settle_precision(settings, settings.output_dir)
     config = AlbertConfig.from_json_file(settings.albert_config_file)
     # Refuses a name that is not measured.
     pretraining_recipe.best_metric(settings.recipe, settings.best_metric)

@@ -9,8 +9,8 @@ import re
 from albert_tf.common import errors, ranges
 from albert_tf.common.options import checked, option, shown
 from albert_tf.model import config
-from albert_tf.training import processors
 
+AUTO = "auto"  # See `processors.settle_precision`.
 STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 
 
@@ -29,7 +29,7 @@ class UpdateOptions:
         "float32 always; float16 scales its loss. auto: bfloat16 on TPUs, "
         "GPUs, and processors with instructions for it, else float32; the run "
         "keeps it.",
-        choices=(*config.PRECISIONS, processors.AUTO),
+        choices=(*config.PRECISIONS, AUTO),
     )
     weight_precision: str = option(
         "float32",
@@ -65,11 +65,6 @@ class UpdateOptions:
         "drawn in training, and replaced tokens.",
         within=ranges.SEED,
     )
-
-    def __post_init__(self) -> None:
-        if self.precision == processors.AUTO:
-            precision = processors.choose_precision()
-            object.__setattr__(self, "precision", precision)
 
     @property
     def round_from(self) -> float | None:
@@ -116,7 +111,6 @@ class TrainerOptions(UpdateOptions):
     )
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         first, _, last = (self.profile_steps or "0,1").partition(",")
         are_steps = first.isdecimal() and last.isdecimal()
         if not are_steps or int(first) >= int(last):

@@ -124,7 +124,7 @@ VECTORS = {
     ),
     "sentence-transformers": sentence_transformers,
     "scored": embedding_run("scored"),
-    "pairs": embedding_run("pairs"),
+    "triplets": embedding_run("triplets"),
     "distill": distilled,
     "by name": lambda world, folder: pathlib.Path("albert_small_en"),
     "saved model": saved_vectors,

@@ -15,6 +15,7 @@ PAIRS = [
     ("who?", "Mara", 30),
     ("when?", "now", 90),
 ]
+KEYS = "text", "text_pair"
 VECTORS = [d for _, _, degrees in PAIRS for d in (degrees, degrees + 10)]
 
 
@@ -99,6 +100,20 @@ DRAWN = {
 }
 
 
+def test_a_text_as_close_as_the_answer_is_no_negative(mine):
+    """`now` has the vector of `Mara`."""
+    found = mine(vectors=[0, 10, 30, 40, 120, 40], max_share=1.0)
+    assert ("who?", "Mara", "now") not in found and len(found) == 3
+
+
+@pytest.mark.parametrize("pair", [("a", " "), ("\t", "b")])
+def test_empty_texts_are_named(mine, tmp_path, pair):
+    rows = [{"text": "c", "text_pair": "d"}, dict(zip(KEYS, pair, strict=True))]
+    path = row_files.write(tmp_path / "blank.jsonl", rows)
+    with refused("blank.jsonl.*a text of example 2 is empty"):
+        mine(train_file=path)
+
+
 def mined(**options):
     settings = mine_negatives.MiningOptions("in", "out", "model", **options)
     vectors = np.stack([*DRAWN.values()])
@@ -109,12 +124,17 @@ def allowed(pair, max_share, skip_ranks):
     """All texts that may be negatives, the nearest first."""
     first, second = DRAWN_PAIRS[pair]
     answers = {b for a, b in DRAWN_PAIRS if a == first}
+    answers |= {a for a, b in DRAWN_PAIRS if b == first}
     cosines = {t: float(DRAWN[first] @ DRAWN[t]) for t in CANDIDATES}
     ranked = sorted(
         {*CANDIDATES} - answers - {first}, key=lambda t: -cosines[t]
     )
-    most = min(cosines[second] * max_share, cosines[second])
-    return [text for text in ranked[skip_ranks:] if cosines[text] <= most]
+    return [
+        text
+        for text in ranked[skip_ranks:]
+        if cosines[text] <= cosines[second] * max_share
+        and cosines[text] < cosines[second]
+    ]
 
 
 @pytest.mark.parametrize("skip", [0, 2, 9])

@@ -16,6 +16,7 @@ from albert_tf.finetuning.packing import TextExample
 RECALLS = (1, 10)
 # Queries that are compared together, and answers of each.
 _BATCH = 256
+_MOST_COSINES = 2**26  # At a time: 256 MiB.
 _MOST_ANSWERS = 10
 
 
@@ -154,5 +155,6 @@ def _cosines(
 
 def cosines(queries: np.ndarray, texts: np.ndarray) -> Iterator[np.ndarray]:
     """Yield for each query its cosines with all texts."""
-    for start in range(0, len(queries), _BATCH):
-        yield from queries[start : start + _BATCH] @ texts.T
+    rows = max(1, min(_BATCH, _MOST_COSINES // max(1, len(texts))))
+    for start in range(0, len(queries), rows):
+        yield from queries[start : start + rows] @ texts.T

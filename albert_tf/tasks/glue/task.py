@@ -117,7 +117,9 @@ class GlueTask(TextTask):
         """
         if self.is_regression and learnt:
             mean = np.mean([example.label for example in learnt])
-            model.output_bias.assign([mean])
+            for depth in (None, *model.exit_layers):
+                _, bias = model.output_of(depth)
+                bias.assign([mean])
 
     def write_predictions(
         self,

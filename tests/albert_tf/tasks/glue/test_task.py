@@ -78,11 +78,13 @@ def test_a_new_head_starts_at_the_mean_of_numbers(name, labels, start):
     task = small_tasks.make(name)
     encoder = AlbertModel(tiny_config())
     model = task.make_model(encoder)
+    model.add_exits([1], own_heads=True)
     examples = [packing.TextExample("a", ("A.", "B."), y) for y in labels]
     for learnt in ([], examples):
         task.start_head(model, learnt)
         expected = start if learnt else 0
-        assert set(model.output_bias.numpy()) == {expected}
+        for depth in (None, 1):
+            assert set(model.output_of(depth)[1].numpy()) == {expected}
 
 
 def test_settings_say_labels_and_columns():
