@@ -398,8 +398,11 @@ def _own_casing(
     for casing in ({"do_lower_case": False}, {}, {"keep_accents": True}):
         tokenizer = wordpiece.WordPieceTokenizer(vocabulary, **casing)
         made = strict_json.loads(tokenizer_json.make(tokenizer))
-        keys = "normalizer", "pre_tokenizer"
-        if all(made[key] == values[key] for key in keys):
+        ours, given = (
+            {key: rules[key] for key in ("normalizer", "pre_tokenizer")}
+            for rules in (made, values)
+        )
+        if given in (ours, tokenizer_json.with_older_pattern(ours)):
             return dict(tokenizer.settings)
     return None
 

@@ -184,6 +184,19 @@ def _lower_case() -> list[dict[str, Any]]:
     return [_replace(final, "ς"), {"type": "Lowercase"}]
 
 
+def with_older_pattern(rules: Any) -> Any:
+    """Return parsed rules as they were written up to 2026-11-30.
+
+    They mean the same, but JavaScript could not read that pattern.
+    """
+    cased, ignored = _sigma_classes()
+    now, then = (
+        strict_json.dumps(f"{start}Σ")[1:-1]
+        for start in (f"(?<={cased}{ignored}*)", rf"{cased}{ignored}*\K")
+    )
+    return strict_json.loads(strict_json.dumps(rules).replace(now, then))
+
+
 @functools.cache
 def _sigma_classes() -> tuple[str, str]:
     """Return the classes of cased letters and of what is ignored after them.
