@@ -90,8 +90,8 @@ NONE = PromptOptions()
 
 @functools.cache  # Says it once.
 def warn(given: PromptOptions, advice: str) -> None:
-    """Warn if texts are read without any of the prompts."""
-    if given.texts and not given.prompt:
+    """Warn if nothing says which of the prompts is put before texts."""
+    if given.texts and given.prompt is None:
         logging.warning(
             "The model has the prompts %s, and texts are read without one. %s",
             ", ".join(given.texts),

@@ -119,7 +119,8 @@ def _convert(settings: ConvertOptions, folder: str, scratch: str) -> None:
         run_ = run_folder.read(run_dir, "from")
         values = {**run_.options, "facts": fact_sources.facts_of_run(run_)}
     facts = values.get("facts", {})
-    if facts.get("label_deviation"):
+    has_head = settings.format != convert_options.KERAS
+    if has_head and facts.get("label_deviation"):
         source = _rescale_head(
             source, facts["label_mean"], facts["label_deviation"]
         )
@@ -200,6 +201,8 @@ def _rescale_head(source: _Source, mean: float, deviation: float) -> _Source:
 def _warn_of_losses(
     source: _Source, format_: str, values: dict[str, Any]
 ) -> None:
+    if format_ == convert_options.KERAS:
+        return  # Presets are for KerasHub, which has neither.
     if format_ not in convert_options.HUB_FORMATS:
         _warn_of_lost_labels(source, values)
     if format_ != convert_options.SENTENCES:
@@ -287,10 +290,7 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
     """Refuse a folder of another kind, and to replace files unasked."""
     target = settings.to
     patterns = [run_folder.OPTIONS_NAME]
-    of_others = {
-        **dict.fromkeys(convert_options.HUB_FORMATS, hub_folder.paths(target)),
-        convert_options.KERAS: _preset_paths(target),
-    }
+    of_others = *convert_options.HUB_FORMATS, convert_options.KERAS
     if settings.format not in of_others:
         patterns.append(huggingface.CONFIG_NAME)
     if settings.format not in _WRITERS:
@@ -300,7 +300,7 @@ def _check_target(settings: ConvertOptions, folder: str) -> None:
         replaced = [os.path.join(target, name) for name in names]
         replaced += run_folder.vocabulary_copy_paths(target)
     elif settings.format in of_others:
-        replaced = of_others[settings.format]
+        replaced = hub_folder.paths(target)
     else:
         replaced = [target + suffix for suffix in (_DATA_SUFFIX, ".index")]
         if not run_folder.find_vocabularies(folder):
@@ -485,10 +485,6 @@ def _write_small(
     files.write_together(contents, old)
 
 
-def _preset_paths(folder: str) -> list[str]:
-    return [os.path.join(folder, name) for name in keras_hub.NAMES]
-
-
 def _write_preset(
     source: _Source,
     settings: ConvertOptions,
@@ -504,7 +500,8 @@ def _write_preset(
     if lacking:
         logging.warning("The preset is %s.", " and ".join(lacking))
     hub_folder.warn_of_numbers(tokenizer)
-    hub_folder.write_files(settings.to, contents, _preset_paths(settings.to))
+    old = hub_folder.paths(settings.to)
+    hub_folder.write_files(settings.to, contents, old)
 
 
 def _load_tokenizer(
@@ -525,6 +522,20 @@ def _require_vocabulary(
             "Name the one it was trained with as `spm_model_file` or "
             "`vocab_file`."
         )
+
+
+def _network(source: _Source, settings: ConvertOptions) -> Any:
+    """Return what `onnx` holds: of a folder of vectors the encoder alone."""
+    if settings.format != convert_options.SENTENCES:
+        return source.model
+    scope = f"{sentence_modules.SCOPE}/"
+    if settings.onnx and any(name.startswith(scope) for name in source.names):
+        raise errors.UserError(
+            f"`onnx` is given for `from={settings.from_}`, which has a linear "
+            "layer after the pooling, and transformers.js has none. Use python "
+            "-m albert_tf.export --format=onnx."
+        )
+    return getattr(source.model, "encoder", source.model)
 
 
 def _write_hub(
@@ -558,7 +569,9 @@ def _write_hub(
         run_dir if values and not settings.changes_vocabulary else None,
         values.get("max_seq_length"),
     )
-    of_network = functools.partial(onnx_model.files_of, source.model)
+    of_network = functools.partial(
+        onnx_model.files_of, _network(source, settings)
+    )
     more = of_network if settings.onnx else dict
     if settings.format == "huggingface":
         hub_folder.write(settings.to, model, more)

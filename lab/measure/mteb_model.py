@@ -4,8 +4,8 @@ r"""Measure a model on the tasks of MTEB, which are downloaded.
     python -m lab.measure.mteb_model --model=albert_small_en \
         --benchmark='MTEB(eng, v2)' --output_dir=OUTPUT
 
---model is what lab.measure.sentences takes. To use it elsewhere:
-mteb.evaluate(MtebModel("albert_small_en"), tasks).
+--model is what lab.measure.sentences takes; its default prompt is put before
+all texts. To use it elsewhere: mteb.evaluate(MtebModel(NAME), tasks).
 """
 
 import dataclasses

@@ -5,6 +5,7 @@ import json
 import pathlib
 import resource
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -20,6 +21,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
+from albert_tf.serving import convert
 from albert_tf.tasks.glue import specs
 from albert_tf.tasks.table import data
 from albert_tf.text import normalization, tokenization, wordpiece
@@ -641,3 +643,18 @@ def test_a_vocabulary_is_parsed_before_anything_is_written(
     with refused(r"spiece\.model"):
         convert(downloaded, tmp_path / "to" / "x", name, vocabulary=NONE)
     assert not list(tmp_path.glob("to/*"))
+
+
+def test_the_network_of_a_folder_of_vectors_is_the_encoder():
+    def network(format_, *names):
+        model = types.SimpleNamespace(encoder="encoder")
+        source = types.SimpleNamespace(model=model, names={*names})
+        settings = convert_checkpoint.ConvertOptions(
+            from_="source", to="target", format=format_, onnx=True
+        )
+        return convert._network(source, settings)
+
+    assert network("sentence_transformers", "output_bias") == "encoder"
+    assert network("huggingface", "output_bias").encoder == "encoder"
+    with refused("`onnx` is given for `from=source`, which has a linear"):
+        network("sentence_transformers", "projection/kernel")

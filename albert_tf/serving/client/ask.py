@@ -241,11 +241,17 @@ def open_model(path: str) -> Any:
 
 def warn_of_prompts(path: str) -> None:
     """Warn if an export with prompts puts none before texts by itself."""
+    given = _prompting(path)
+    prompts.warn(given, "predict takes `prompt`; or ask `prompted`.")
+
+
+def _prompting(path: str) -> prompts.PromptOptions:
+    """Return what an export's report says of prompts."""
     report = files.safe_join(path, REPORT_NAME)
-    if files.exists(report):
-        about = strict_json.read_object(report, "Export the model again.")
-        given = prompts.PromptOptions.from_dict(about.get("options", {}))
-        prompts.warn(given, "predict takes `prompt`; or ask `prompted`.")
+    if not files.exists(report):
+        return prompts.NONE
+    about = strict_json.read_object(report, "Export the model again.")
+    return prompts.PromptOptions.from_dict(about.get("options", {}))
 
 
 def load(path: str, name: str, prompt: str | None = None) -> Signature:
@@ -257,6 +263,8 @@ def load(path: str, name: str, prompt: str | None = None) -> Signature:
                 f"`prompt={prompt}` is for a model with prompts, and that in "
                 f"{path} has none. Leave it out."
             )
+        if prompt and (texts := _prompting(path).texts):
+            errors.require_known("prompt", [prompt], texts)
         return Signature(model, "prompted", prompt)
     if name != "prompted":
         warn_of_prompts(path)

@@ -129,7 +129,7 @@ class Model:
                 raise ValueError(
                     f"'prompt' must be one of {', '.join(prompts)}"
                 )
-            if not name:  # Said once.
+            if not name and "prompt" not in entry:  # Said once.
                 message = f"No 'prompt' is put before texts, of {[*prompts]}."
                 warnings.warn(message, stacklevel=1)
             texts[0] = prompts.get(name, "") + texts[0]

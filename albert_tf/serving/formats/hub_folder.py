@@ -24,6 +24,7 @@ from albert_tf.finetuning import base
 from albert_tf.model.checkpoints import (
     config_files,
     huggingface,
+    keras_hub,
     layouts,
     sentence_modules,
 )
@@ -75,10 +76,11 @@ class HubModel:
 def paths(folder: str) -> list[str]:
     """Return all paths that are written, or removed with an earlier model.
 
-    Beside another encoder, what sentence-transformers reads would be wrong.
+    Beside another encoder, what sentence-transformers and KerasHub read would
+    be wrong.
     """
     names = [
-        *NAMES,
+        *dict.fromkeys((*NAMES, *keras_hub.NAMES)),
         *map(normalization.path_beside, VOCABULARY_NAMES.values()),
         *sentence_modules.NAMES,
         sentence_modules.PROMPTS_NAME,

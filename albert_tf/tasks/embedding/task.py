@@ -188,7 +188,8 @@ class EmbeddingTask(packing.PackedTask):
     @property
     def settings(self) -> dict[str, Any]:
         settings = {**super().settings, "max_score": self.options.max_score}
-        return settings | self.prompts.to_dict()
+        before = self.prompts.before
+        return settings | ({"prompt": before} if before else {})
 
     def check_config(self, hidden_size: int) -> None:
         width = self.facts.projection_size or hidden_size

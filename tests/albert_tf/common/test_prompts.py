@@ -40,7 +40,7 @@ def test_an_unknown_name_is_refused():
 
 def test_a_model_with_prompts_says_once_that_it_is_asked_without(caplog):
     prompts.warn.cache_clear()
-    for name in ("query", None, None):
+    for name in ("query", "", None, None):
         prompts.warn(prompts.PromptOptions(BOTH, name), "Name one.")
     prompts.warn(prompts.NONE, "Name one.")
     (message,) = caplog.messages

@@ -2,6 +2,7 @@
 
 import re
 
+import pytest
 import sentencepiece
 from sentencepiece import sentencepiece_model_pb2
 
@@ -25,6 +26,7 @@ def test_replacements_are_those_that_sentencepiece_makes():
     assert charsmap.replacements(b"") == {}
 
 
+@pytest.mark.slow
 def test_a_model_cleans_text_by_itself():
     options = tokenization.VocabularyOptions(
         str(FIXTURES / "own_text/spm.model")

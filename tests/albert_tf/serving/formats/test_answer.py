@@ -324,8 +324,10 @@ def test_no_prompt_is_said_where_there_are_some():
     usual = {"prompts": {"a": "A "}, "default_prompt_name": "a"}
     assert before({}, **usual) == before({"prompt": "a"}, **usual) == "A "
     assert before({"prompt": ["a"]}) == before({}) == ""
+    assert before({"prompt": ""}, **usual) == ""
+    none = {**usual, "default_prompt_name": None}
     with pytest.warns(UserWarning, match=r"of \['a'\]"):
-        assert before({"prompt": ""}, **usual) == ""
+        assert before({}, **none) == ""
 
 
 @pytest.mark.parametrize("length", [9, 10])
