@@ -21,7 +21,7 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import classification
 from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.model.optimizers import optimization
-from albert_tf.serving import convert
+from albert_tf.serving import convert as conversion
 from albert_tf.tasks.glue import specs
 from albert_tf.tasks.table import data
 from albert_tf.text import normalization, tokenization, wordpiece
@@ -652,7 +652,7 @@ def test_the_network_of_a_folder_of_vectors_is_the_encoder():
         settings = convert_checkpoint.ConvertOptions(
             from_="source", to="target", format=format_, onnx=True
         )
-        return convert._network(source, settings)
+        return conversion._network(source, settings)
 
     assert network("sentence_transformers", "output_bias") == "encoder"
     assert network("huggingface", "output_bias").encoder == "encoder"
