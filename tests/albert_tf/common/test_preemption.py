@@ -10,7 +10,12 @@ import pytest
 from albert_tf.common import preemption
 from albert_tf.finetuning import finetune
 from albert_tf.model.config import AlbertConfig
-from albert_tf.training import distribution, pretrain, pretraining_recipe
+from albert_tf.training import (
+    distribution,
+    pretrain,
+    pretraining_recipe,
+    processors,
+)
 
 
 def test_sigterm_is_recorded_and_ends_nothing():
@@ -55,8 +60,9 @@ def test_a_run_that_does_not_train_yet_ends_at_once(
         os.kill(os.getpid(), signal.SIGTERM)
         pytest.fail("not reached")
 
-    # The first that both do.
+    # The first that takes long.
     monkeypatch.setattr(distribution, "make_strategy", ask)
+    monkeypatch.setattr(processors, "settle_precision", lambda given, _: given)
     monkeypatch.setattr(AlbertConfig, "from_json_file", lambda _: None)
     monkeypatch.setattr(pretraining_recipe, "best_metric", lambda *_: "")
     before = signal.getsignal(signal.SIGTERM)

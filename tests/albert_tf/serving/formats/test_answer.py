@@ -316,7 +316,10 @@ def pack(tokenizer, length, *row):
     return answer.Model._pack(types.SimpleNamespace(_about=about), *row)
 
 
-def test_no_prompt_is_said_where_there_are_some():
+def test_no_prompt_is_said_where_there_are_some(monkeypatch):
+    said = []
+    monkeypatch.setattr("warnings.warn", lambda text, **_: said.append(text))
+
     def before(entry, **options):
         about = types.SimpleNamespace(_about={"options": options}, names=["x"])
         return answer.Model._texts(about, {"x": "", **entry})[0]
@@ -326,8 +329,9 @@ def test_no_prompt_is_said_where_there_are_some():
     assert before({"prompt": ["a"]}) == before({}) == ""
     assert before({"prompt": ""}, **usual) == ""
     none = {**usual, "default_prompt_name": None}
-    with pytest.warns(UserWarning, match=r"of \['a'\]"):
-        assert before({}, **none) == ""
+    assert not said
+    assert before({}, **none) == ""
+    assert said == ["No 'prompt' is put before texts, of ['a']."]
 
 
 @pytest.mark.parametrize("length", [9, 10])
