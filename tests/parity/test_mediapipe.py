@@ -61,7 +61,7 @@ def test_answers_are_ours(tmp_path, monkeypatch, kind, name):
     folder = tmp_path / "model"
     id_model.save(model, str(folder), mediapipe_model.FORMAT)
     monkeypatch.syspath_prepend(folder)
-    entries = [{"text": text} for text in TEXTS]
+    entries = [{"text": text, "prompt": ""} for text in TEXTS]
     key = "embedding" if kind == "embedding" else "probabilities"
     wanted = np.array([a[key] for a in answer.Model(folder).answers(entries)])
     path = str(folder / "model.tflite")
