@@ -136,12 +136,10 @@ def mine(
     candidates = [*dict.fromkeys(second for _, second in pairs)]
     numbers = {text: number for number, text in enumerate(candidates)}
     excluded: dict[str, list[int]] = {}
-    for first, second in pairs:
-        same = [numbers[first]] if first in numbers else []
-        excluded.setdefault(first, same).append(numbers[second])
-    for first, second in pairs:  # Either text may be the first one elsewhere.
-        if first in numbers and second in excluded:
-            excluded[second].append(numbers[first])
+    for both in pairs:  # Either text may be the first one elsewhere.
+        partners = [numbers[text] for text in both if text in numbers]
+        for text in both:
+            excluded.setdefault(text, []).extend(partners)
     cosines = retrieval.cosines(
         vectors[[row_of[first] for first, _ in pairs]],
         vectors[[row_of[text] for text in candidates]],
