@@ -19,6 +19,7 @@ from absl import logging
 from albert_tf.common import errors, files, strict_json
 from albert_tf.text import (
     huggingface_rules,
+    keras_hub_rules,
     wordpiece_rules,
 )
 
@@ -127,10 +128,11 @@ def read(vocabulary: str, kind: str) -> Normalization | None:
 
 
 def _said(vocabulary: str, kind: str) -> dict[str, Any]:
-    """Return what the description says, or a Hugging Face folder."""
+    """Return what the description says, or a folder of another project."""
     beside = (
         path_beside(vocabulary),
         *huggingface_rules.paths_beside(vocabulary),
+        *keras_hub_rules.paths_beside(vocabulary),
     )
     states = (
         files.size_and_time(path) if files.exists(path) else None
@@ -150,7 +152,10 @@ def _read_said(
         vocabulary, _OF_HUB[kind], is_described=is_described
     )
     if not is_described:
-        return {"kind": kind, **of_hub}
+        of_preset = keras_hub_rules.settings_beside(
+            vocabulary, is_words=kind == WORDPIECE
+        )
+        return {"kind": kind, **of_hub, **of_preset}
     advice = (
         f"It must be the file that was written when {vocabulary} was trained. "
         "Copy it again; without it, the original's rule is assumed."
@@ -209,7 +214,7 @@ def resolve(
         return Normalization(**{**said, **wanted})
     stored = Normalization(**said)
     place = path_beside(vocabulary)
-    if not files.exists(place):  # Of a Hugging Face folder.
+    if not files.exists(place):  # Of a folder of another project.
         place = f"what lies beside {vocabulary}"
     for name, value in wanted.items():
         known = stored.settings[name]

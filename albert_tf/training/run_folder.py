@@ -34,7 +34,12 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.data import arrangements, manifests
-from albert_tf.model.checkpoints import checkpoint_files, huggingface, restoring
+from albert_tf.model.checkpoints import (
+    checkpoint_files,
+    huggingface,
+    keras_hub,
+    restoring,
+)
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import huggingface_rules, normalization, tokenization
 from albert_tf.training import run_log
@@ -103,10 +108,13 @@ def find_vocabularies(folder: str) -> dict[str, str]:
     names = {**VOCABULARY_NAMES}
     if huggingface.is_folder(folder):
         names["spm_model_file"] = huggingface.VOCABULARY_NAME
+    is_preset = keras_hub.is_folder(folder)
+    if is_preset:
+        names = keras_hub.VOCABULARY_NAMES
     paths = {n: files.safe_join(folder, f) for n, f in names.items()}
     present = {name: path for name, path in paths.items() if files.exists(path)}
     rules = files.safe_join(folder, huggingface_rules.TOKENIZER_NAME)
-    if not present and files.exists(rules):
+    if not (present or is_preset) and files.exists(rules):
         present[huggingface_rules.option_of(rules)] = rules
     for path in present.values():  # Refuses links out of the folder.
         files.safe_join(

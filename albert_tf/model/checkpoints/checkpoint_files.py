@@ -15,6 +15,7 @@ from absl import logging
 from albert_tf.common import configs, errors, files, scores
 from albert_tf.model.checkpoints import (
     huggingface,
+    keras_hub,
     sentence_modules,
     tensor_files,
 )
@@ -38,8 +39,9 @@ def find(path: str, option: str = "init_checkpoint") -> str:
         path: A prefix (`.../model.ckpt-best`) or one of its files; a folder,
             which means its best checkpoint, else its latest, or those of the
             best of several runs in it; an unpacked TF-Hub module; a Hugging
-            Face folder or the weights in it; a folder with weights in
-            bfloat16; or the name of one that comes with this package.
+            Face folder or the weights in it; a preset of KerasHub; a folder
+            with weights in bfloat16; or the name of one that comes with this
+            package.
 
     Returns:
         A prefix without `.index`, or one of the last folders.
@@ -80,6 +82,8 @@ def fingerprint(path: str) -> str:
     if is_prefix(target):
         # It holds a checksum of each tensor.
         return files.sha256(f"{target}.index")
+    if keras_hub.is_folder(target):
+        return files.sha256(keras_hub.weights_path(target))
     hashes = [files.sha256(path) for path in tensor_files.find(target)]
     return hashes[0] if len(hashes) == 1 else "+".join(hashes)
 
@@ -97,8 +101,8 @@ def _find_in_folder(folder: str) -> str | None:
             for path in glob.glob(f"{glob.escape(folder)}/{name}.*"):
                 files.safe_join(folder, os.path.relpath(path, folder))
             return os.path.join(folder, name)
-    is_known = huggingface.is_folder(folder) or is_small(folder)
-    return folder if is_known else None
+    tests = huggingface.is_folder, keras_hub.is_folder, is_small
+    return folder if any(test(folder) for test in tests) else None
 
 
 def _ambiguous_folder_error(folder: str, source: str) -> errors.UserError:
@@ -110,7 +114,7 @@ def _ambiguous_folder_error(folder: str, source: str) -> errors.UserError:
     return errors.UserError(
         f"{source} is a folder that does not say which checkpoint is meant (no "
         f"{BEST_NAME}.index, no file named checkpoint that names an existing "
-        "one, no config.json of a Hugging Face model). Name the prefix, "
+        "one, no config.json of Hugging Face or KerasHub). Name the prefix, "
         f"{hint}."
     )
 

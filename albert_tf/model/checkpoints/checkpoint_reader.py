@@ -22,6 +22,7 @@ from albert_tf.model.checkpoints import (
     checkpoint_files,
     config_files,
     huggingface,
+    keras_hub,
     layouts,
     sentence_modules,
     tensor_files,
@@ -91,17 +92,7 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
     """
     target = checkpoint_files.find(path, option)
     if not checkpoint_files.is_prefix(target):
-        weights = (
-            tensor_files.read(target)
-            if checkpoint_files.is_small(target)
-            else huggingface.read_weights(target)
-        )
-        return Checkpoint(
-            path=target,
-            shapes={n: list(value.shape) for n, value in weights.items()},
-            config=config_beside(target),
-            load=lambda names: {name: weights[name] for name in names},
-        )
+        return _read_folder(target)
     before = checkpoint_files.identities(target)
 
     def is_replaced() -> bool:
@@ -135,6 +126,22 @@ def read(path: str, option: str = "init_checkpoint") -> Checkpoint:
         config=config_beside(target),
         load=load,
         state=state,
+    )
+
+
+def _read_folder(folder: str) -> Checkpoint:
+    config = config_beside(folder)
+    if checkpoint_files.is_small(folder):
+        weights = tensor_files.read(folder)
+    elif keras_hub.is_folder(folder):
+        weights = keras_hub.read_weights(folder)
+    else:
+        weights = huggingface.read_weights(folder)
+    return Checkpoint(
+        path=folder,
+        shapes={n: list(value.shape) for n, value in weights.items()},
+        config=config,
+        load=lambda names: {name: weights[name] for name in names},
     )
 
 
@@ -187,6 +194,8 @@ def config_beside(path: str) -> AlbertConfig | None:
     folder = os.path.dirname(path)
     if checkpoint_files.is_small(path):
         folder = path
+    elif keras_hub.is_folder(path):
+        return keras_hub.read_config(path)
     elif not checkpoint_files.is_prefix(path):
         config_file = files.safe_join(path, huggingface.CONFIG_NAME)
         return huggingface.read_config(config_file)

@@ -19,8 +19,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from albert_tf.common import errors
+from albert_tf.common import errors, imports
 from albert_tf.model.checkpoints import layouts, tensor_files
+from albert_tf.text import keras_hub_rules
+
+keras_hub = imports.later("albert_tf.model.checkpoints.keras_hub")
 
 HUB_NAME = "config.json"
 BERT_NAME = "bert_config.json"
@@ -101,6 +104,8 @@ def build(
         source: What messages call the file.
         make: `AlbertConfig.from_dict`, whose module imports this one.
     """
+    if keras_hub_rules.is_config(values):
+        return keras_hub.build(values, source, make)
     if model_type_of(values) is None:
         return make(_translate_google(values, path, source), source)
     return build_hub(values, path, source, make)

@@ -11,25 +11,29 @@ AlbertTokenizer, BertTokenizer; keras 3.15.1, saving_lib.py.
 
 import dataclasses
 import io
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import h5py
 import numpy as np
 
-from albert_tf.common import errors, strict_json
+from albert_tf.common import errors, files, strict_json
 from albert_tf.model.checkpoints import config_files, huggingface, layouts
 from albert_tf.model.config import AlbertConfig
-from albert_tf.text import charsmap, normalization, tokenization
+from albert_tf.text import (
+    charsmap,
+    keras_hub_rules,
+    normalization,
+    tokenization,
+)
 
-_CONFIG = config_files.HUB_NAME
+CONFIG_NAME = config_files.HUB_NAME
 _WEIGHTS = "model.weights.h5"
-_TOKENIZER = "tokenizer.json"
-_VOCABULARIES = {
-    "albert": "assets/tokenizer/vocabulary.spm",
-    "bert": "assets/tokenizer/vocabulary.txt",
-}
-NAMES = _CONFIG, _WEIGHTS, _TOKENIZER, *_VOCABULARIES.values()
+VOCABULARY_NAMES = keras_hub_rules.VOCABULARY_NAMES
+NAMES = (
+    *(CONFIG_NAME, _WEIGHTS, keras_hub_rules.TOKENIZER_NAME),
+    *VOCABULARY_NAMES.values(),
+)
 # Arguments of the encoders, by our keys.
 _KEYS = {
     "vocab_size": "vocabulary_size",
@@ -37,7 +41,8 @@ _KEYS = {
     "num_attention_heads": "num_heads",
     "hidden_size": "hidden_dim",
     "intermediate_size": "intermediate_dim",
-    "hidden_dropout_prob": "dropout",
+    "attention_probs_dropout_prob": "dropout",
+    "hidden_dropout_prob": "dropout",  # This one is written.
     "max_position_embeddings": "max_sequence_length",
     "type_vocab_size": "num_segments",
 }
@@ -52,6 +57,9 @@ _COMPUTED: dict[str, Any] = {
     "layer_norm_eps": 1e-12,
     "project_words_first": False,
 }
+_BACKBONES = {"BertBackbone": _KEYS, "AlbertBackbone": _KEYS | _ALBERT_KEYS}
+# What h5py raises.
+_DAMAGES = OSError, LookupError, RuntimeError, ValueError, ArithmeticError
 _ATTENTION = "self_attention_layer"
 _ROWS: layouts.Rows = (
     ("bert/embeddings/word_embeddings", "table", "reversible_embedding"),
@@ -70,6 +78,109 @@ _ROWS: layouts.Rows = (
         ],
     ),
 )
+
+
+def is_folder(path: str) -> bool:
+    """Tell whether a folder holds a preset of any class."""
+    file = files.safe_join(path, CONFIG_NAME)
+    return files.exists(file) and keras_hub_rules.is_config(_read_json(file))
+
+
+def _read_json(path: str) -> dict[str, Any]:
+    return strict_json.read_object(path, keras_hub_rules.ADVICE)
+
+
+def read_config(folder: str) -> AlbertConfig:
+    path = files.safe_join(folder, CONFIG_NAME)
+    config: AlbertConfig = build(_read_json(path), path, AlbertConfig.from_dict)
+    return config
+
+
+def build(
+    values: Mapping[str, Any],
+    source: str,
+    make: Callable[[Mapping[str, Any], str], Any],
+) -> Any:
+    """Build an `AlbertConfig` from the `config.json` of a preset.
+
+    Its ALBERTs map embeddings of every width. For the arguments see
+    `config_files.build`.
+    """
+    allowed = {
+        name: {**dict.fromkeys(keys.values()), "dtype": ["float32"]}
+        for name, keys in _BACKBONES.items()
+    }
+    name, given = keras_hub_rules.arguments(values, source, allowed)
+    keys = _BACKBONES[name]
+    if lacking := keys.values() - given.keys():
+        raise errors.UserError(
+            f"{source} has no {min(lacking)}. {keras_hub_rules.ADVICE}"
+        )
+    ours = {key: given[theirs] for key, theirs in keys.items()} | _COMPUTED
+    if "embedding_size" not in ours:
+        ours |= {"share": "none", "embedding_size": ours["hidden_size"]}
+        return make(ours, source)
+    ours["map_equal_sizes"] = ours["embedding_size"] == ours["hidden_size"]
+    config = make(ours, source)
+    if config.num_hidden_layers % config.num_hidden_groups:
+        raise errors.UserError(
+            f"{source} has num_layers={config.num_hidden_layers}, not a "
+            f"multiple of num_groups={config.num_hidden_groups}. KerasHub has "
+            "no such model; use the preset's own file."
+        )
+    return config
+
+
+def weights_path(folder: str) -> str:
+    """Return the path of a preset's weights; refuse one without."""
+    path = files.safe_join(folder, _WEIGHTS)
+    if not files.exists(path):
+        raise errors.UserError(
+            f"{folder} has no {_WEIGHTS}. {keras_hub_rules.ADVICE} Of shards "
+            "save_to_preset(FOLDER, max_shard_size=None) makes one file."
+        )
+    return path
+
+
+def read_weights(folder: str) -> dict[str, np.ndarray]:
+    """Read the weights of a preset under the original's names."""
+    config, path = read_config(folder), weights_path(folder)
+    stored = _read_arrays(path)
+    names = _names(config, huggingface.model_type_of(config))
+    if unknown := stored.keys() - names.values():
+        raise errors.UserError(
+            f"{path} holds {min(unknown)}, which {CONFIG_NAME} leaves no place "
+            f"for. {keras_hub_rules.ADVICE}"
+        )
+    weights = {}
+    for ours, theirs in names.items():
+        if theirs in stored:
+            value, axis = stored[theirs], _axis_of_heads(theirs)
+            shape = value.shape
+            heads = (config.num_attention_heads,)
+            if axis is not None and shape[axis : axis + 1] == heads:
+                value = value.reshape(*shape[:axis], -1, *shape[axis + 2 :])
+            weights[ours] = value
+    return weights
+
+
+def _read_arrays(path: str) -> dict[str, np.ndarray]:
+    content = files.read_bytes(path)
+    names: list[str] = []
+    try:
+        with h5py.File(io.BytesIO(content), "r") as store:
+            store.visit(names.append)
+            items = {name: store[name] for name in names}
+            return {
+                name: item[()]
+                for name, item in items.items()
+                if isinstance(item, h5py.Dataset) and "/seed_gen" not in name
+            }
+    except _DAMAGES as error:
+        raise errors.UserError(
+            f"{path} cannot be read: {error}. The file is damaged or "
+            f"incomplete. {keras_hub_rules.ADVICE}"
+        ) from None
 
 
 def _names(config: AlbertConfig, model_type: str) -> dict[str, str]:
@@ -94,13 +205,14 @@ def _names(config: AlbertConfig, model_type: str) -> dict[str, str]:
 def contents(
     config: AlbertConfig,
     weights: Mapping[str, np.ndarray],
-    tokenizer: tokenization.AnyTokenizer,
+    tokenizer: tokenization.AnyTokenizer | None = None,
 ) -> dict[str, bytes]:
     """Return the files of a preset by name.
 
     Args:
         weights: Variable name to array: the whole encoder. Heads are left out;
             without a pooler, `pooled_output` is 0.
+        tokenizer: None: the preset has none.
     """
     huggingface.refuse_own_parts(config, "KerasHub", **_COMPUTED)
     groups = huggingface.groups_of(config)
@@ -116,11 +228,11 @@ def contents(
             "many layers. Keep this model in a checkpoint of this project."
         )
     model_type = huggingface.model_type_of(config)
-    keys = _KEYS | (_ALBERT_KEYS if model_type == "albert" else {})
+    keys = _BACKBONES[f"{model_type.capitalize()}Backbone"]
     values = {theirs: getattr(shared, ours) for ours, theirs in keys.items()}
     return {
-        _CONFIG: _described(model_type, "Backbone", values),
-        **_tokenizer_files(tokenizer, model_type),
+        CONFIG_NAME: _described(model_type, "Backbone", values),
+        **(_tokenizer_files(tokenizer, model_type) if tokenizer else {}),
         _WEIGHTS: _weights_file(config, weights, model_type),
     }
 
@@ -138,12 +250,20 @@ def _weights_file(
     with h5py.File(content, "w") as store:
         for ours, theirs in _names(config, model_type).items():
             value = weights[ours].astype(np.float32)
-            if f"{_ATTENTION}/output_dense/vars/0" in theirs:
-                value = value.reshape(heads, -1, size)
-            elif f"{_ATTENTION}/" in theirs and "output" not in theirs:
-                value = value.reshape(*value.shape[:-1], heads, -1)
+            axis, shape = _axis_of_heads(theirs), value.shape
+            if axis is not None:
+                new = *shape[:axis], heads, -1, *shape[axis + 1 :]
+                value = value.reshape(new)
             store[theirs] = value
     return content.getvalue()
+
+
+def _axis_of_heads(name: str) -> int | None:
+    """Return the axis of theirs that has the heads, before their numbers."""
+    if f"{_ATTENTION}/" not in name or name.endswith("output_dense/vars/1"):
+        return None
+    is_input = "output_dense" not in name and name.endswith("/0")
+    return int(is_input)
 
 
 def _tokenizer_files(
@@ -159,6 +279,7 @@ def _tokenizer_files(
             "[CLS]. Use `format=huggingface`."
         )
     values: dict[str, Any] = {"vocabulary" if is_words else "proto": None}
+    option = "vocab_file" if is_words else "spm_model_file"
     if isinstance(tokenizer, tokenization.Tokenizer):
         vocabulary = charsmap.cleaning_model(tokenizer)
     else:
@@ -166,8 +287,10 @@ def _tokenizer_files(
         values["lowercase"] = rules.do_lower_case
         values["strip_accents"] = rules.of_classes["strip_accents"]
     return {
-        _TOKENIZER: _described(model_type, "Tokenizer", values),
-        _VOCABULARIES[model_type]: vocabulary,
+        keras_hub_rules.TOKENIZER_NAME: _described(
+            model_type, "Tokenizer", values
+        ),
+        VOCABULARY_NAMES[option]: vocabulary,
     }
 
 

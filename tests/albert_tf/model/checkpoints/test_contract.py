@@ -13,6 +13,7 @@ from albert_tf.model import int8_weights
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
+    keras_hub,
     layouts,
     restoring,
 )
@@ -119,6 +120,12 @@ def write_brightmart(folder, config, weights):
     return str(folder / "model.ckpt-7")
 
 
+def write_preset(folder, config, weights):
+    for name, content in keras_hub.contents(config, weights).items():
+        (folder / name).write_bytes(content)
+    return str(folder)
+
+
 def change(**values):
     return dataclasses.replace(SHARED, **values)
 
@@ -150,6 +157,18 @@ LAYOUTS = {
         change(hidden_act="gelu_erf", type_vocab_size=3),
     ),
     "hub, BERT": (write_hub, BERT),
+    "preset": (
+        write_preset,
+        change(hidden_dropout_prob=0.1, attention_probs_dropout_prob=0.1),
+    ),
+    "preset, mapped": (
+        write_preset,
+        dataclasses.replace(EQUAL, map_equal_sizes=True),
+    ),
+    "preset, BERT": (
+        write_preset,
+        dataclasses.replace(BERT, hidden_act="gelu"),
+    ),
 }
 # By name of the model, its class in transformers; the first five a BERT has.
 CLASSES = {
@@ -168,7 +187,8 @@ CASES = [
     for model in CLASSES
     if not layout.startswith("hub") or CLASSES[model]
     # Of most configs a model with two heads is enough.
-    if layout in ("TF2", "hub, groups", "hub, BERT") or model == "pretraining"
+    if layout in ("TF2", "hub, groups", "hub, BERT")
+    or model == ("encoder" if layout.startswith("preset") else "pretraining")
 ]
 
 
@@ -229,7 +249,8 @@ def test_damage_is_noticed(tmp_path, layout):
             (data,) = [
                 file
                 for file in tmp_path.iterdir()
-                if ".data-" in file.name or file.suffix == ".safetensors"
+                if ".data-" in file.name
+                or file.suffix in (".safetensors", ".h5")
             ]
             os.truncate(data, data.stat().st_size // 2)
         with refused(message):
