@@ -54,6 +54,7 @@ class EnsembleOptions:
     run_dirs: str = option(
         help="Folders of finetuned models, or patterns, separated by commas.",
         positional=True,
+        must_exist=True,
     )
     output_dir: str = option(help="Folder for scores and predictions.")
     data_dir: str | None = option(

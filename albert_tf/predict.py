@@ -87,7 +87,9 @@ class PredictOptions:
     """Options of predict."""
 
     run_dir: str | None = option(
-        None, "The --output_dir of run_classifier or its siblings."
+        None,
+        "The --output_dir of run_classifier or its siblings.",
+        must_exist=True,
     )
     saved_model: str | None = option(
         None, "Instead of --run_dir: the --export_dir of albert_tf.export."

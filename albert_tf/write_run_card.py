@@ -16,7 +16,9 @@ run_card = imports.later("albert_tf.training.run_card")
 class RunCardOptions:
     """Options of write_run_card."""
 
-    output_dir: str = option(help="Folder of a run.", positional=True)
+    output_dir: str = option(
+        help="Folder of a run.", positional=True, must_exist=True
+    )
 
 
 def run(settings: RunCardOptions) -> None:

@@ -57,7 +57,8 @@ class WordEmbeddingsOptions:
     )
     albert_config_file: str = options.option(
         help="JSON file with the architecture, or a released model such as "
-        "albert_base_v2. Its vocab_size and embedding_size are used."
+        "albert_base_v2. Its vocab_size and embedding_size are used.",
+        must_exist=True,
     )
     output_file: str = options.option(
         help="NumPy file to write, float32 [vocab_size, embedding_size]."

@@ -257,8 +257,8 @@ def test_options_have_types_that_flags_can_have():
 PROGRAM = """
 import runpy
 import sys
-for module in MODULES:
-    for words in (["--help"], ["--helpfull"], ["--absent=1"], []):
+for module, calls in MODULES.items():
+    for words in calls:
         sys.argv = ["command", *words]
         try:
             runpy.run_module(module, run_name="__main__", alter_sys=True)
@@ -268,18 +268,35 @@ for module in MODULES:
 """
 
 
+MODEL = ["--albert_config_file=albert_base_v2", "--output_dir=x", "--do_train"]
+# The first option names what is not there.
+MISSING = {
+    "export": ["--run_dir=nowhere", "--export_dir=x"],
+    "predict": ["--run_dir=nowhere", "--input_file=README.md"],
+    "ensemble": ["--run_dirs=nowhere", "--output_dir=x"],
+    "convert_checkpoint": ["--from=nowhere", "--to=x", "--format=tf2"],
+    "write_run_card": ["--output_dir=nowhere"],
+    "run_squad": ["--spm_model_file=nowhere", "--train_file=x", *MODEL],
+    "run_tagger": ["--vocab_file=nowhere", "--train_file=x", *MODEL],
+    "run_race": ["--spm_model_file=nowhere", "--data_dir=x", *MODEL],
+}
+
+
 def test_help_and_wrong_options_load_no_tensorflow():
     modules = [where.split(":")[0] for where in OPTIONS]
-    done = python("-c", f"MODULES = {modules}{PROGRAM}")
+    calls = {
+        module: [["--help"], ["--helpfull"], ["--absent=1"], []]
+        for module in modules
+    }
+    for name, words in MISSING.items():
+        calls[f"albert_tf.{name}"].append(words)
+    done = python("-c", f"MODULES = {calls}{PROGRAM}")
     said = done.stderr.splitlines()
     assert [line for line in said if line.startswith("left ")] == [
-        f"left {module} {words} {status} set()"
+        f"left {module} {words} {0 if '--help' in str(words) else 2} set()"
         for module in modules
-        for words, status in (
-            (["--help"], 0),
-            (["--helpfull"], 0),
-            (["--absent=1"], 2),
-            ([], 2),
-        )
+        for words in calls[module]
     ]
     assert done.stderr.count("flag 'absent'") == len(modules)
+    for words in MISSING.values():
+        assert f"error: {words[0]} does not exist. Check" in done.stderr

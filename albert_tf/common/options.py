@@ -72,6 +72,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
     positional: bool = False,
     repeated: bool = False,
     needs: str | tuple[str, ...] = (),
+    must_exist: bool = False,
 ) -> Any:
     """Declare one option as a dataclass field.
 
@@ -89,6 +90,8 @@ def option(  # noqa: PLR0913 - all but two are keywords.
             joined by commas.
         needs: The options without which this one has no use, such as `teacher`
             or `objective=mlm|rtd`; then it must be left out, or as by default.
+        must_exist: Whether `run_script` refuses a path where nothing is, and
+            that is no name of a config or of weights of this package.
     """
     metadata = {
         "help": help,
@@ -98,6 +101,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
         "positional": positional,
         "repeated": repeated,
         "needs": (needs,) if isinstance(needs, str) else needs,
+        "must_exist": must_exist,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -449,6 +453,7 @@ def run_script(
     # garbage is collected. So after an error none is, not even at exit.
     def run_without_collection(settings: OptionsT) -> None:
         try:
+            _refuse_missing(settings)
             _warn_of_repeats(options_class)
             run(settings)
         except BaseException:
@@ -465,6 +470,30 @@ def run_script(
     finally:
         gc.freeze()
     sys.exit(status)
+
+
+def _refuse_missing(settings: Any) -> None:
+    """Refuse paths that do not exist, before TensorFlow is loaded.
+
+    Lists, patterns and paths of other file systems are checked where they are
+    read. Of a checkpoint only the file `PATH.index` exists.
+    """
+    values = to_dict(settings)
+    for leaf in iter_flags(type(settings)):
+        path = values[leaf.name]
+        if not (leaf.metadata["must_exist"] and path) or (
+            files.is_remote(path) or set(path) & set(",*?[")
+        ):
+            continue
+        prefix = os.path.splitext(path)[0]
+        places = path, f"{path}.index", f"{prefix}.index", configs.find(path)
+        if not any(map(os.path.exists, places)):
+            names = configs.model_names() + configs.checkpoint_names()
+            raise errors.UserError(
+                f"`{leaf.name}={path}` does not exist."
+                f"{files.suggest(path, names)} Check the path (the current "
+                f"folder is {os.getcwd()})."
+            )
 
 
 def _warn_of_repeats(options_class: type) -> None:

@@ -73,6 +73,7 @@ class FinetuningOptions:
         help="JSON file with the architecture, or a released model such as "
         "albert_base_v2.",
         may_change=True,
+        must_exist=True,
     )
     output_dir: str = option(
         help="Folder for checkpoints, logs and predictions.", may_change=True

@@ -28,6 +28,7 @@ class ConvertOptions:
     from_: str = option(
         help="Checkpoint to read: all that --init_checkpoint accepts.",
         positional=True,
+        must_exist=True,
     )
     to: str = option(
         help="Prefix to write, such as FOLDER/model.ckpt-best, or for a format "
@@ -55,6 +56,7 @@ class ConvertOptions:
         None,
         "JSON file with the architecture. Default: albert_config.json or "
         "config.json beside the checkpoint.",
+        must_exist=True,
     )
     # Hugging Face needs it. Without one: the only one beside the checkpoint.
     vocabulary: tokenization.VocabularyOptions = (
@@ -65,11 +67,13 @@ class ConvertOptions:
         "Another vocabulary for the model, a WordPiece list or a SentencePiece "
         "model: a piece that it had keeps its row, a new one gets the mean row "
         "of the old pieces of its text.",
+        must_exist=True,
     )
     keep_pieces_of: str | None = option(
         None,
         "Text file. Pieces that no line of it has are dropped from the "
         "vocabulary, except special pieces and single letters.",
+        must_exist=True,
     )
     task_module: str | None = option(
         None, "The --task_module of the run in --from, if it had one."

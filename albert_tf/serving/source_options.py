@@ -39,6 +39,7 @@ class CheckpointOptions:
     albert_config_file: str | None = option(
         None,
         "Architecture of --init_checkpoint. Default: the file beside it.",
+        must_exist=True,
     )
     num_labels: int | None = option(
         None,
@@ -73,6 +74,7 @@ class SourceOptions:
         None,
         "The --output_dir of run_pretraining, run_classifier, ...",
         positional=True,
+        must_exist=True,
     )
     checkpoint: str | None = option(
         None,
@@ -89,6 +91,7 @@ class SourceOptions:
         None,
         "Any checkpoint, instead of --run_dir; that of a finetuned run with "
         "--task=encoder only.",
+        must_exist=True,
     )
     task: str | None = option(
         None,

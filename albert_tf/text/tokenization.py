@@ -389,12 +389,14 @@ class VocabularyOptions:
         None,
         "SentencePiece model of the vocabulary, as of the English models.",
         may_change=True,
+        must_exist=True,
     )
     vocab_file: str | None = option(
         None,
         "WordPiece vocabulary, as of the Chinese models; not needed with "
         "--spm_model_file.",
         may_change=True,
+        must_exist=True,
     )
     do_lower_case: bool | None = option(
         None,

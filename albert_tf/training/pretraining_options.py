@@ -423,6 +423,7 @@ class PretrainingOptions:
         help="JSON file with the architecture, or a released model such as "
         "albert_base_v2.",
         may_change=True,
+        must_exist=True,
     )
     output_dir: str = option(
         help="Folder for checkpoints, logs and the run card.", may_change=True
