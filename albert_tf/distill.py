@@ -34,6 +34,7 @@ fact_sources = imports.later("albert_tf.finetuning.fact_sources")
 teacher_signal = imports.later("albert_tf.finetuning.teacher_signal")
 teacher_vectors = imports.later("albert_tf.finetuning.teacher_vectors")
 distillation = imports.later("albert_tf.model.losses.distillation")
+masked_words = imports.later("albert_tf.model.losses.masked_words")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -218,7 +219,9 @@ def run(settings: DistillOptions) -> None:
         uses_states=bool(weights),
     )
     task = make_task(vectors, dataclasses.replace(facts, projection_size=size))
-    task.predicts_words = settings.masked_words_weight > 0
+    if settings.masked_words_weight:
+        task.num_predictions = masked_words.count(shared.max_seq_length)
+        task.sequences_at_once = max(2, task.sequences_at_once)  # A copy.
     finetune.run(
         "distill", settings, settings.sources, task=task, signal=signal
     )

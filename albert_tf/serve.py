@@ -73,7 +73,7 @@ class ServeOptions:
     )
     max_waiting: int = option(
         256,
-        "Rows of one signature that may wait; more get status 503.",
+        "Rows of a request; where so many wait, the next ones get status 503.",
         within=ranges.Range(1, 2**20),
     )
     max_body_bytes: int = option(

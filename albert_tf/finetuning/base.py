@@ -104,6 +104,7 @@ class Task(abc.ABC):
     output_widths: Mapping[str, int] = MappingProxyType({})  # With tokens.
     exit_options: tuple[str, ...] = ()  # Of exit_layers and exit_heads.
     sequences_at_once: int = 1  # Of an example.
+    num_predictions: int = 0  # Masked tokens of an example, while it is learnt.
     compares_by: str | None = None  # Option that needs several examples.
     shortest: int = lengths.SHORTEST  # Tokens of the shortest batches.
     problem: str = ""  # label, labels, number, choice, or another.

@@ -6,6 +6,7 @@ say where its files are.
 
 import dataclasses
 import gc
+import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -218,15 +219,17 @@ def _check_batch_sizes(
         recompute=settings.trainer.recompute,
         microbatches=microbatches,
     )
-    for name, is_wanted, divisor in (
-        ("train_batch_size", settings.do_train, microbatches),
-        ("eval_batch_size", settings.do_eval, 1),
-        ("predict_batch_size", settings.do_predict, 1),
+    num_predictions = math.ceil(task.num_predictions / step.sequences)
+    learning = dataclasses.replace(step, num_predictions=num_predictions)
+    for name, size, is_wanted, divisor in (
+        ("train_batch_size", learning, settings.do_train, microbatches),
+        ("eval_batch_size", step, settings.do_eval, 1),
+        ("predict_batch_size", step, settings.do_predict, 1),
     ):
         if is_wanted:
             batch_size = getattr(settings, name)
             distribution.check_batch(strategy, batch_size, name, divisor)
-            memory_check.check(step, strategy, name, batch_size)
+            memory_check.check(size, strategy, name, batch_size)
     parts = strategy.num_replicas_in_sync * microbatches
     needs_others = settings.do_train and task.compares_by
     if needs_others and settings.train_batch_size == parts:

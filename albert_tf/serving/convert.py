@@ -329,10 +329,13 @@ def _read_source(settings: ConvertOptions) -> _Source:
             f"`from={settings.from_}` has no albert_config.json beside it that "
             "can be read. Name the file as `albert_config_file`."
         )
+    words = _words_of_student(checkpoint)
+    shapes = {n: x for n, x in checkpoint.shapes.items() if n not in words}
+    checkpoint = dataclasses.replace(checkpoint, shapes=shapes)
     model = from_checkpoint.make_untrained_model(config, checkpoint)
     missing = from_checkpoint.missing_scopes(checkpoint)
     new = restoring.restore(model, checkpoint, "from", new_scopes=missing).new
-    dropped = from_checkpoint.only_for_training(checkpoint)
+    dropped = from_checkpoint.only_for_training(checkpoint) | words
     if dropped:
         logging.info(
             "Left out %d variables that only training needs: %s.",
@@ -349,6 +352,21 @@ def _read_source(settings: ConvertOptions) -> _Source:
     )
     _check_moments(source, settings.from_)
     return source
+
+
+def _words_of_student(checkpoint: checkpoint_reader.Checkpoint) -> set[str]:
+    """Return the names of a head of masked words beside vectors.
+
+    Only its run tells a student as wide as its teacher, without a linear layer,
+    from a pretrained model.
+    """
+    folder = run_folder.folder_of(checkpoint.path)
+    if not run_folder.is_run(folder):
+        return set()
+    if "task_name" not in run_folder.read(folder, "from").options:
+        return set()
+    part_of = checkpoint_reader.part_of
+    return {n for n in checkpoint.shapes if part_of(n) == "cls/predictions"}
 
 
 def _check_moments(source: _Source, path: str) -> None:

@@ -1,19 +1,21 @@
 """Students: of vectors, and of a finetuned teacher's answers."""
 
+import re
 import shutil
 
 import numpy as np
 import pytest
 
 from albert_tf import distill, run_classifier
-from albert_tf.common import scores
+from albert_tf.common import errors, scores
 from albert_tf.finetuning import finetuning_options, teacher, teacher_signal
 from albert_tf.model.checkpoints import checkpoint_reader, restoring
 from albert_tf.model.heads import from_checkpoint
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.serving import source, source_options
+from albert_tf.serving import convert, source, source_options
+from albert_tf.serving.convert_options import ConvertOptions
 from albert_tf.tasks.embedding import task as embedding
-from albert_tf.training import run_checkpoints, run_folder
+from albert_tf.training import memory_check, run_checkpoints, run_folder
 from tests import export_options, sentence_folders
 from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.model import passes
@@ -313,16 +315,41 @@ def test_a_stopped_student_of_files_goes_on_to_the_same_weights(
     restoring.restore(served.model, one)
 
 
+@pytest.mark.parametrize(("weight", "size"), [(0.0, (2, 0)), (0.1, (2, 2))])
+def test_memory_for_masked_words_is_counted(
+    options, two_files, tmp_path, monkeypatch, weight, size
+):
+    """A sixth of 24 tokens are predicted, in one of two sequences."""
+
+    def check(step, strategy, option, batch):
+        assert option == "train_batch_size"
+        raise errors.UserError(f"{step.sequences, step.num_predictions}")
+
+    monkeypatch.setattr(memory_check, "check", check)
+    given = {"teacher_vectors": two_files, "masked_words_weight": weight}
+    settings = options(tmp_path / "run", do_eval=False, **given)
+    with refused(re.escape(str(size))):
+        distill.run(changed(settings, teacher=None))
+
+
 def test_a_student_narrower_than_two_teachers(
     options, texts, two_files, tmp_path
 ):
-    """Its run is bound to the text of the vectors."""
-    given = {"teacher_vectors": two_files}
+    """Its run is bound to the text of the vectors.
+
+    It has no linear layer, but is no pretrained model with a head for words.
+    """
+    given = {"teacher_vectors": two_files, "masked_words_weight": 0.1}
     given |= {"do_eval": False, "train_step": 1, "teacher_dimensions": 16}
     wanted = changed(options(tmp_path / "run", **given), teacher=None)
     distill.run(wanted)
     assert run_folder.read(str(tmp_path / "run")).facts["projection_size"] == 0
     assert all(0 < loss < 2 for loss in losses(tmp_path / "run"))
+    student, small = str(tmp_path / "run"), str(tmp_path / "small")
+    convert.run(ConvertOptions(from_=student, to=small, format="bfloat16"))
+    words = "cls/predictions/output_bias"
+    assert words in checkpoint_reader.read(student).shapes
+    assert words not in checkpoint_reader.read(small).shapes
     (tmp_path / "changed.txt").write_text("\n".join(TEXTS[::-1]))
     (tmp_path / "fewer.txt").write_text("\n".join(TEXTS[1:]))
     for changes, message in (

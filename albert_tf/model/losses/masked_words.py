@@ -56,6 +56,11 @@ def loss(
     return objectives.token_mean(losses, weights)
 
 
+def count(length: int) -> int:
+    """Return how many pieces of a text of so many tokens may be predicted."""
+    return max(1, round(_SHARE * length))
+
+
 def choose(
     inputs: Mapping[str, tf.Tensor],
     seed: tf.Tensor,

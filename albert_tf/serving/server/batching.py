@@ -22,7 +22,10 @@ class QueueFullError(Exception):
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
-    """Rows that are computed or wait, and how long one waits for others."""
+    """Rows that are computed or wait, and how long one waits for others.
+
+    A request is taken whole if fewer than `max_waiting` rows wait before it.
+    """
 
     batch_size: int
     max_waiting: int
@@ -71,10 +74,10 @@ class Batcher:
         """Return the outputs for each row, as if it were alone.
 
         Raises:
-            QueueFullError: More than `Limits.max_waiting` rows would wait.
+            QueueFullError: `Limits.max_waiting` rows wait already.
         """
         count = len(next(iter(inputs.values())))
-        if self.waiting + count > self._limits.max_waiting:
+        if self.waiting >= self._limits.max_waiting:
             raise QueueFullError
         loop, share = asyncio.get_running_loop(), self._limits.batch_size // 4
         rows = []

@@ -117,7 +117,7 @@ HEADS = (
 def make(task: EmbeddingTask, encoder: AlbertModel) -> keras.Model:
     facts = task.facts
     model = AlbertEmbedder(encoder, facts.text_pooling, facts.projection_size)
-    if task.predicts_words:
+    if task.num_predictions:
         model.words = pretraining.AlbertPretrainer(
             encoder, sentence_order=False
         )

@@ -133,7 +133,6 @@ class EmbeddingTask(packing.PackedTask):
     taught_by = "embedding"
     teacher_reads_alike = True
     exit_options = ("exit_layers",)
-    predicts_words = False  # While it is trained: see `distill`.
 
     def __init__(
         self,

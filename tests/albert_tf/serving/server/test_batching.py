@@ -177,20 +177,28 @@ def test_outputs_that_are_no_rows_are_an_error():
         run(one.submit(of(1)))
 
 
-def test_too_many_rows_are_refused_and_the_others_answered(counting):
+@pytest.mark.parametrize(
+    "requests",
+    [
+        [[3], [4], [5]],
+        # Taken whole, as long as there is room for a row.
+        [[3, 4], [5, 6, 7]],
+    ],
+)
+def test_where_many_rows_wait_more_are_refused(counting, requests):
     one = batcher(counting, batch_size=2, max_waiting=3)
 
     async def submit():
-        requests = map(of, (3, 4, 5))
-        tasks = await while_one_is_computed(one, counting, *requests)
-        assert one.waiting == 3
+        tasks = await while_one_is_computed(
+            one, counting, *(of(*numbers) for numbers in requests)
+        )
         with pytest.raises(batching.QueueFullError):
             await one.submit(of(6))
         counting.may_go.set()
-        found = await asyncio.gather(*tasks)
-        return [row["y"].item() for (row,) in found]
+        answers = await asyncio.gather(*tasks)
+        return [[row["y"].item() // 2 for row in rows] for rows in answers]
 
-    assert run(submit()) == [6, 8, 10]
+    assert run(submit()) == requests
 
 
 def test_a_request_that_is_given_up_is_not_computed(counting):
