@@ -127,8 +127,7 @@ class DistillOptions(finetuning_options.FileOptions):
     )
     task_name: str = option(NAME, "The only one.", choices=(NAME,))
     vectors: EmbeddingOptions = EmbeddingOptions(
-        train_examples=data.TEXTS,
-        dev_examples=data.SCORED,
+        train_examples=data.TEXTS, dev_examples=data.SCORED
     )
 
     def __post_init__(self) -> None:

@@ -29,12 +29,7 @@ from albert_tf.common import (
     strict_json,
 )
 from albert_tf.common.options import option, shown
-from albert_tf.finetuning import (
-    base,
-    features,
-    registry,
-    saved_outputs,
-)
+from albert_tf.finetuning import base, features, registry, saved_outputs
 from albert_tf.text import tokenization
 
 run_folder = imports.later("albert_tf.training.run_folder")

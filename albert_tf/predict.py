@@ -130,9 +130,7 @@ class PredictOptions:
         packed_vectors.VectorOptions(), needs="run_dir"
     )
     task_module: str | None = option(
-        None,
-        "The --task_module of --run_dir, if it had one.",
-        needs="run_dir",
+        None, "The --task_module of --run_dir, if it had one.", needs="run_dir"
     )
     strict: bool = option(
         False,

@@ -21,13 +21,7 @@ import dataclasses
 
 from absl import logging
 
-from albert_tf.common import (
-    errors,
-    files,
-    options,
-    outputs,
-    shared_options,
-)
+from albert_tf.common import errors, files, options, outputs, shared_options
 from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import base, features, registry
 from albert_tf.tasks.glue import specs

@@ -14,13 +14,7 @@ from collections.abc import Iterator
 
 from absl import logging
 
-from albert_tf.common import (
-    files,
-    options,
-    outputs,
-    ranges,
-    strict_json,
-)
+from albert_tf.common import files, options, outputs, ranges, strict_json
 from data_prep.demo import story_world
 
 # Share of each kind of output that is held out, per story or row of training.
@@ -66,8 +60,7 @@ demo_options.json   The options that the data were generated with.
 @dataclasses.dataclass(frozen=True)
 @options.checked
 @options.shown(
-    Data="random_seed num_stories num_task_examples",
-    Output="output_dir",
+    Data="random_seed num_stories num_task_examples", Output="output_dir"
 )
 class DemoOptions:
     """Options of `make_demo_data`."""

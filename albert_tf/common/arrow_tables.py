@@ -47,10 +47,7 @@ Batches = Callable[[list[str] | None], Iterator[Any]]
 
 @contextlib.contextmanager
 def open_table(
-    stream: IO[bytes],
-    kind: str,
-    argument: str,
-    refusal: Callable[[str], str],
+    stream: IO[bytes], kind: str, argument: str, refusal: Callable[[str], str]
 ) -> Iterator[tuple[Any, Any, Batches]]:
     """Yield pyarrow, the schema of a file, and a function that reads batches.
 

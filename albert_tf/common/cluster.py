@@ -60,11 +60,7 @@ def connect(address: str, folder: str) -> Iterator[Any]:
         ) from None
     # An item is sent with its call, so that it outlives a worker.
     large = {"distributed.admin.large-graph-warning-threshold": _LARGEST_ITEM}
-    with (
-        client,
-        dask.config.set(large),
-        _report_loss(distributed, client),
-    ):
+    with client, dask.config.set(large), _report_loss(distributed, client):
         reason = _explain_unusable(client, folder)
         if reason:
             raise errors.UserError(f"`{OPTION}={address}` {reason}")

@@ -443,10 +443,7 @@ def is_at(descriptor: int, path: str) -> bool:
 
 @contextlib.contextmanager
 def replace_atomically(
-    path: str,
-    *,
-    through_link: bool = True,
-    unfinished_work: bool = False,
+    path: str, *, through_link: bool = True, unfinished_work: bool = False
 ) -> Iterator[IO[bytes]]:
     """Open a file for writing that appears under its name only when complete.
 

@@ -15,13 +15,7 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import (
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from absl import logging
@@ -157,9 +151,7 @@ class Row:
         require_names(self.values, names, self.where, demand)
 
     def texts(
-        self,
-        names: Sequence[str],
-        remedy: str = "Put it into quotation marks.",
+        self, names: Sequence[str], remedy: str = "Put it into quotation marks."
     ) -> tuple[str, ...]:
         """Return the values of these names, which must be there, and texts."""
         self.require(names)

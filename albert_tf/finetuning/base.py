@@ -252,11 +252,7 @@ class Task(abc.ABC):
         """Yield the prediction for each example, as a JSON object."""
 
     def write_predictions(
-        self,
-        outputs: Outputs,
-        examples: Examples,
-        split: str,
-        output_dir: str,
+        self, outputs: Outputs, examples: Examples, split: str, output_dir: str
     ) -> None:
         """Write the prediction files of a split, under their official names.
 

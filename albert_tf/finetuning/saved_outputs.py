@@ -151,8 +151,7 @@ class Targets(abc.ABC):
             message
             for part in self.parts()
             for message in tfrecord.encode_batch(
-                layout,
-                {f"{layouts.TEACHER}{k}": v for k, v in part.items()},
+                layout, {f"{layouts.TEACHER}{k}": v for k, v in part.items()}
             )
         )
         for batch in framed:

@@ -12,13 +12,7 @@ import tensorflow_text  # noqa: F401 - registers the tokenizer's operations.
 import tf_keras as keras
 
 from albert_tf.common import errors
-from albert_tf.finetuning import (
-    base,
-    batches,
-    features,
-    packing,
-    predictions,
-)
+from albert_tf.finetuning import base, batches, features, packing, predictions
 from albert_tf.model import compatibility
 from albert_tf.model.checkpoints import (
     checkpoint_files,

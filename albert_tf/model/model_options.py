@@ -110,9 +110,7 @@ class OptimizerOptions:
         1.0, "Power of the polynomial decay.", within=ranges.Range(0, 100)
     )
     start_warmup_step: int = option(
-        0,
-        "Step at which the warm-up begins.",
-        within=ranges.STEPS_OR_NONE,
+        0, "Step at which the warm-up begins.", within=ranges.STEPS_OR_NONE
     )
     original_start_warmup: bool = option(
         False,

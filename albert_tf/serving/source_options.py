@@ -83,9 +83,7 @@ class SourceOptions:
         needs="run_dir",
     )
     task_module: str | None = option(
-        None,
-        "The --task_module of --run_dir, if it had one.",
-        needs="run_dir",
+        None, "The --task_module of --run_dir, if it had one.", needs="run_dir"
     )
     init_checkpoint: str | None = option(
         None,

@@ -17,11 +17,7 @@ from typing import Any
 from absl import logging
 
 from albert_tf.common import errors, files, strict_json
-from albert_tf.text import (
-    huggingface_rules,
-    keras_hub_rules,
-    wordpiece_rules,
-)
+from albert_tf.text import huggingface_rules, keras_hub_rules, wordpiece_rules
 
 ENDING = ".normalization.json"
 FORMAT_VERSION = 1

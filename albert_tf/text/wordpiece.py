@@ -18,11 +18,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from albert_tf.common import errors, files
-from albert_tf.text import (
-    huggingface_rules,
-    normalization,
-    wordpiece_rules,
-)
+from albert_tf.text import huggingface_rules, normalization, wordpiece_rules
 
 PAD, UNK, CLS, SEP, MASK = "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"
 SPECIAL_PIECES = (PAD, UNK, CLS, SEP, MASK)

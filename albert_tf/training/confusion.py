@@ -152,10 +152,7 @@ def write(folder: str, splits: Mapping[str, Confusion]) -> None:
         if match and match[1] not in splits:  # Of an earlier evaluation.
             files.remove(os.path.join(folder, name))
     for split, table in splits.items():
-        values = {
-            "labels": list(table.labels),
-            "counts": table.counts.tolist(),
-        }
+        values = {"labels": list(table.labels), "counts": table.counts.tolist()}
         path = os.path.join(folder, file_name(split, "json"))
         files.write_text(path, strict_json.dumps(values) + "\n")
 

@@ -17,8 +17,7 @@ STRATEGIES = ("one_device", "mirrored", "multi_worker_mirrored", "tpu")
 @dataclasses.dataclass(frozen=True)
 @checked
 @shown(
-    Training="seed",
-    Devices="precision recompute gradient_accumulation_steps",
+    Training="seed", Devices="precision recompute gradient_accumulation_steps"
 )
 class UpdateOptions:
     """How an update is computed."""

@@ -32,9 +32,7 @@ COVERAGE, COVERAGE_OF_MANY = 0.99995, 0.9995
 
 @dataclasses.dataclass(frozen=True)
 @shown(
-    Model="do_lower_case",
-    Data="input_file",
-    Output="output_prefix overwrite",
+    Model="do_lower_case", Data="input_file", Output="output_prefix overwrite"
 )
 class TrainingOptions:
     """The options that all trainers of vocabularies share."""

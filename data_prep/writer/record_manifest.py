@@ -16,12 +16,7 @@ import albert_tf
 from albert_tf.common import files, imports, options
 from albert_tf.data import manifests, masking
 from albert_tf.text import tokenization
-from data_prep.writer import (
-    assemble,
-    same_job,
-    statistics,
-    writer_options,
-)
+from data_prep.writer import assemble, same_job, statistics, writer_options
 
 figures = imports.later("matplotlib.figure")
 

@@ -77,10 +77,7 @@ def _relation_loss(
 # By name: from student, teacher and mask, float32 [B, S], to float32 [B].
 LOSSES: Mapping[
     str, Callable[[EncodedBatch, EncodedBatch, tf.Tensor], tf.Tensor]
-] = {
-    "hidden_loss": _hidden_loss,
-    "relation_loss": _relation_loss,
-}
+] = {"hidden_loss": _hidden_loss, "relation_loss": _relation_loss}
 
 
 def _log_relations(

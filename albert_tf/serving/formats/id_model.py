@@ -205,9 +205,7 @@ def differences(
 
 
 def compare(
-    functions: Functions,
-    config: AlbertConfig,
-    ask: Ask,
+    functions: Functions, config: AlbertConfig, ask: Ask
 ) -> dict[str, dict[str, float]]:
     """Return `differences` of what `ask` says about samples, by function."""
     largest = {}

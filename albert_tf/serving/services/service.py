@@ -205,10 +205,7 @@ class Service:
         shape = [size or 1 for size in spec.shape]
         if spec.dtype == tf.string:
             return tf.fill(shape, f"A {tokenization.MASK} text.")
-        rows = {
-            "input_ids": [self._cls_id, self._sep_id],
-            "input_mask": [1, 1],
-        }
+        rows = {"input_ids": [self._cls_id, self._sep_id], "input_mask": [1, 1]}
         row = tf.constant(rows.get(spec.name, [0, 0]))
         return tf.broadcast_to(row, [*shape[:-1], 2])
 

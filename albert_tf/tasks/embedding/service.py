@@ -155,10 +155,6 @@ class EmbeddingService(service.Service):
 
 SERVICES = {
     model.AlbertEmbedder: lambda task, made: EmbeddingService(
-        made,
-        task.tokenizer,
-        task.max_seq_length,
-        task.given_out,
-        task.prompts,
+        made, task.tokenizer, task.max_seq_length, task.given_out, task.prompts
     )
 }

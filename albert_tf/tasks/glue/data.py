@@ -57,10 +57,7 @@ def read(
 
 
 def _check_header(
-    spec: specs.TaskSpec,
-    fields: list[str],
-    columns: specs.Split,
-    where: str,
+    spec: specs.TaskSpec, fields: list[str], columns: specs.Split, where: str
 ) -> None:
     """Refuse a first row that is no header, or that of other rows.
 
@@ -116,10 +113,7 @@ def _by_name(
 
 
 def _compare_headers(
-    spec: specs.TaskSpec,
-    path: str,
-    fields: list[str],
-    columns: specs.Split,
+    spec: specs.TaskSpec, path: str, fields: list[str], columns: specs.Split
 ) -> None:
     """Refuse an own task's first row that names what no other file names."""
     folder = path.removesuffix(columns.file)

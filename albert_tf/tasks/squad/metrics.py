@@ -130,10 +130,7 @@ def score_version_1(
         divide = UNITS[units]  # Unlike `f1`, 0 where nothing is left of one.
         overlap += max(_overlap(divide(gold), divide(text)) for gold in golds)
     total = len(questions)
-    return {
-        "exact_match": 100.0 * exact / total,
-        "f1": 100.0 * overlap / total,
-    }
+    return {"exact_match": 100.0 * exact / total, "f1": 100.0 * overlap / total}
 
 
 def raw_scores(

@@ -174,11 +174,7 @@ class AlbertSquadV2(model_with_head.ModelWithHead):
         return _masked_log_softmax(logits, p_mask)
 
     def _end_log_probs(
-        self,
-        x: tf.Tensor,
-        starts: tf.Tensor,
-        p_mask: tf.Tensor,
-        training: bool,
+        self, x: tf.Tensor, starts: tf.Tensor, p_mask: tf.Tensor, training: bool
     ) -> tf.Tensor:
         """Return float32 [B, K, S] for each of the starts, int32 [B, K]."""
         begun = tf.gather(x, starts, batch_dims=1)  # [B, K, H]

@@ -122,9 +122,7 @@ def make_windows(
             zip(queries, paragraphs, strict=True)
         )
         for begin, length in overlaps.split(
-            len(pieces.ids),
-            max_seq_length - len(ids) - NUM_SPECIAL,
-            doc_stride,
+            len(pieces.ids), max_seq_length - len(ids) - NUM_SPECIAL, doc_stride
         )
     ]
     question, begin, length = np.array(rows, np.int32).reshape(-1, 3).T

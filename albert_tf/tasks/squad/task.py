@@ -188,10 +188,7 @@ class SquadTask(base.Task):
 
     @property
     def settings(self) -> dict[str, Any]:
-        return {
-            **super().settings,
-            **dataclasses.asdict(self.options.windows),
-        }
+        return {**super().settings, **dataclasses.asdict(self.options.windows)}
 
     def remember(self, scores: Mapping[str, float]) -> None:
         if self.options.null_score_diff_threshold is None:

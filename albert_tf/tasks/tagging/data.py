@@ -35,9 +35,7 @@ class ColumnOptions:
         within=ranges.Range(-99, 99),
     )
     tag_column: int = option(
-        -1,
-        "Number of the column with the tags.",
-        within=ranges.Range(-99, 99),
+        -1, "Number of the column with the tags.", within=ranges.Range(-99, 99)
     )
 
 

@@ -78,9 +78,7 @@ def decode(
 
 
 def find_pieces(
-    words: Sequence[tuple[int, int]],
-    starts: np.ndarray,
-    ends: np.ndarray,
+    words: Sequence[tuple[int, int]], starts: np.ndarray, ends: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the first piece of each word, and which words have another's.
 

@@ -146,12 +146,7 @@ class MultiLabelService(TextService):
     read_outputs = ("probabilities",)
     app_output = "probabilities"
 
-    def __init__(
-        self,
-        *args: Any,
-        thresholds: Sequence[float],
-        **kwargs: Any,
-    ):
+    def __init__(self, *args: Any, thresholds: Sequence[float], **kwargs: Any):
         """Keep what the signatures need; `thresholds` are those of `labels`."""
         super().__init__(*args, **kwargs)
         self.thresholds = tuple(thresholds)

@@ -16,13 +16,7 @@ import numpy as np
 from albert_tf.common import ranges, rows
 from albert_tf.common.options import checked, option, shown
 from albert_tf.data import layouts
-from albert_tf.finetuning import (
-    base,
-    metrics,
-    overlaps,
-    packing,
-    probabilities,
-)
+from albert_tf.finetuning import base, metrics, overlaps, packing, probabilities
 from albert_tf.finetuning.packing import TextExample
 from albert_tf.tasks.text import portable
 from albert_tf.text import tokenization
