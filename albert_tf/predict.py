@@ -129,9 +129,7 @@ class PredictOptions:
     given_out: packed_vectors.VectorOptions = options.part(
         packed_vectors.VectorOptions(), needs="run_dir"
     )
-    task_module: str | None = option(
-        None, "The --task_module of --run_dir, if it had one.", needs="run_dir"
-    )
+    task_module: str | None = shared_options.task_module()
     strict: bool = option(
         False,
         "Whether to stop at the first line that cannot be answered. Otherwise "

@@ -13,6 +13,21 @@ def max_seq_length(note: str) -> Any:
     )
 
 
+def albert_config_file(**settings: Any) -> Any:
+    return option(
+        help="JSON file with the architecture, or a released model such as "
+        "albert_base_v2.",
+        must_exist=True,
+        **settings,
+    )
+
+
+def task_module() -> Any:
+    return option(
+        None, "The --task_module of --run_dir, if it had one.", needs="run_dir"
+    )
+
+
 def batch_size(default: int, unit: str = "step") -> Any:
     """Return an option for a batch size.
 

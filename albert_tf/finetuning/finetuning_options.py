@@ -69,12 +69,7 @@ class LengthOptions:
 class FinetuningOptions:
     """Options that all finetuning scripts share."""
 
-    albert_config_file: str = option(
-        help="JSON file with the architecture, or a released model such as "
-        "albert_base_v2.",
-        may_change=True,
-        must_exist=True,
-    )
+    albert_config_file: str = shared_options.albert_config_file(may_change=True)
     output_dir: str = option(
         help="Folder for checkpoints, logs and predictions.", may_change=True
     )

@@ -3,7 +3,7 @@
 import dataclasses
 from typing import Any
 
-from albert_tf.common import errors, options, ranges, slices
+from albert_tf.common import errors, options, ranges, shared_options, slices
 from albert_tf.common.options import checked, option, shown
 from albert_tf.text import tokenization
 
@@ -82,9 +82,7 @@ class SourceOptions:
         "latest.",
         needs="run_dir",
     )
-    task_module: str | None = option(
-        None, "The --task_module of --run_dir, if it had one.", needs="run_dir"
-    )
+    task_module: str | None = shared_options.task_module()
     init_checkpoint: str | None = option(
         None,
         "Any checkpoint, instead of --run_dir; that of a finetuned run with "

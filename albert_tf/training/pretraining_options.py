@@ -250,11 +250,6 @@ class RecipeOptions:
         """Number of ids of the model that stand for spans, as in T5."""
         return span_corruption.SENTINELS if self.objective == "spans" else 0
 
-    @property
-    def draws_targets(self) -> bool:
-        """Whether the objective chooses targets itself, not by masking."""
-        return self.objective in ("plm", "spans")
-
     def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file
         if path is not None and not path:
@@ -337,7 +332,7 @@ class RecordOptions:
 
     def check(self, recipe: RecipeOptions) -> None:
         """Refuse objectives that cannot be trained on records of this kind."""
-        if recipe.draws_targets:
+        if recipe.objective in ("plm", "spans"):  # They choose targets.
             self._check_targets(recipe)
         if self.records == "passages":
             single_units = (
@@ -419,12 +414,7 @@ class PretrainingOptions:
     """Options of run_pretraining."""
 
     data: RecordOptions
-    albert_config_file: str = option(
-        help="JSON file with the architecture, or a released model such as "
-        "albert_base_v2.",
-        may_change=True,
-        must_exist=True,
-    )
+    albert_config_file: str = shared_options.albert_config_file(may_change=True)
     output_dir: str = option(
         help="Folder for checkpoints, logs and the run card.", may_change=True
     )

@@ -11,8 +11,11 @@ from albert_tf.model.config import AlbertConfig
 from albert_tf.model.heads import model_with_head
 from albert_tf.model.losses import objectives
 from albert_tf.model.network.encoder import AlbertModel
-from albert_tf.training import pretraining_options, training_options
-from albert_tf.training.systems import mlm, plm, rtd, spans, system
+from albert_tf.training import (
+    pretraining_options,
+    systems,
+    training_options,
+)
 
 # The batch that the default learning rate was found for. Source: ALBERT §4.1.
 _PAPER_BATCH = 4096
@@ -23,19 +26,12 @@ _TOO_HIGH = 2.5
 # the mean of 500 small batches varies by chance.
 _LEARNED = 0.1
 
-SYSTEMS: dict[str, type[system.PretrainingSystem]] = {
-    "mlm": mlm.MaskedWords,
-    "plm": plm.PermutationLm,
-    "rtd": rtd.ReplacedTokens,
-    "spans": spans.SpanCorruption,
-}
-
 
 def system_of(
     recipe: pretraining_options.RecipeOptions,
-) -> system.PretrainingSystem:
+) -> systems.PretrainingSystem:
     """Return what `--objective` means: objective, model and cost."""
-    return SYSTEMS[recipe.objective](recipe)
+    return systems.SYSTEMS[recipe.objective](recipe)
 
 
 def make_objective(
@@ -101,7 +97,9 @@ def forward_flops(
             positions.
     """
     count = None if num_instances is None else num_instances + num_predictions
-    shape = system.PassShape(config, length, num_predictions, num_outputs=count)
+    shape = systems.PassShape(
+        config, length, num_predictions, num_outputs=count
+    )
     return system_of(recipe).forward_flops(shape)
 
 

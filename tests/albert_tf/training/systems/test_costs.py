@@ -6,8 +6,7 @@ import pytest
 import tensorflow as tf
 
 from albert_tf.model import model_options
-from albert_tf.training import pretraining_options, pretraining_recipe
-from albert_tf.training.systems import rtd
+from albert_tf.training import pretraining_options, pretraining_recipe, systems
 from tests.albert_tf.training import recipes
 
 
@@ -29,9 +28,9 @@ def test_generator_of_another_width_has_embeddings_of_its_own(small_config):
     recipe = recipes.make(
         objective="rtd", generator_size=0.5, generator_sharing="none"
     )
-    generator = rtd.ReplacedTokens(recipe).generator_config(config)
+    generator = systems.ReplacedTokens(recipe).generator_config(config)
     assert generator.hidden_size == config.hidden_size // 2
-    line = rtd.ReplacedTokens(recipe).describe(config)
+    line = systems.ReplacedTokens(recipe).describe(config)
     assert line == (
         "Generator: 1 heads, hidden size 8, intermediate size 12; it shares "
         "with the encoder: none. The number of parameters includes it."

@@ -1,1 +1,0 @@
-"""What `--objective` chooses among: a file for each."""
