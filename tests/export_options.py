@@ -62,7 +62,7 @@ def make_run(folder, config, vocabulary, task_name, **values):
         run_folder.read(str(folder)).options,
         tokenization.Tokenizer(vocabulary),
     )
-    keras.utils.set_random_seed(1)
+    keras.utils.set_random_seed(values.get("seed", 1))
     model = task.make_model(AlbertModel(config))
     tf.train.Checkpoint(model=model).write(f"{folder}/model.ckpt-best")
     return model

@@ -24,6 +24,26 @@ def two_runs(world, tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def new_runs(world, tmp_path_factory):
+    """The folder of two runs for RTE with new weights; the second is better."""
+    from albert_tf.common import scores
+    from albert_tf.model.config import AlbertConfig
+    from tests import export_options
+
+    folder = tmp_path_factory.mktemp("runs") / "rte"
+    config = AlbertConfig.from_json_file(world.config)
+    summed = []
+    for number in (1, 2):
+        run = folder / f"run_{number}"
+        given = {"data_dir": world.glue, "seed": number}
+        export_options.make_run(run, config, world.vocabulary, "rte", **given)
+        accuracy = {"accuracy": number / 2}
+        summed.append(scores.RunScores(str(run), number, 2, accuracy))
+    scores.write(str(folder), scores.Summary("rte", "accuracy", tuple(summed)))
+    return folder
+
+
+@pytest.fixture(scope="session")
 def mnli(world, tmp_path_factory):
     from albert_tf import run_classifier
     from tests.albert_tf.finetuning import small_runs

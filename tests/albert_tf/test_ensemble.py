@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import shutil
+import types
 
 import numpy as np
 import pytest
@@ -13,8 +14,6 @@ from albert_tf.finetuning import base, saved_outputs
 from albert_tf.tasks.glue import specs
 from tests.albert_tf.finetuning import small_runs
 from tests.conftest import refused
-
-pytestmark = pytest.mark.slow
 
 
 def save_again(folder, split, **changes):
@@ -29,7 +28,16 @@ def copied(two_runs, tmp_path):
     return pathlib.Path(shutil.copytree(two_runs, tmp_path / "rte"))
 
 
+def test_tests_of_any_run_are_combined_and_what_all_have_scored(tmp_path):
+    task = types.SimpleNamespace(eval_splits=["dev", "b"], test_splits=["test"])
+    folders = [str(tmp_path / name) for name in "ab"]
+    for name in ("a/dev", "a/b", "b/b", "b/test"):
+        small_runs.write(tmp_path / f"{name}_outputs.npz", "")
+    assert ensemble._find_splits(None, folders, task) == ["b", "test"]
+
+
 @pytest.mark.parametrize("source", ["gs://bucket/dev.tsv", "/dev/null", "no"])
+@pytest.mark.slow
 def test_an_ensemble_reads_files_of_this_machine_only(copied, tmp_path, source):
     for folder in copied.glob("run_*"):
         save_again(folder, "dev", source=source)
@@ -37,6 +45,7 @@ def test_an_ensemble_reads_files_of_this_machine_only(copied, tmp_path, source):
         small_runs.average([copied / "run_*"], tmp_path / "both")
 
 
+@pytest.mark.slow
 def test_ensemble_of_runs_whose_data_have_moved(
     world, two_runs, copied, tmp_path
 ):
@@ -66,6 +75,7 @@ def test_ensemble_of_runs_whose_data_have_moved(
     assert saved.source.startswith(world.glue)
 
 
+@pytest.mark.slow
 def test_only_what_all_runs_have_scored_is_combined(copied, tmp_path, caplog):
     (copied / "run_2/dev_outputs.npz").unlink()
     small_runs.average([copied / "run_*"], tmp_path / "tests")
@@ -80,6 +90,7 @@ def test_only_what_all_runs_have_scored_is_combined(copied, tmp_path, caplog):
             small_runs.average([copied / "run_*"], tmp_path / "none")
 
 
+@pytest.mark.slow
 def test_other_outputs_do_not_replace_an_ensemble(copied, tmp_path):
     for _ in range(2):  # Again, as after an interruption.
         small_runs.average([copied / "run_*"], tmp_path / "both")
@@ -90,6 +101,7 @@ def test_other_outputs_do_not_replace_an_ensemble(copied, tmp_path):
         small_runs.average([copied / "run_*"], tmp_path / "both")
 
 
+@pytest.mark.slow
 def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
     small_runs.average([two_runs / "run_*"], tmp_path / "both")
     folders = two_runs / "run_1", two_runs / "run_2", tmp_path / "both"
@@ -103,6 +115,7 @@ def test_ensemble_averages_the_probabilities_of_runs(two_runs, tmp_path):
     assert results.startswith("accuracy = ")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "folders, message",
     [
@@ -149,6 +162,7 @@ def test_runs_on_other_columns(split, name, is_refused):
     assert any(line.startswith(f"{name} was ") for line in lines) == is_refused
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["labels", "kind"])
 def test_columns_of_other_labels_are_no_ensemble(copied, tmp_path, name):
     key = saved_outputs.load(str(copied / "run_2"), "dev").key
@@ -159,6 +173,7 @@ def test_columns_of_other_labels_are_no_ensemble(copied, tmp_path, name):
         small_runs.average([copied / "run_*"], tmp_path / "both")
 
 
+@pytest.mark.slow
 def test_of_a_folder_of_several_runs_the_best_is_taken(two_runs, tmp_path):
     best = scores.best_folder(str(two_runs))
     (other,) = {f"{two_runs}/run_1", f"{two_runs}/run_2"} - {best}
@@ -169,6 +184,7 @@ def test_of_a_folder_of_several_runs_the_best_is_taken(two_runs, tmp_path):
     assert odds[0] == odds[1]
 
 
+@pytest.mark.slow
 def test_outputs_about_other_data_are_no_ensemble(copied, tmp_path):
     saved = saved_outputs.load(str(copied / "run_2"), "dev")
     other = {**saved.key, "content_sha256": "0"}

@@ -11,6 +11,7 @@ from albert_tf.common import strict_json
 from albert_tf.model.checkpoints import restoring
 from albert_tf.model.heads import classification, pretraining
 from albert_tf.model.network.encoder import AlbertModel
+from albert_tf.serving import export as export_work
 from albert_tf.serving import source
 from albert_tf.serving.services import encoder_service
 from albert_tf.tasks.embedding import model as embedding
@@ -334,6 +335,14 @@ def test_calibration_reads_texts_of_the_file(
     assert len(found) == path.read_text().count("\n") - 1  # And a header.
     assert all(text["input_mask"].all() for text in found)
     assert len({text["input_ids"].tobytes() for text in found}) > 1
+
+
+@pytest.mark.parametrize(
+    ("count", "step"), [(0, 1), (256, 1), (257, 2), (511, 2), (513, 3)]
+)
+def test_texts_of_calibration_are_256_at_most(count, step):
+    found = export_work._select_evenly(range(count))
+    assert [*found] == [*range(0, count, step)]
 
 
 def test_what_users_call_is_scored(score, monkeypatch):

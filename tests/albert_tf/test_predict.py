@@ -351,11 +351,11 @@ def test_standard_input_to_standard_output_without_the_network(echo):
 # The folders of finetuned runs.
 
 
-def test_folder_of_several_runs_means_the_best_one(two_runs, tmp_path):
+def test_folder_of_several_runs_means_the_best_one(new_runs, tmp_path):
     """Wherever it lies, and for all that takes a folder."""
     moved = tmp_path / "moved"
-    shutil.copytree(two_runs, moved)
-    best = os.path.basename(scores.read(str(two_runs)).best.folder)
+    shutil.copytree(new_runs, moved)
+    best = os.path.basename(scores.read(str(new_runs)).best.folder)
     assert scores.read(str(moved)).best.folder == str(moved / best)
     checkpoint = str(moved / best / "model.ckpt-best")
     assert checkpoint_files.find(str(moved)) == checkpoint

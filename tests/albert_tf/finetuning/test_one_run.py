@@ -34,18 +34,19 @@ def test_a_worker_that_is_lost_ends_the_others_alike(
 
 
 @pytest.mark.slow
-def test_an_encoder_with_the_rate_0_stays_as_it_was(world, mnli, tmp_path):
+def test_an_encoder_with_the_rate_0_stays_as_it_was(world, new_runs, tmp_path):
     settings = changed(
         small_runs.classifier(world, tmp_path / "run"),
         new_head=True,
-        init_checkpoint=str(mnli),
+        init_checkpoint=str(new_runs / "run_1"),
         learning_rate=0.01,
         encoder_learning_rate=0.0,
         do_eval=False,
         do_predict=False,
     )
     run_classifier.run(settings)
-    readers = [checkpoint_reader.read(str(f)) for f in (mnli, tmp_path / "run")]
+    folders = new_runs / "run_1", tmp_path / "run"
+    readers = [checkpoint_reader.read(str(f)) for f in folders]
     before, after = (reader.load(list(reader.shapes)) for reader in readers)
     encoder = {name for name in before if name.startswith("bert/")}
     is_changed = {n for n in encoder if not np.array_equal(before[n], after[n])}
@@ -54,7 +55,7 @@ def test_an_encoder_with_the_rate_0_stays_as_it_was(world, mnli, tmp_path):
 
 
 @pytest.mark.slow
-def test_pooling_is_kept_with_the_run(world, mnli, tmp_path):
+def test_pooling_is_kept_with_the_run(world, new_runs, tmp_path):
     """From a checkpoint of the first token, and then from this run."""
     run, make = small_runs.KINDS["race"]
     folder = tmp_path / "run"
@@ -62,7 +63,7 @@ def test_pooling_is_kept_with_the_run(world, mnli, tmp_path):
         make(world, folder),
         pooling="pair",
         new_head=True,
-        init_checkpoint=str(mnli),
+        init_checkpoint=str(new_runs / "run_1"),
     )
     run(settings)
     config = AlbertConfig.from_json_file(str(folder / "albert_config.json"))
@@ -354,13 +355,15 @@ def test_replicas_and_batches_change_neither_losses_nor_scores(
 
 
 @pytest.mark.slow
-def test_a_deepened_model_is_trained_at_several_depths(world, mnli, tmp_path):
+def test_a_deepened_model_is_trained_at_several_depths(
+    world, new_runs, tmp_path
+):
     """The same layer, applied more often; each depth has its own head."""
     folder = tmp_path / "run"
     settings = changed(
         small_runs.classifier(world, folder),
         num_hidden_layers=3,
-        init_checkpoint=str(mnli),
+        init_checkpoint=str(new_runs / "run_1"),
         init_shallower=True,
         new_head=True,
         exit_layers="1,2",

@@ -95,18 +95,30 @@ def test_training_on_features_made_elsewhere_is_the_same(world, tmp_path, kind):
     assert len(in_order) > len(found[0][1])  # Only they hold padding.
 
 
+@pytest.fixture
+def of_rte(world, tmp_path):
+    """Options of a run, and a folder with its features."""
+    settings = small_runs.classifier(
+        world, tmp_path / "run", cached_dir=str(tmp_path)
+    )
+    tokenizer = finetuning_options.load_tokenizer(settings.finetuning)
+    task = small_tasks.make("rte", tokenizer, small_runs.LENGTH)
+    strategy = tf.distribute.get_strategy()
+    data = run_data.RunData(
+        settings.finetuning, task, task.sources(world.glue), strategy
+    )
+    data.make_features(settings.finetuning)
+    return settings, tmp_path
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("split, record", [("train", 40), ("dev", 1)])
-def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
-    for path in two_runs.glob("*.tfrecord*"):
-        shutil.copy(path, tmp_path)
+def test_damaged_features_are_named(of_rte, split, record):
+    settings, tmp_path = of_rte
     (path,) = tmp_path.glob(f"*-{split}-*.tfrecord")
     content = bytearray(path.read_bytes())
     content[30 if record == 1 else -30] ^= 0xFF
     path.write_bytes(content)
-    settings = small_runs.classifier(
-        world, tmp_path / "run", cached_dir=str(tmp_path)
-    )
     with refused(f"{path} is damaged: record {record} cannot .* Remove it and"):
         run_classifier.run(settings)
 
@@ -114,11 +126,8 @@ def test_damaged_features_are_named(world, two_runs, tmp_path, split, record):
 @pytest.mark.parametrize(
     ("name", "value"), [("label_ids", 7), ("input_ids", 10**6)]
 )
-def test_numbers_that_the_model_does_not_have_are_named(
-    world, two_runs, tmp_path, name, value
-):
-    for path in two_runs.glob("*.tfrecord*"):
-        shutil.copy(path, tmp_path)
+def test_numbers_that_the_model_does_not_have_are_named(of_rte, name, value):
+    settings, tmp_path = of_rte
     (path,) = tmp_path.glob("*-train-*.tfrecord")
     messages = []
     for message in tfrecord.read_records(str(path)):
@@ -130,9 +139,6 @@ def test_numbers_that_the_model_does_not_have_are_named(
         arrays = {n: v[None] for n, v in values.items()}
         messages += tfrecord.encode_batch(layout, arrays)
     path.write_bytes(b"".join(tfrecord.frame_batch(messages)))
-    settings = small_runs.classifier(
-        world, tmp_path / "run", cached_dir=str(tmp_path)
-    )
     message = f"{path} cannot be used: record 1 has {name} {value}; allowed"
     with refused(message):
         run_classifier.run(settings)

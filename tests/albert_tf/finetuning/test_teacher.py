@@ -46,12 +46,12 @@ def vectors(tokenizer, length=24):
     return embedding.EmbeddingTask(tokenizer, length, wanted)
 
 
-def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
+def test_outputs_are_those_that_can_be_learned(new_runs, tokenizer):
     task = small_tasks.make("rte", tokenizer, 48)
-    found = teacher.open_teacher(str(two_runs / "run_1"), task)
+    found = teacher.open_teacher(str(new_runs / "run_1"), task)
     examples = []
     assert found.outputs(examples)["logits"].shape == (0, 2)
-    other = teacher.open_teacher(str(two_runs / "run_2"), task)
+    other = teacher.open_teacher(str(new_runs / "run_2"), task)
     one, others = found.identity, other.identity
     assert one.pop("weights_sha256") != others.pop("weights_sha256")
     assert one == others
@@ -61,9 +61,9 @@ def test_outputs_are_those_that_can_be_learned(two_runs, tokenizer):
     json.dumps(one)
 
 
-def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
+def test_a_saved_model_teaches_as_its_run(new_runs, tokenizer, tmp_path):
     """Its logits are those of the run, less a constant of each example."""
-    run, folder = str(two_runs / "run_1"), str(tmp_path / "saved")
+    run, folder = str(new_runs / "run_1"), str(tmp_path / "saved")
     export.run(make_options(run_dir=run, export_dir=folder))
     task = small_tasks.make("rte", tokenizer, 48)
     one, other = (teacher.open_teacher(t, task) for t in (run, folder))
@@ -82,10 +82,10 @@ def test_a_saved_model_teaches_as_its_run(two_runs, tokenizer, tmp_path):
         teacher.open_teacher(folder, small_tasks.make("sst-2", tokenizer, 48))
 
 
-def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
+def test_a_teacher_computes_in_the_student_s_precision(new_runs, tokenizer):
     """Its outputs are kept apart from those in float32."""
     task = small_tasks.make("rte", tokenizer, 48)
-    run = str(two_runs / "run_1")
+    run = str(new_runs / "run_1")
     half = teacher.open_teacher(run, task, "bfloat16")
     full = teacher.open_teacher(run, task)
     examples = [packing.TextExample(0, ("It rains.", "The ferry waits."), 0)]
@@ -95,21 +95,21 @@ def test_a_teacher_computes_in_the_student_s_precision(two_runs, tokenizer):
     assert half.identity != full.identity
 
 
-def test_a_finetuned_encoder_gives_vectors_too(two_runs, tokenizer):
+def test_a_finetuned_encoder_gives_vectors_too(new_runs, tokenizer):
     for length, kept in ((24, 24), (999, 64)):  # As many as it has positions.
         task = vectors(tokenizer, length)
-        found = teacher.open_teacher(str(two_runs / "run_1"), task)
+        found = teacher.open_teacher(str(new_runs / "run_1"), task)
         assert found.task.max_seq_length == kept
     assert found.outputs([])["embedding"].shape == (0, 16)
 
 
-def test_teachers_of_other_tasks_are_refused(two_runs, tokenizer):
-    run = str(two_runs / "run_1")
+def test_teachers_of_other_tasks_are_refused(new_runs, tokenizer):
+    run = str(new_runs / "run_1")
     turned = small_tasks.make("rte", tokenizer, 48)
     turned.labels = turned.labels[::-1]
     for path, task in (
         (run, turned),
-        (str(two_runs), turned),  # The best of several.
+        (str(new_runs), turned),  # The best of several.
         (f"{run}/model.ckpt-best", turned),
     ):
         with refused("entailment, not_entail"):
