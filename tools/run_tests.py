@@ -22,7 +22,7 @@ import tempfile
 import time
 
 MOST_MIB = int(os.environ.get("MOST_MIB", 3 * 1024))  # Of one process.
-SHARING, SHARING_OF_ALL = 16, 11  # Short files in a process.
+SHARING, SHARING_OF_ALL = 20, 15  # Short files in a process.
 # Their files share a process: they damage copies of files that take 17 seconds
 # to make.
 TOGETHER = "tests/hostile/"

@@ -1,8 +1,5 @@
 """GLUE tasks with more than one development or test set."""
 
-import dataclasses
-import shutil
-
 import numpy as np
 import pytest
 
@@ -16,10 +13,8 @@ from albert_tf.finetuning import (
 )
 from albert_tf.tasks.glue import specs
 from albert_tf.tasks.glue import task as glue
-from albert_tf.tasks.table import data
-from tests import row_files
 from tests.albert_tf.finetuning import small_runs
-from tests.conftest import changed, refused
+from tests.conftest import refused
 
 
 def test_both_dev_sets_of_mnli_are_scored(mnli):
@@ -93,130 +88,3 @@ def test_an_own_task_says_where_its_files_are(world, tmp_path, monkeypatch):
     settings = small_runs.classifier(world, tmp_path / "run", "own")
     with refused("Own has no method sources"):
         run_classifier.run(settings)
-
-
-def own_table(world, folder, **values):
-    """A run with a table; the body says which mood it is."""
-    moods = "glad", "cross, very"
-    bodies = "We, we, we", "The lamp. " * 2
-    rows = [
-        f'{n},"Letter {n}","{bodies[n % 2]}","{moods[n % 2]}"'
-        for n in range(60)
-    ]
-    for name in ("train", "test"):
-        path = folder.parent / f"{name}.csv"
-        path.write_text("\n".join(["nr,title,body,mood", *rows]) + "\n")
-    settings = run_classifier.ClassifierOptions(
-        finetuning=small_runs.shared(world, folder, max_seq_length=24),
-        train_file=str(folder.parent / "train.csv"),
-        test_file=str(folder.parent / "test.csv"),
-        table=data.TableOptions(
-            text_columns="title,body",
-            label_column="mood",
-            id_column="nr",
-            class_weights="balanced",
-            best_score="macro_f1",
-        ),
-    )
-    return changed(
-        settings,
-        **{
-            "train_step": 100,
-            "learning_rate": 3e-3,
-            "save_checkpoints_steps": 100,
-            "iterations_per_loop": 100,
-            **values,
-        },
-    )
-
-
-@pytest.fixture(scope="module")
-def table_run(world, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("table") / "run"
-    run_classifier.run(own_table(world, folder))
-    return folder
-
-
-def test_a_table_is_learnt(table_run):
-    found = scores.read(str(table_run)).best.scores
-    assert found["macro_f1"] > 0.8, found
-    card = (table_run / "run_card.md").read_text()
-    assert "| label | examples | precision" in card
-    assert (table_run / "confusion_held_out.png").is_file()
-    answers = row_files.read(table_run / "test_predictions.jsonl")
-    assert answers[0]["id"] == "0"
-    assert answers[0]["prediction"] in ("cross, very", "glad")
-    assert len(answers) == 60
-
-
-def test_runs_that_hold_out_other_rows_are_no_ensemble(table_run, tmp_path):
-    for name in "ab":
-        shutil.copytree(table_run, tmp_path / name)
-    saved = saved_outputs.load(str(table_run), base.HELD_OUT)
-    options = {**saved.key["options"], "dev_share": [0.1, 1]}
-    other = {**saved.key, "options": options}
-    saved_outputs.save(
-        str(tmp_path / "b"),
-        base.HELD_OUT,
-        dataclasses.replace(saved, key=other),
-    )
-    with refused("dev_share was .* now .0.1, 1."):
-        small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
-
-
-def test_a_table_s_run_is_scored_without_its_training_file(world, table_run):
-    before = scores.read(str(table_run)).best.scores
-    settings = changed(own_table(world, table_run), do_train=False)
-    run_classifier.run(settings)
-    assert scores.read(str(table_run)).best.scores == before
-    path = settings.test_file
-    run_classifier.run(
-        changed(
-            settings,
-            train_file=None,
-            dev_file=path,
-            id_column=None,
-            labels="cross, very\tglad",
-        )
-    )
-    assert [f.name for f in table_run.glob("confusion_held_out.*")] == []
-    assert scores.read(str(table_run)).best.scores["accuracy"] > 0.8
-
-
-def test_a_start_that_was_broken_off_decides_no_share(
-    world, table_run, tmp_path, monkeypatch
-):
-    folder, found = tmp_path / "run", []
-    folder.mkdir()
-    for name in ("run_options.json", "albert_config.json"):
-        shutil.copy(table_run / name, folder)
-
-    class EndedError(Exception):
-        """After the task is made."""
-
-    def make(*args, **more):
-        found.append(original(*args, **more))
-        raise EndedError
-
-    original = registry.make
-    monkeypatch.setattr(registry, "make", make)
-    settings = own_table(world, folder)
-    content = (folder / "run_options.json").read_text()
-    changed_content = content.replace('"dev_share": 0.1', '"dev_share": 0.5')
-    assert changed_content != content
-    (folder / "run_options.json").write_text(changed_content)
-    for _ in range(2):
-        with pytest.raises(EndedError):
-            run_classifier.run(settings)
-        (folder / "checkpoint").touch()
-    shares = [task.facts.dev_share for task in found]
-    assert shares == [data.DEV_SHARE, 0.5]
-
-
-def test_another_training_file_holds_out_no_learnt_rows(world, table_run):
-    settings = changed(own_table(world, table_run), do_train=False)
-    path = table_run.parent / "more.csv"
-    before = (table_run.parent / "train.csv").read_text()
-    path.write_text(f'{before}x,"T","B",glad\n')
-    with refused("more.csv` has changed since"):
-        run_classifier.run(changed(settings, train_file=str(path)))

@@ -1,8 +1,10 @@
-"""Every form of teacher that docs/distillation.md names, each in a process.
+"""Every form of teacher that docs/distillation.md names.
 
-A process that has not done anything else knows only what the command loads.
+Students are trained in a process that has done nothing else, which knows only
+what the command loads; teachers of a kind share it.
 """
 
+import functools
 import json
 import os
 import pathlib
@@ -34,10 +36,12 @@ from tests.conftest import changed, tiny_config
 pytestmark = pytest.mark.slow
 
 TEXTS = "It rains in the north.\nThe ferry waits.\nWe stay.\n"
-RUN = (
-    "import importlib, pickle, sys;"
-    "importlib.import_module(sys.argv[1]).run(pickle.load(sys.stdin.buffer))"
-)
+RUN = """
+import importlib, pickle, sys
+command = importlib.import_module(sys.argv[1])
+for settings in pickle.load(sys.stdin.buffer):
+    command.run(settings)
+"""
 ONE_STEP = {"train_step": 1, "do_eval": False, "do_predict": False}
 
 
@@ -91,18 +95,12 @@ def embedding_run(kind):
     return make
 
 
-def distilled(world, folder, **values):
+def distilled(world, folder):
     teacher = folder / "first"
     teacher.mkdir()
-    options = student(world, folder, encoder(world, teacher), **values)
+    options = student(world, folder, encoder(world, teacher))
     distill.run(changed(options, output_dir=str(folder / "run")))
     return folder / "run"
-
-
-def kept_outputs(world, folder):
-    run = distilled(world, folder, word_embeddings="random")
-    (kept,) = run.glob("teacher-embedding-*")
-    return kept
 
 
 def student(world, folder, teacher, **values):
@@ -123,43 +121,60 @@ VECTORS = {
         encoder(world, folder), folder / "hub"
     ),
     "sentence-transformers": sentence_transformers,
+    "by name": lambda world, folder: pathlib.Path("albert_small_en"),
     "scored": embedding_run("scored"),
     "triplets": embedding_run("triplets"),
     "distill": distilled,
-    "by name": lambda world, folder: pathlib.Path("albert_small_en"),
     "saved model": saved_vectors,
-    "kept outputs": kept_outputs,
 }
+KEPT = "kept outputs"
+ONE_TEXT = "scored", "saved model"  # One is enough.
 
 
-@pytest.mark.parametrize("form", VECTORS)
-def test_teachers_of_vectors(world, tmp_path, form):
-    teacher = VECTORS[form](world, tmp_path)
-    shows_words = form not in ("saved model", "kept outputs")
-    words = "teacher" if shows_words else "random"
-    settings = student(world, tmp_path, teacher, word_embeddings=words)
-    run_alone("albert_tf.distill", settings)
-    if form == "kept outputs":
-        return
-    (part,) = tmp_path.glob("student/teacher-embedding-*/00000.npz")
+@pytest.fixture(scope="module")
+def make_teacher(world, tmp_path_factory):
+    @functools.cache
+    def make(form):
+        if form == KEPT:
+            (kept,) = make("distill").glob("teacher-embedding-*")
+            return kept
+        return VECTORS[form](world, tmp_path_factory.mktemp("teacher"))
+
+    return make
+
+
+@pytest.mark.parametrize(
+    "forms", [[*VECTORS][:4], [*VECTORS][4:7], ["saved model", KEPT]]
+)
+def test_teachers_of_vectors(world, make_teacher, tmp_path, forms):
+    options = []
+    for form in forms:
+        (tmp_path / form).mkdir()
+        shows_words = form not in ("saved model", KEPT)
+        given = {"word_embeddings": "teacher" if shows_words else "random"}
+        teacher = make_teacher(form)
+        options += [student(world, tmp_path / form, teacher, **given)]
+        if form in ONE_TEXT:
+            (tmp_path / form / "train.txt").write_text("It rains.")
+    run_alone("albert_tf.distill", options)
+    for form in forms:
+        if form != KEPT:
+            count = 1 if form in ONE_TEXT else 3
+            assert_vectors(tmp_path / form, make_teacher(form), count)
+
+
+def assert_vectors(folder, teacher, count):
+    """The student has read those of its teacher, whose length is 1."""
+    (part,) = folder.glob("student/teacher-embedding-*/00000.npz")
     vectors = np.load(part)["embedding"]
-    np.testing.assert_allclose(
-        np.linalg.norm(vectors, axis=-1), [1, 1, 1], atol=1e-5
-    )
+    lengths = np.linalg.norm(vectors, axis=-1)
+    np.testing.assert_allclose(lengths, np.ones(count), atol=1e-5)
     if (teacher / "run_options.json").exists():
         predictor = predictions.RunPredictor(str(teacher), None, 8)
-        items = predictor.read(str(tmp_path / "train.txt"))
+        items = predictor.read(str(folder / "train.txt"))
         predictor.load()
         answers = [x["embedding"] for x in predictor.answers(items)]
         np.testing.assert_allclose(vectors, answers, atol=1e-5)
-
-
-@pytest.mark.parametrize("form", ["scored", "saved model"])
-def test_one_text_is_enough(world, tmp_path, form):
-    teacher = VECTORS[form](world, tmp_path)
-    settings = student(world, tmp_path, teacher, word_embeddings="random")
-    (tmp_path / "train.txt").write_text("It rains.")
-    distill.run(settings)
 
 
 def saved_probabilities(run, folder):
@@ -197,31 +212,30 @@ def same(run, folder):
 
 
 LABELS = {
-    "classifier": (run_classifier, small_runs.classifier, same),
-    "race": (run_race, small_runs.racer, same),
-    "squad": (run_squad, small_runs.answerer, same),
-    "tagger": (run_tagger, tagger, same),
-    "hugging face": (run_classifier, small_runs.classifier, converted),
-    "hugging face race": (run_race, small_runs.racer, converted),
-    "hugging face squad": (run_squad, answerer_of_1_1, converted),
-    "hugging face tagger": (run_tagger, tagger, converted),
-    "saved model": (
+    "classifier": (
         run_classifier,
         small_runs.classifier,
-        saved_probabilities,
+        [same, converted, saved_probabilities],
     ),
+    "race": (run_race, small_runs.racer, [same, converted]),
+    "squad 2.0": (run_squad, small_runs.answerer, [same]),
+    "squad 1.1": (run_squad, answerer_of_1_1, [converted]),
+    "tagger": (run_tagger, tagger, [same, converted]),
 }
 
 
-@pytest.mark.parametrize("form", LABELS)
-def test_teachers_of_labels(world, tmp_path, form):
-    module, make, become = LABELS[form]
+@pytest.mark.parametrize("task", LABELS)
+def test_teachers_of_labels(world, tmp_path, task):
+    """The run, its folder for transformers, and its SavedModel."""
+    module, make, forms = LABELS[task]
     settings = changed(make(world, tmp_path / "teacher"), **ONE_STEP)
     module.run(settings)
-    teacher = become(tmp_path / "teacher", tmp_path / "other")
-    taught = changed(
-        settings, output_dir=str(tmp_path / "student"), teacher=str(teacher)
-    )
+    taught = []
+    for number, become in enumerate(forms):
+        teacher = become(tmp_path / "teacher", tmp_path / f"form{number}")
+        given = {"output_dir": f"{tmp_path}/{number}", "teacher": str(teacher)}
+        taught += [changed(settings, **given)]
     run_alone(module.__name__, taught)
-    (row,) = small_runs.metrics(tmp_path / "student", "train")
-    assert np.isfinite(row["teacher_loss"])
+    for number in range(len(forms)):
+        (row,) = small_runs.metrics(tmp_path / str(number), "train")
+        assert np.isfinite(row["teacher_loss"])

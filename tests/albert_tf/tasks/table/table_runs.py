@@ -1,5 +1,6 @@
 """What only runs with tables do, for test_contract_of_classifiers.py."""
 
+import dataclasses
 import json
 import shutil
 
@@ -7,13 +8,86 @@ import numpy as np
 import pytest
 
 from albert_tf.common import scores
-from albert_tf.finetuning import teacher
+from albert_tf.finetuning import base, registry, saved_outputs, teacher
 from albert_tf.tasks.table import data, labels
 from albert_tf.text import tokenization
 from tests import export_options, row_files
+from tests.albert_tf.finetuning import small_runs
 from tests.albert_tf.tasks import contract
 from tests.albert_tf.tasks.glue.small_tasks import Markers
 from tests.conftest import refused
+
+
+def test_a_run_with_a_table_tells_what_it_confuses(runs):
+    run = runs("label")
+    card = (run.folder / "run_card.md").read_text()
+    assert "| label | examples | precision" in card
+    assert (run.folder / "confusion_held_out.png").is_file()
+    answers = row_files.read(run.folder / "test_predictions.jsonl")
+    assert answers[0]["id"] == "n0"
+    assert answers[0]["prediction"] in contract.MOODS
+    assert len(answers) == 60
+
+
+def test_runs_that_hold_out_other_rows_are_no_ensemble(runs, tmp_path):
+    run = runs("label")
+    for name in "ab":
+        shutil.copytree(run.folder, tmp_path / name)
+    saved = saved_outputs.load(str(run.folder), base.HELD_OUT)
+    options = {**saved.key["options"], "dev_share": [0.1, 1]}
+    other = {**saved.key, "options": options}
+    saved_outputs.save(
+        str(tmp_path / "b"),
+        base.HELD_OUT,
+        dataclasses.replace(saved, key=other),
+    )
+    with refused("dev_share was .* now .0.1, 1."):
+        small_runs.average([tmp_path / "a", tmp_path / "b"], tmp_path / "both")
+
+
+def test_a_table_s_run_is_scored_without_its_training_file(runs, tmp_path):
+    run = runs("label")
+    folder = shutil.copytree(run.folder, tmp_path / "run")
+    changes = dict.fromkeys(("train_file", "id_column", "dev_share"))
+    changes |= {"dev_file": run.labelled, "labels": "cross, very\tglad"}
+    assert run.score_again(folder, **changes)["accuracy"] > 0.8
+    assert [f.name for f in folder.glob("confusion_held_out.*")] == []
+
+
+def test_a_start_that_was_broken_off_decides_no_share(
+    runs, tmp_path, monkeypatch
+):
+    run, folder, found = runs("label"), tmp_path / "run", []
+    folder.mkdir()
+    shutil.copy(run.folder / "albert_config.json", folder)
+    begun = json.loads((run.folder / "run_options.json").read_text())
+    begun["options"]["dev_share"], begun["facts"]["dev_share"] = None, 0.5
+    (folder / "run_options.json").write_text(json.dumps(begun))
+
+    class EndedError(Exception):
+        """After the task is made."""
+
+    def make(*args, **more):
+        found.append(original(*args, **more))
+        raise EndedError
+
+    original = registry.make
+    monkeypatch.setattr(registry, "make", make)
+    for _ in range(2):
+        with pytest.raises(EndedError):
+            run.learn(folder, dev_share=None)
+        (folder / "checkpoint").touch()
+    shares = [task.facts.dev_share for task in found]
+    assert shares == [data.DEV_SHARE, 0.5]
+
+
+def test_another_training_file_holds_out_no_learnt_rows(runs, tmp_path):
+    run = runs("label")
+    more = {"id": "x", "text": "T", "text_pair": "B", "label": "glad"}
+    rows = [*row_files.read(run.labelled), more]
+    path = row_files.write(tmp_path / "more.jsonl", rows)
+    with refused("more.jsonl` has changed since"):
+        run.learn(run.folder, do_train=False, train_file=path)
 
 
 @pytest.mark.slow
