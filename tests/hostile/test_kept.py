@@ -70,7 +70,7 @@ def first_start(start, tmp_path_factory):
 def test_kept_files_that_are_damaged(start, first_start, tmp_path, capfd, kind):
     whole, expected = first_start(capfd)
     changes = {**damages.BYTES, "missing": None}
-    for damage in sampling.some([*changes], 3, kind):
+    for damage in sampling.some([*changes], 2, kind):
         cached = tmp_path / damage.replace(" ", "-")
         shutil.copytree(whole, cached)
         (path,) = cached.glob(KEPT[kind])

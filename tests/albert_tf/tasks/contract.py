@@ -159,6 +159,7 @@ def windows(kind: str, flags: str, **more) -> Case:
 FAST = "max_seq_length=24 learning_rate=3e-3"
 OTHER = {"not_taught": "label of whole texts"}
 ONE = {"forms": "saved_model"}  # The others are those of its siblings.
+NONE = {"forms": ""}  # Served as its sibling is.
 VARIANT = {"is_variant": True, **ONE}
 OWN = "data_dir={here} max_seq_length=32 task_module="
 GLUE = "data_dir={world}/glue max_seq_length=48 task_name="
@@ -175,9 +176,7 @@ CASES = {
         is_slow=False,
     ),
     "pairs": vectors("pairs", "mrr>0.6 recall_at_1>0.2 recall_at_10>0.99"),
-    "triplets": vectors(
-        "triplets", "accuracy>0.9 mrr>0.5", forms="", is_variant=True
-    ),
+    "triplets": vectors("triplets", "accuracy>0.9 mrr>0.5", **VARIANT | NONE),
     "race": Case(
         "race",
         "data_dir={world}/race max_qa_length=24 max_seq_length=64",
@@ -185,7 +184,7 @@ CASES = {
     ),
     "squad 2.0": Case("squad", SQUAD, not_hub="SQuAD 2.0", is_slow=False),
     "squad 1.1": Case("squad", f"squad_version=1.1 pad_to_max=True {SQUAD}"),
-    "rte": Case("classifier", f"{GLUE}rte", is_slow=False),
+    "rte": Case("classifier", f"{GLUE}rte", is_slow=False, **ONE),
     "sts-b": Case("classifier", f"{GLUE}sts-b", **VARIANT),
     "own task": Case("classifier", f"{OWN}own_task task_name=own_task", **ONE),
     "own head": Case(
@@ -203,7 +202,7 @@ CASES = {
     ),
     "labels, one": table(f"{LABELS}one", of_topics, "micro_f1>0.8", **OTHER),
     "labels, each": table(
-        f"{LABELS}each", of_topics, "micro_f1>0.8", **OTHER, **VARIANT
+        f"{LABELS}each", of_topics, "micro_f1>0.8", **OTHER, **VARIANT | NONE
     ),
     "number": table("regression=True", of_years, "pearson>0.7", **OTHER),
     "pairwise": table(
@@ -218,11 +217,13 @@ CASES = {
         of_searches,
         "ndcg>0.9",
         steps=600,
-        **VARIANT,
+        **VARIANT | NONE,
     ),
     "windows of a label": windows("label", "windows=mean"),
     "windows of labels": windows(
-        "labels", "multi_label=True windows=max window_stride=22", **VARIANT
+        "labels",
+        "multi_label=True windows=max window_stride=22",
+        **VARIANT | NONE,
     ),
     "windows of a number": windows(
         "number", "regression=True windows=max", **VARIANT
