@@ -70,11 +70,13 @@ class DistillOptions(finetuning_options.FileOptions):
         "Text for --do_train, one sentence a line; or TSV, CSV or JSON lines "
         "with `text`, and `teacher_text` where the teacher reads another one.",
         may_change=True,
+        must_exist="do_train",
     )
     dev_file: str | None = option(
         None,
         "TSV or JSON lines for --do_eval, as --dev_examples says.",
         may_change=True,
+        must_exist="do_eval",
     )
     teacher_pooling: str | None = option(
         None,

@@ -35,11 +35,13 @@ class ClassifierOptions(finetuning_options.FileOptions):
         None,
         "CSV, TSV, JSON lines or Parquet for --do_train, with --text_columns.",
         may_change=True,
+        must_exist="do_train",
     )
     data_dir: str | None = option(
         None,
         "Folder that holds the GLUE task folders, with --task_name.",
         may_change=True,
+        must_exist="do_eval",
     )
     task_name: str | None = option(
         None,

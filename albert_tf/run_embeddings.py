@@ -29,7 +29,10 @@ class RunEmbeddingsOptions(finetuning_options.FileOptions):
     """Options of run_embeddings."""
 
     train_file: str | None = option(
-        None, "TSV, CSV or JSON lines for --do_train.", may_change=True
+        None,
+        "TSV, CSV or JSON lines for --do_train.",
+        may_change=True,
+        must_exist="do_train",
     )
     teacher: str | None = option(
         None,

@@ -25,7 +25,9 @@ class RunRaceOptions(finetuning_options.TaskOptions):
     """Options of run_race."""
 
     data_dir: str = option(
-        help="Folder that holds train, dev and test of RACE.", may_change=True
+        help="Folder that holds train, dev and test of RACE.",
+        may_change=True,
+        must_exist="do_eval",
     )
     task_name: str = option(race.NAME, "The only one.", choices=(race.NAME,))
     questions: race.RaceOptions = race.RaceOptions()

@@ -42,10 +42,16 @@ class RunSquadOptions(finetuning_options.TaskOptions):
 
     finetuning: SquadFinetuningOptions
     train_file: str | None = option(
-        None, "SQuAD's JSON file to train on.", may_change=True
+        None,
+        "SQuAD's JSON file to train on.",
+        may_change=True,
+        must_exist="do_train",
     )
     predict_file: str | None = option(
-        None, "SQuAD's JSON file to evaluate or to answer.", may_change=True
+        None,
+        "SQuAD's JSON file to evaluate or to answer.",
+        may_change=True,
+        must_exist="do_eval",
     )
     task_name: str = option(squad.NAME, "The only one.", choices=(squad.NAME,))
     questions: squad.SquadOptions = squad.SquadOptions()

@@ -27,7 +27,10 @@ class RunTaggerOptions(finetuning_options.FileOptions):
     """Options of run_tagger."""
 
     train_file: str | None = option(
-        None, "Columns or JSON lines for --do_train.", may_change=True
+        None,
+        "Columns or JSON lines for --do_train.",
+        may_change=True,
+        must_exist="do_train",
     )
     task_name: str = option(task.NAME, "The only one.", choices=(task.NAME,))
     words: task.TaggingOptions = task.TaggingOptions()

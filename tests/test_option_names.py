@@ -278,6 +278,11 @@ MISSING = {
     "write_run_card": ["--output_dir=nowhere"],
     "run_squad": ["--spm_model_file=nowhere", "--train_file=x", *MODEL],
     "run_tagger": ["--vocab_file=nowhere", "--train_file=x", *MODEL],
+    "run_embeddings": [
+        "--train_file=nowhere",
+        "--vocab_file=albert_small_en",
+        *MODEL,
+    ],
     "run_race": ["--spm_model_file=nowhere", "--data_dir=x", *MODEL],
 }
 

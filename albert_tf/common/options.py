@@ -72,7 +72,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
     positional: bool = False,
     repeated: bool = False,
     needs: str | tuple[str, ...] = (),
-    must_exist: bool = False,
+    must_exist: bool | str = False,
 ) -> Any:
     """Declare one option as a dataclass field.
 
@@ -91,7 +91,8 @@ def option(  # noqa: PLR0913 - all but two are keywords.
         needs: The options without which this one has no use, such as `teacher`
             or `objective=mlm|rtd`; then it must be left out, or as by default.
         must_exist: Whether `run_script` refuses a path where nothing is, and
-            that is no name of a config or of weights of this package.
+            that is no name of a config or of weights of this package. Or the
+            option with which it does, such as `do_train`.
     """
     metadata = {
         "help": help,
@@ -480,8 +481,8 @@ def _refuse_missing(settings: Any) -> None:
     """
     values = to_dict(settings)
     for leaf in iter_flags(type(settings)):
-        path = values[leaf.name]
-        if not (leaf.metadata["must_exist"] and path) or (
+        path, must = values[leaf.name], leaf.metadata["must_exist"]
+        if not (path and values.get(must, must)) or (
             files.is_remote(path) or set(path) & set(",*?[")
         ):
             continue

@@ -266,15 +266,16 @@ class FileOptions(TaskOptions):
     """The options of commands that take a file for each split."""
 
     train_file: str | None = option(
-        None, "Examples for --do_train.", may_change=True
+        None, "Examples for --do_train.", may_change=True, must_exist="do_train"
     )
     dev_file: str | None = option(
-        None, "The same for --do_eval.", may_change=True
+        None, "The same for --do_eval.", may_change=True, must_exist="do_eval"
     )
     test_file: str | None = option(
         None,
         "The same for --do_predict, scores or tags not needed.",
         may_change=True,
+        must_exist="do_predict",
     )
 
     @property

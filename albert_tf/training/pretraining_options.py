@@ -278,12 +278,14 @@ class RecordOptions:
     input_file: str = option(
         help="TFRecords to train on: files or glob patterns, with commas.",
         may_change=True,
+        must_exist="do_train",
     )
     eval_input_file: str | None = option(
         None,
         "TFRecords to evaluate on. Default: --input_file, as in the original, "
         "which measures on training data.",
         may_change=True,
+        must_exist="do_eval",
     )
     max_seq_length: int = shared_options.max_seq_length("as in the records")
     records: str = option(
