@@ -227,7 +227,9 @@ def test_standard_input_that_is_closed(workspace, short):
 
 @pytest.mark.parametrize("short", ["inspect_records", "predict"])
 def test_answers_need_a_standard_output(workspace, short):
-    changes = {"output_file": "-"} if short == "predict" else {}
+    changes = {}
+    if short == "predict":
+        changes = {"output_file": "-", "run_dir": "{here}/folder"}
     leaves = ("keras.json",)
     says = ("Standard output is closed",)
     run(workspace, short, changes, closed(1), says=says, leaves=leaves)
