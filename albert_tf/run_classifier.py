@@ -105,6 +105,7 @@ class ClassifierOptions(finetuning_options.FileOptions):
             "pooling": shared.pooling,
             "num_runs": shared.num_runs if shared.num_runs > 1 else None,
             "encoder_learning_rate": shared.encoder_learning_rate,
+            "weight_precision": "int8" if shared.trainer.round_from else None,
             "train_file": self.train_file if table.labels_file else None,
         }.items():
             if value is not None:

@@ -7,7 +7,7 @@ r"""Make triplets from pairs: find texts that are close, but not the answer.
 
 The negatives are second texts of other pairs. After an interruption the same
 command asks the teacher for what is missing, and mines from the start:
-docs/retrieval.md. All texts are asked with the teacher's default prompt.
+docs/retrieval.md.
 
 Source: de Souza P. Moreira et al., arXiv 2407.15831 (NV-Retriever), section 3,
 positive-aware mining by a share of the positive's score.
@@ -33,6 +33,7 @@ from albert_tf.common import (
     options,
     outputs,
     progress,
+    prompts,
     ranges,
     rows,
     shared_options,
@@ -49,7 +50,7 @@ teacher_vectors = imports.later("albert_tf.finetuning.teacher_vectors")
 @dataclasses.dataclass(frozen=True)
 @checked
 @shown(
-    Model="teacher teacher_vectors max_seq_length",
+    Model="teacher teacher_vectors query_prompt passage_prompt max_seq_length",
     Data="train_file negatives max_share skip_ranks draw_from random_seed",
     Output="output_file",
 )
@@ -71,6 +72,15 @@ class MiningOptions:
         None,
         "In place of --teacher: NumPy files with a row for each text of "
         "--train_file, in order: both of the first pair, of the second, ...",
+    )
+    query_prompt: str | None = option(
+        None,
+        "The name of the teacher's prompt before `text`; empty: none. Default: "
+        "the teacher's default.",
+        needs="teacher",
+    )
+    passage_prompt: str | None = option(
+        None, "The same before `text_pair`.", needs="teacher"
     )
     max_seq_length: int = shared_options.max_seq_length(
         "longer is cut; a run and a SavedModel have their own"
@@ -122,6 +132,7 @@ def mine(
     texts: Sequence[str],
     vectors: np.ndarray,
     options: MiningOptions,
+    before: Sequence[str] = ("", ""),
 ) -> Iterator[list[str]]:
     """Yield the negatives of each pair, the nearest first; there may be none.
 
@@ -131,6 +142,7 @@ def mine(
     Args:
         texts: Those of all pairs; the vectors are theirs.
         vectors: float [texts, width], of length 1.
+        before: What stands in `texts` before first and second ones.
     """
     row_of = {text: row for row, text in enumerate(texts)}
     candidates = [*dict.fromkeys(second for _, second in pairs)]
@@ -141,8 +153,8 @@ def mine(
         for text in both:
             excluded.setdefault(text, []).extend(partners)
     cosines = retrieval.cosines(
-        vectors[[row_of[first] for first, _ in pairs]],
-        vectors[[row_of[text] for text in candidates]],
+        vectors[[row_of[before[0] + first] for first, _ in pairs]],
+        vectors[[row_of[before[1] + text] for text in candidates]],
     )
     for pair, (row, (first, second)) in enumerate(
         zip(cosines, pairs, strict=True)
@@ -170,12 +182,17 @@ def run(settings: MiningOptions) -> None:
     pairs = [example.texts for example in rows.raise_bad_lines(items)]
     _check(pairs, settings)
     files.make_folder(os.path.dirname(output), "output_file")
-    texts = [text for pair in pairs for text in pair]
+    teacher = None
+    before = "", ""
     if settings.teacher:
+        teacher = teacher_signal.describe_vectors(settings.teacher)
+        before = _prompts(settings, teacher.prompting)
+    texts = [p + t for pair in pairs for p, t in zip(before, pair, strict=True)]
+    if teacher:
         texts = [*dict.fromkeys(texts)]  # Each is asked once.
-    vectors = _vectors(settings, texts)
+    vectors = _vectors(settings, texts, teacher)
     pairs = [*dict.fromkeys(pairs)]
-    mined = mine(pairs, texts, vectors, settings)
+    mined = mine(pairs, texts, vectors, settings, before)
     counts = []
     with (
         progress.Progress("mining", len(pairs), "pairs") as bar,
@@ -213,20 +230,40 @@ def _check(pairs: Sequence[tuple[str, ...]], settings: MiningOptions) -> None:
         )
 
 
-def _vectors(settings: MiningOptions, texts: Sequence[str]) -> np.ndarray:
-    """Return the vectors of texts, float32 [texts, width], of length 1."""
-    vectors, teacher = None, teacher_signal.VectorInfo(0)
+def _prompts(
+    settings: MiningOptions, known: prompts.PromptOptions
+) -> tuple[str, str]:
+    """Return what the teacher reads before queries and passages."""
+    names = settings.query_prompt, settings.passage_prompt
+    if names == (None, None):
+        prompts.warn(known, "Name `query_prompt` and `passage_prompt`.")
+    query, passage = (
+        prompts.PromptOptions(None, name).with_defaults(
+            known.prompts, known.prompt
+        )
+        for name in names
+    )
+    return query.before, passage.before
+
+
+def _vectors(
+    settings: MiningOptions,
+    texts: Sequence[str],
+    teacher: Any,
+) -> np.ndarray:
+    """Return the vectors of texts, float32 [texts, width], of length 1.
+
+    `teacher` is a `teacher_signal.VectorInfo`; None for vectors in files.
+    """
+    vectors = None
     if settings.teacher_vectors:
         vectors = teacher_vectors.FileVectors(settings.teacher_vectors)
-    else:
-        teacher = teacher_signal.describe_vectors(settings.teacher)
+    teacher = teacher or teacher_signal.VectorInfo(0)
     tokenizer: Any = None  # The teacher has one.
     asked = task.EmbeddingTask(
         tokenizer,
         settings.max_seq_length,
-        task.EmbeddingOptions(
-            train_examples=data.TEXTS, prompting=teacher.prompting
-        ),
+        task.EmbeddingOptions(train_examples=data.TEXTS),
         task.VectorFacts(
             text_pooling=teacher.text_pooling,
             projection_size=teacher.projection_size,

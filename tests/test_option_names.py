@@ -192,7 +192,8 @@ OPTIONS = {
         random_seed=12345 overwrite
     """,
     "data_prep.mine_negatives:MiningOptions": """
-        train_file! output_file! teacher teacher_vectors max_seq_length=512
+        train_file! output_file! teacher teacher_vectors query_prompt
+        passage_prompt max_seq_length=512
         negatives=1 max_share=0.95 skip_ranks=0 draw_from
         random_seed=12345
     """,

@@ -97,3 +97,18 @@ def warn(given: PromptOptions, advice: str) -> None:
             ", ".join(given.texts),
             advice,
         )
+
+
+def warn_of_names(values: Mapping[str, Any]) -> None:
+    """Warn of a line that names its prompt where no prompt is read."""
+    if "prompt" in values:
+        _say_unread()
+
+
+@functools.cache  # Says it once.
+def _say_unread() -> None:
+    logging.warning(
+        "Lines have a `prompt`, which is not read: only the signature "
+        "`prompted` of a SavedModel, and answer.py, take one for each text. "
+        "Give `signature=prompted`, or one `prompt` for all."
+    )

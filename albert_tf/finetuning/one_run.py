@@ -12,7 +12,6 @@ from absl import logging
 from albert_tf.common import scores
 from albert_tf.finetuning import (
     base,
-    batches,
     features,
     finetuning_options,
     predictions,
@@ -28,13 +27,12 @@ from albert_tf.model.optimizers import optimization
 from albert_tf.training import (
     confusion,
     distribution,
+    evaluation,
     run_card,
     run_folder,
     run_log,
     training_loop,
 )
-
-_BATCH = 64  # Examples, where a head is computed.
 
 
 def run_once(
@@ -98,6 +96,7 @@ class _TaskRun:
                 recompute=training.recompute,
             )
             model = data.task.make_model(encoder)
+            model.trainable = not data.task.computes_head  # Has no moments.
             objective = data.objective
             if settings.exit_layers:
                 depths = encoder.config.exits(settings.exit_layers)
@@ -222,14 +221,18 @@ class _TaskRun:
 
         def read(batch: Mapping[str, tf.Tensor]) -> dict[str, tf.Tensor]:
             vector = model.encode(batch, False, None)["pooled_output"]
-            return {"vector": vector, "label_ids": batch["label_ids"]}
+            names = "label_ids", "is_real_example"
+            return {"vector": vector, **{name: batch[name] for name in names}}
 
         call = predictions.compile_model(read)
-        weights, bias = task.compute_head(
-            lambda split: batches.run_model(
-                call, task, self._data.examples[split], _BATCH, split=split
-            )
-        )
+
+        def records(split: str) -> base.Outputs:
+            outputs = [*map(call, self._data.all_batches(split))]
+            joined = evaluation.concatenate(outputs, {})
+            is_real = joined.pop("is_real_example") > 0
+            return {name: values[is_real] for name, values in joined.items()}
+
+        weights, bias = task.compute_head(records)
         model.output_weights.assign(weights)
         model.output_bias.assign(bias)
 

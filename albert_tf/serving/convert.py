@@ -543,17 +543,17 @@ def _require_vocabulary(
 
 
 def _network(source: _Source, settings: ConvertOptions) -> Any:
-    """Return what `onnx` holds: of a folder of vectors the encoder alone."""
-    if settings.format != convert_options.SENTENCES:
-        return source.model
-    scope = f"{sentence_modules.SCOPE}/"
-    if settings.onnx and any(name.startswith(scope) for name in source.names):
+    """Return what `onnx` holds: where no head is written the encoder alone."""
+    parts = {*map(checkpoint_reader.part_of, source.names)}
+    if settings.onnx and sentence_modules.SCOPE in parts:
         raise errors.UserError(
             f"`onnx` is given for `from={settings.from_}`, which has a linear "
             "layer after the pooling, and transformers.js has none. Use python "
             "-m albert_tf.export --format=onnx."
         )
-    return getattr(source.model, "encoder", source.model)
+    if settings.format == convert_options.SENTENCES or parts == {"bert"}:
+        return getattr(source.model, "encoder", source.model)
+    return source.model
 
 
 def _write_hub(

@@ -81,6 +81,8 @@ def _of_run(settings: source_options.SourceOptions) -> Source:
             run_.options["objective"],
         )
     given = settings.given
+    if "prompts" in given:  # The run's prompt may not be one of them.
+        given = {"prompt": None, **given}
     return Source(
         run_.config,
         vocabulary,

@@ -656,5 +656,7 @@ def test_the_network_of_a_folder_of_vectors_is_the_encoder():
 
     assert network("sentence_transformers", "output_bias") == "encoder"
     assert network("huggingface", "output_bias").encoder == "encoder"
-    with refused("`onnx` is given for `from=source`, which has a linear"):
-        network("sentence_transformers", "projection/kernel")
+    assert network("huggingface", "bert/pooler/dense/bias") == "encoder"
+    for name in ("sentence_transformers", "huggingface"):
+        with refused("`onnx` is given for `from=source`, which has a linear"):
+            network(name, "projection/kernel")

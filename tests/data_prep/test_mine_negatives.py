@@ -1,9 +1,11 @@
 """Triplets from pairs: which texts are chosen, and what is refused."""
 
+import types
+
 import numpy as np
 import pytest
 
-from albert_tf.common import packed_vectors
+from albert_tf.common import packed_vectors, prompts
 from albert_tf.tasks.embedding import data, retrieval
 from data_prep import mine_negatives
 from tests import row_files
@@ -52,6 +54,43 @@ def test_triplets_are_what_run_embeddings_reads(mine):
     ]
     with refused("new/triplets.jsonl` exists"):
         mine()
+
+
+@pytest.mark.parametrize(
+    ("names", "before"),
+    [
+        ({}, ("q: ", "q: ")),
+        ({"passage_prompt": "p"}, ("q: ", "p: ")),
+        ({"query_prompt": "", "passage_prompt": "p"}, ("", "p: ")),
+    ],
+)
+def test_each_side_has_its_prompt(mine, tmp_path, monkeypatch, names, before):
+    expected = mine()
+    prompting = prompts.PromptOptions('{"q": "q: ", "p": "p: "}', "q")
+    monkeypatch.setattr(
+        mine_negatives,
+        "teacher_signal",
+        types.SimpleNamespace(
+            describe_vectors=lambda _: types.SimpleNamespace(
+                prompting=prompting
+            )
+        ),
+    )
+    texts = [
+        p + t for *pair, _ in PAIRS for p, t in zip(before, pair, strict=True)
+    ]
+    asked = dict(zip(texts, unit(VECTORS), strict=True))
+    monkeypatch.setattr(
+        mine_negatives,
+        "_vectors",
+        lambda _, texts, __: np.stack([asked[text] for text in texts]),
+    )
+    given = {"teacher": "x", "teacher_vectors": None}
+    given["output_file"] = str(tmp_path / "again.jsonl")
+    assert mine(**given, **names) == expected
+    given["output_file"] = str(tmp_path / "other.jsonl")
+    with refused("'z' is no prompt"):
+        mine(**given | names | {"query_prompt": "z"})
 
 
 def test_pairs_without_negatives_are_counted(mine, caplog):

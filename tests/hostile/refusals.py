@@ -308,6 +308,8 @@ rows --few_shot=true --multi_label=true --train_file=t
     --few_shot=True is for tables whose texts have one label each
 rows --few_shot=true --encoder_learning_rate=0 --train_file=t
     --encoder_learning_rate=0.0 does not go with --few_shot
+rows --few_shot=true --weight_precision=int8 --train_file=t
+    --weight_precision=int8 does not go with --few_shot
 rows --labels_file=t --train_file=t
     --train_file=t does not go with --labels_file
 rows --labels_file=t --num_runs=3

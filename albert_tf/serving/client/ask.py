@@ -310,6 +310,8 @@ def read(
 
 def _request(inputs: Inputs, entry: rows.Row) -> list[Request]:
     key = rows.key_of(entry.guid)
+    if [*inputs] == ["text"]:
+        prompts.warn_of_names(entry.values)
     if text := join_words(entry.values, inputs, entry.where):
         joined = entry.values["words"]
         return [Request({**key, **text}, text, joined, row=entry)]

@@ -114,12 +114,6 @@ def files_of(model: keras.Model) -> dict[str, bytes]:
         places = tf.zeros_like(ids[0]) + tf.range(tf.shape(ids[0])[1])
         outputs = model({**inputs, "masked_lm_positions": places})
         ours = _OF_TRANSFORMERS.keys() & outputs
-        if not ours:
-            raise errors.UserError(
-                f"`onnx` is given for a model that gives {', '.join(outputs)}: "
-                "transformers.js has no linear layer after the pooling. Use "
-                "python -m albert_tf.export --format=onnx."
-            )
         return {_OF_TRANSFORMERS[name]: outputs[name] for name in ours}
 
     function = tf.function(

@@ -3,7 +3,7 @@
 import dataclasses
 import math
 
-from albert_tf.common import errors, rows
+from albert_tf.common import errors, prompts, rows
 from albert_tf.finetuning.packing import TextExample
 
 SCORED, PAIRS, TRIPLETS = "scored", "pairs", "triplets"
@@ -40,6 +40,7 @@ def read(
 
     def parse(entry: rows.Row) -> list[TextExample]:
         entry.require(inputs)
+        prompts.warn_of_names(entry.values)
         score = None
         if "score" in inputs:
             written = entry.values["score"]

@@ -60,6 +60,16 @@ class LabelTask(kind.Kind):
                 f"{path} describes `none_label={none}`, the label of texts "
                 "that are close to no description. Take these rows away."
             )
+        if self.options.labels_file:
+            texts = [example.texts[0].strip() for example in examples]
+            for number, text in enumerate(texts):
+                if not text or text in texts[:number]:
+                    raise errors.UserError(
+                        f"{path}: the description {text!r} of "
+                        f"{self.labels[numbers_of(examples[number])[0]]!r} is "
+                        f"{'there twice' if text else 'empty'}. Give each "
+                        "label texts of its own."
+                    )
         labels = [label for label in labels if label != none]
         if labels and self.computes_head:
             raise errors.UserError(

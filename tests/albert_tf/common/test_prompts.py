@@ -45,3 +45,11 @@ def test_a_model_with_prompts_says_once_that_it_is_asked_without(caplog):
     prompts.warn(prompts.NONE, "Name one.")
     (message,) = caplog.messages
     assert "the prompts query, passage, and texts are read with" in message
+
+
+def test_a_prompt_that_no_line_can_name_is_said_once(caplog):
+    prompts._say_unread.cache_clear()
+    for values in ({"text": "a"}, {"prompt": "q"}, {"prompt": "p"}):
+        prompts.warn_of_names(values)
+    (message,) = caplog.messages
+    assert "Lines have a `prompt`, which is not read" in message

@@ -125,6 +125,21 @@ def test_a_finetuned_run_takes_options_of_its_own_task(run):
     assert (found.values["doc_stride"], found.values["start_n_top"]) == (64, 3)
 
 
+def test_a_run_with_a_prompt_may_get_others(run):
+    run.options |= {"task_name": "embedding", "max_seq_length": 16}
+    texts = '{"query": "q: "}'
+    run.options |= {"prompts": texts, "prompt": "query"}
+    run.facts |= {"prompts": texts, "prompt": "query"}
+    for given, before in (
+        ({}, "q: "),
+        ({"prompt": ""}, ""),
+        ({"prompts": "{}"}, ""),
+        ({"prompts": '{"a": "b: "}', "prompt": "a"}, "b: "),
+    ):
+        task = source.make_task(find(**given))
+        assert task.prompts.before == before
+
+
 def test_a_run_of_vectors_may_be_pooled_otherwise(run):
     run.options |= {"task_name": "embedding", "text_pooling": None}
     run.facts |= {"text_pooling": "mean", "projection_size": 4}

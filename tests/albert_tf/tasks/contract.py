@@ -175,7 +175,11 @@ CASES = {
         "projection_size=6 text_pooling=max",
         is_slow=False,
     ),
-    "pairs": vectors("pairs", "mrr>0.6 recall_at_1>0.2 recall_at_10>0.99"),
+    "pairs": vectors(
+        "pairs",
+        "mrr>0.6 recall_at_1>0.2 recall_at_10>0.99",
+        "dimensions=8",
+    ),
     "triplets": vectors("triplets", "accuracy>0.9 mrr>0.5", **VARIANT | NONE),
     "race": Case(
         "race",

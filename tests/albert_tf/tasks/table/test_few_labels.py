@@ -10,6 +10,7 @@ from albert_tf.finetuning import base
 from albert_tf.model.checkpoints import checkpoint_reader
 from albert_tf.tasks.table import data, kind, labels
 from tests import export_options, row_files
+from tests.albert_tf.tasks import contract, contract_suite
 from tests.albert_tf.tasks.glue.small_tasks import Markers
 from tests.conftest import refused
 
@@ -28,56 +29,81 @@ TEXTS = {"text_columns": "said", "label_column": "mood"}
 
 
 @pytest.fixture(scope="module")
-def runs(world, tmp_path_factory):
-    """Two runs of the same examples."""
+def learn(world, tmp_path_factory):
+    """A run of the rows, in a folder of its own."""
     here = tmp_path_factory.mktemp("few")
     path = row_files.write(here / "rows.csv", ROWS)
-    values = {
-        "albert_config_file": world.config,
-        "spm_model_file": world.vocabulary,
-        "max_seq_length": 32,
-        "do_train": True,
-        "do_eval": True,
-        "train_file": path,
-        "dev_file": path,
-        "text_columns": "text",
-        "label_column": "label",
-        "few_shot": True,
-        "examples_per_label": 3,
-    }
-    folders = here / "one", here / "two"
-    for folder in folders:
+
+    def run(name, **values):
         given = {
+            "albert_config_file": world.config,
+            "spm_model_file": world.vocabulary,
+            "max_seq_length": 32,
+            "do_train": True,
+            "do_eval": True,
+            "dev_file": path,
+            "text_columns": "text",
+            "label_column": "label",
+            "output_dir": str(here / name),
             **values,
-            "output_dir": str(folder),
-            "do_eval": folder == folders[0],
         }
+        if "labels_file" not in given:
+            few = {"few_shot": True, "examples_per_label": 3}
+            given |= {"train_file": path, **few}
         run_classifier.run(
             options_of.from_dict(run_classifier.ClassifierOptions, given)
         )
-    return folders
+        return here / name
+
+    return run
+
+
+@pytest.fixture(scope="module")
+def runs(learn):
+    """Two runs of the same examples."""
+    return learn("one"), learn("two", do_eval=False)
+
+
+@pytest.fixture(scope="module")
+def described(learn, tmp_path_factory):
+    texts = [{"label": n, "text": text * 2} for n, text in WORDS.items()]
+    path = tmp_path_factory.mktemp("described") / "labels.csv"
+    none = {"none_label": "none", "none_threshold": 0.3}
+    return learn("described", labels_file=row_files.write(path, texts), **none)
 
 
 @pytest.mark.slow
-def test_a_head_is_computed_and_exported(runs, tmp_path):
-    run, _ = runs
+@pytest.mark.parametrize(
+    ("kind", "form"),
+    [
+        ("few", "saved_model"),
+        ("described", "onnx"),
+    ],
+)
+def test_a_head_is_computed_and_exported(request, tmp_path, kind, form):
+    described = kind == "described"
+    run = request.getfixturevalue("described" if described else "runs")
+    run = run if described else run[0]
     assert scores.best_scores(str(run))["accuracy"] > 0.8
     path = row_files.write(tmp_path / "t.jsonl", ROWS[::5])
     ours = export_options.ask(path, tmp_path / "a.jsonl", run_dir=run)
-    export_options.exported(tmp_path / "served", run_dir=run)
-    theirs = export_options.ask(
-        path, tmp_path / "b.jsonl", saved_model=tmp_path / "served"
-    )
-    assert theirs[0]["labels"] == [*ours[0]["probabilities"]] == sorted(WORDS)
-    ours = [[*answer["probabilities"].values()] for answer in ours]
-    theirs = [answer["probabilities"] for answer in theirs]
-    np.testing.assert_allclose(ours, theirs, atol=1e-5)
+    served = tmp_path / "served"
+    export_options.exported(served, run_dir=run, format=form)
+    if form == "saved_model":
+        theirs = export_options.ask(
+            path, tmp_path / "b.jsonl", saved_model=served
+        )
+        assert theirs[0]["labels"] == [*ours[0]["probabilities"]]
+    else:
+        theirs = contract_suite.answers_beside(served, path)
+    contract.assert_alike(theirs, ours)
 
 
 @pytest.mark.slow
 def test_the_same_examples_give_the_same_head(runs):
     one, two = (checkpoint_reader.read(f"{run}/model.ckpt-1") for run in runs)
     assert "projection/kernel" in one.shapes
+    assert [*one.state] == ["global_step"]  # Nothing is trained.
     names = sorted(one.shapes)
     for name, value in one.load(names).items():
         np.testing.assert_array_equal(value, two.load([name])[name])
@@ -171,6 +197,16 @@ def test_none_is_as_close_as_the_threshold(given, threshold):
             [*DESCRIPTIONS, {"label": "none", "text": "x"}],
             "a,b,none",
             "describes `none_label=none`",
+        ),
+        (
+            [*DESCRIPTIONS, {"label": "a", "text": "Water "}],
+            "a,b",
+            "the description 'Water' of 'a' is there twice",
+        ),
+        (
+            [*DESCRIPTIONS, {"label": "a", "text": " "}],
+            "a,b",
+            "the description '' of 'a' is empty",
         ),
     ],
 )
