@@ -3,8 +3,12 @@
 import json
 import re
 import shutil
+import sys
+import types
 
+import numpy as np
 import pytest
+import tensorflow as tf
 
 from tests import row_files
 from tests.conftest import ROOT
@@ -21,7 +25,51 @@ pytestmark = pytest.mark.slow
 place = pytest.fixture(place)
 
 
-def test_embeddings(place, capsys):
+class FlatIndex:
+    """What faiss.IndexFlatIP does, which is not installed."""
+
+    def __init__(self, width):
+        self.rows = np.zeros([0, width], np.float32)
+
+    def add(self, rows):
+        self.rows = np.concatenate([self.rows, rows])
+
+    def search(self, queries, count):
+        products = queries @ self.rows.T
+        numbers = np.argsort(-products, 1)[:, :count]
+        return np.take_along_axis(products, numbers, 1), numbers
+
+
+class Ranking(tf.Module):
+    """Asked as an export of a ranking is: longer texts come first."""
+
+    @tf.function(
+        input_signature=[
+            tf.TensorSpec([None], tf.string, name)
+            for name in ("text", "text_pair")
+        ]
+    )
+    def __call__(self, text, text_pair):
+        return {"score": tf.cast(tf.strings.length(text_pair), tf.float64)}
+
+
+def run_retrieval(monkeypatch, capsys):
+    """The code of docs/retrieval.md, on an export of vectors."""
+    module = Ranking()
+    tf.saved_model.save(module, "served/search/1", module.__call__)
+    faiss = types.SimpleNamespace(IndexFlatIP=FlatIndex)
+    monkeypatch.setitem(sys.modules, "faiss", faiss)
+    (code,) = re.findall(r"```python\n(.*?)```", read("retrieval.md"), re.S)
+    capsys.readouterr()
+    exec(code, {})
+    lines = capsys.readouterr().out.splitlines()
+    found = [line.split(" ", 1)[1] for line in lines]
+    assert sorted(found) == sorted(TEXTS)
+    lengths = [*map(len, found)]
+    assert lengths == sorted(lengths, reverse=True)
+
+
+def test_embeddings(place, monkeypatch, capsys):
     train, export, of_encoder, folder, ask = commands("embeddings.md")
     run(train, train_step=2)
     run(export)
@@ -34,6 +82,7 @@ def test_embeddings(place, capsys):
     assert sorted(text for _, text in found) == sorted(TEXTS)
     cosines = [float(cosine) for cosine, _ in found]
     assert cosines == sorted(cosines, reverse=True)
+    run_retrieval(monkeypatch, capsys)
     run(folder)
     assert (place / "hub/vectors/modules.json").is_file()
     shutil.rmtree(place / "served")
