@@ -4,8 +4,10 @@ r"""Measure a model on the tasks of MTEB, which are downloaded.
     python -m lab.measure.mteb_model --model=albert_small_en \
         --benchmark='MTEB(eng, v2)' --output_dir=OUTPUT
 
---model is what lab.measure.sentences takes; its default prompt is put before
-all texts. To use it elsewhere: mteb.evaluate(MtebModel(NAME), tasks).
+--model is what lab.measure.sentences takes. Where a run, a checkpoint or a
+folder of sentence-transformers has prompts of these names, queries of retrieval
+get `query`, documents `document` or `passage`; all other texts get its default
+prompt. To use it elsewhere: mteb.evaluate(MtebModel(NAME), tasks).
 """
 
 import dataclasses
@@ -23,12 +25,21 @@ similarity_functions = imports.later("mteb.similarity_functions")
 model_meta = imports.later("mteb.models.model_meta")
 
 
+# Names of prompts, by mteb's types.
+_PROMPTS = {"query": ("query",), "document": ("document", "passage")}
+
+
 class MtebModel:
     """What mteb 2 calls an encoder (`mteb.models.EncoderProtocol`)."""
 
     def __init__(self, model_name: str, revision: str | None = None, **_: Any):
         files = text_models.find(model_name, None)
         self.vectors = text_models.Vectors(files.load)
+        self._by_type = {}
+        for kind, names in _PROMPTS.items():
+            for name in files.prompting.texts.keys() & names:
+                with_prompt = text_models.find(model_name, None, name)
+                self._by_type[kind] = text_models.Vectors(with_prompt.load)
         self.mteb_model_meta = model_meta.ModelMeta.create_empty(
             {
                 "name": f"albert_tf/{model_name.strip('/').split('/')[-1]}",
@@ -38,12 +49,20 @@ class MtebModel:
         )
 
     def encode(
-        self, inputs: Iterable[Mapping[str, Sequence[str]]], **_: Any
+        self,
+        inputs: Iterable[Mapping[str, Sequence[str]]],
+        *,
+        prompt_type: Any = None,
+        **_: Any,
     ) -> np.ndarray:
-        """Return float32 [texts, width], of length 1."""
-        return self.vectors(
-            [text for batch in inputs for text in batch["text"]]
-        )
+        """Return float32 [texts, width], of length 1.
+
+        Args:
+            prompt_type: An `mteb.types.PromptType`.
+        """
+        kind = getattr(prompt_type, "value", None)
+        vectors = self._by_type.get(kind, self.vectors)
+        return vectors([text for batch in inputs for text in batch["text"]])
 
     def similarity(self, ours: np.ndarray, others: np.ndarray) -> Any:
         return similarity_functions.cos_sim(ours, others)

@@ -15,12 +15,18 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from albert_tf.common import errors, files, imports, packed_vectors
+from albert_tf.common import (
+    errors,
+    files,
+    imports,
+    packed_vectors,
+    prompts,
+    strict_json,
+)
 from albert_tf.model.checkpoints import (
     checkpoint_files,
     restoring,
     sentence_modules,
-    tensor_files,
 )
 from albert_tf.serving import source, source_options
 from albert_tf.serving.client import ask
@@ -42,11 +48,14 @@ class TextModel:
         reader: The program that computes the vectors.
         files: Weights and vocabulary; of exports and of what
             sentence-transformers reads, all files.
+        prompting: What is put before texts; of exports and others their files
+            say so.
     """
 
     reader: str
     files: Sequence[str]
     load: Callable[[], Encode]
+    prompting: prompts.PromptOptions = prompts.NONE
 
     @property
     def bytes(self) -> int:
@@ -55,10 +64,14 @@ class TextModel:
     @property
     def fingerprint(self) -> str:
         hashes = [files.sha256(path) for path in self.files]
+        if given := self.prompting.to_dict():
+            hashes.append(strict_json.dumps(given, sort_keys=True))
         return hashlib.sha256("".join(hashes).encode()).hexdigest()
 
 
-def find(path: str, max_seq_length: int | None) -> TextModel:
+def find(
+    path: str, max_seq_length: int | None, prompt: str | None = None
+) -> TextModel:
     """Say how a model is read.
 
     Args:
@@ -68,6 +81,8 @@ def find(path: str, max_seq_length: int | None) -> TextModel:
             package. A folder that only sentence-transformers can read is left
             to it.
         max_seq_length: Of tokens; None: as the model says.
+        prompt: The name of that of all texts, of a run or a checkpoint.
+            Default: as the model says.
     """
     folder = _all_files(path)
     for name, open_export in {
@@ -83,7 +98,7 @@ def find(path: str, max_seq_length: int | None) -> TextModel:
             load = functools.partial(open_export, path)
             return TextModel("albert_tf", folder, load)
     try:
-        return _find_checkpoint(path, max_seq_length)
+        return _find_checkpoint(path, max_seq_length, prompt)
     except errors.UserError as error:
         if os.path.join(path, sentence_modules.MODULES_NAME) not in folder:
             raise
@@ -97,7 +112,9 @@ def _all_files(path: str) -> list[str]:
     return sorted(str(one) for one in found if one.is_file())
 
 
-def _find_checkpoint(path: str, max_seq_length: int | None) -> TextModel:
+def _find_checkpoint(
+    path: str, max_seq_length: int | None, prompt: str | None
+) -> TextModel:
     place = checkpoint_files.find(path, "model")
     folder = run_folder.folder_of(place)
     given: dict[str, Any] = {"init_checkpoint": path}
@@ -108,18 +125,22 @@ def _find_checkpoint(path: str, max_seq_length: int | None) -> TextModel:
             task="embedding", max_seq_length=max_seq_length, **given
         )
     )
+    if prompt is not None:
+        values = {**origin.values, "prompt": prompt}
+        origin = dataclasses.replace(origin, values=values)
+    task: Any = source.make_task(origin)
     vocabulary = str(origin.vocabulary.path)
     if checkpoint_files.is_prefix(place):
         names = sorted(checkpoint_files.identities(place))
         weights = [os.path.join(os.path.dirname(place), n) for n in names]
     else:
-        weights = tensor_files.find(place)
-    load = functools.partial(_restore, origin)
-    return TextModel("albert_tf", [*weights, vocabulary], load)
+        weights = checkpoint_files.weight_files(place)
+    load = functools.partial(_restore, origin, task)
+    return TextModel("albert_tf", [*weights, vocabulary], load, task.prompts)
 
 
-def _restore(origin: source.Source) -> Encode:
-    served = source.make_service(origin, source.make_task(origin))
+def _restore(origin: source.Source, task: Any) -> Encode:
+    served = source.make_service(origin, task)
     restoring.restore(served.model, origin.checkpoint, origin.option)
     give = served.functions["serving_default"]
     return lambda texts: np.asarray(give(tf.constant(texts))["embedding"])

@@ -82,10 +82,14 @@ def fingerprint(path: str) -> str:
     if is_prefix(target):
         # It holds a checksum of each tensor.
         return files.sha256(f"{target}.index")
-    if keras_hub.is_folder(target):
-        return files.sha256(keras_hub.weights_path(target))
-    hashes = [files.sha256(path) for path in tensor_files.find(target)]
-    return hashes[0] if len(hashes) == 1 else "+".join(hashes)
+    return "+".join(map(files.sha256, weight_files(target)))
+
+
+def weight_files(folder: str) -> list[str]:
+    """Return the paths of the weights in a folder that `find` returns."""
+    if keras_hub.is_folder(folder):
+        return [keras_hub.weights_path(folder)]
+    return tensor_files.find(folder)
 
 
 def _find_in_folder(folder: str) -> str | None:

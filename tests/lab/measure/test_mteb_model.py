@@ -1,12 +1,38 @@
 """A model of ours in mteb: `make test-torch`. No network: texts of our own."""
 
+import numpy as np
 import pytest
 from scipy import stats
 
-from lab.measure import mteb_model
+from albert_tf.common import prompts
+from lab.measure import mteb_model, text_models
 from tests.conftest import FIXTURES
 
 pytestmark = pytest.mark.torch
+
+
+def test_queries_and_documents_get_their_prompts(monkeypatch):
+    import mteb.types
+
+    texts = '{"query": "q", "passage": "p"}'
+
+    def find(_, __, prompt="passage"):
+        given = prompts.PromptOptions(texts, prompt)
+
+        def encode(rows):
+            return np.float32([[given.before == name for name in "qp"]])
+
+        return text_models.TextModel("fake", [], lambda: encode, given)
+
+    monkeypatch.setattr(text_models, "find", find)
+    model = mteb_model.MtebModel("x")
+    for kind, expected in (
+        (None, [0, 1]),
+        (mteb.types.PromptType.query, [1, 0]),
+        (mteb.types.PromptType.document, [0, 1]),
+    ):
+        vectors = model.encode([{"text": ["a"]}], prompt_type=kind)
+        np.testing.assert_array_equal(vectors, [expected])
 
 
 def test_mteb_scores_a_task_of_our_texts():

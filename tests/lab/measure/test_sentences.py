@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from albert_tf.common import prompts
 from lab.measure import report, sentence_tasks, sentences, text_models
 from tests.conftest import refused
 
@@ -177,6 +178,19 @@ def test_few_examples_are_drawn_of_each_class():
     assert sentence_tasks._few_shot(vectors, [one], 8)["examples"].startswith(
         "8 "
     )
+
+
+def test_prompts_are_in_the_fingerprint():
+    texts = '{"query": "q: "}'
+    fingerprints = {
+        text_models.TextModel("a", [], None, prompting).fingerprint
+        for prompting in (
+            prompts.NONE,
+            prompts.PromptOptions(texts, ""),
+            prompts.PromptOptions(texts, "query"),
+        )
+    }
+    assert len(fingerprints) == 3
 
 
 def test_a_group_has_its_test_parts_on_request_only():
