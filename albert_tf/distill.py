@@ -52,6 +52,7 @@ class DistillOptions(finetuning_options.FileOptions):
         "BERT or their like (docs/checkpoints.md) with config and vocabulary "
         "beside it, a SavedModel of vectors, or a folder "
         "teacher-embedding-... of an earlier run, with the same text.",
+        must_exist=True,
     )
     teacher_vectors: str | None = option(
         None,

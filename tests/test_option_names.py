@@ -270,6 +270,7 @@ for module, calls in MODULES.items():
 
 
 MODEL = ["--albert_config_file=albert_base_v2", "--output_dir=x", "--do_train"]
+STUDENT = ["--vocab_file=albert_small_en", *MODEL]
 # The first option names what is not there.
 MISSING = {
     "export": ["--run_dir=nowhere", "--export_dir=x"],
@@ -279,11 +280,8 @@ MISSING = {
     "write_run_card": ["--output_dir=nowhere"],
     "run_squad": ["--spm_model_file=nowhere", "--train_file=x", *MODEL],
     "run_tagger": ["--vocab_file=nowhere", "--train_file=x", *MODEL],
-    "run_embeddings": [
-        "--train_file=nowhere",
-        "--vocab_file=albert_small_en",
-        *MODEL,
-    ],
+    "distill": ["--teacher=nowhere", "--train_file=README.md", *STUDENT],
+    "run_embeddings": ["--train_file=nowhere", *STUDENT],
     "run_race": ["--spm_model_file=nowhere", "--data_dir=x", *MODEL],
 }
 
