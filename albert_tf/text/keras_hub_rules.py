@@ -20,24 +20,17 @@ ADVICE = "Copy or download the folder again."
 # The values of a key that are computed; None: all.
 Allowed = Mapping[str, Sequence[Any] | None]
 _ANY: Allowed = dict.fromkeys(("name", "trainable", "dtype", "config_file"))
-_FLAGS = True, False
 _TOKENIZERS: dict[str, Allowed] = {
     "AlbertTokenizer": {
-        "proto": [None],
-        "sequence_length": [None],
-        "add_bos": [False],
-        "add_eos": [False],
+        **dict.fromkeys(("proto", "sequence_length"), [None]),
+        **dict.fromkeys(("add_bos", "add_eos"), [False]),
     },
     "BertTokenizer": {
-        "vocabulary": [None],
-        "sequence_length": [None],
-        "lowercase": _FLAGS,
-        "strip_accents": _FLAGS,
-        "split": [True],
-        "suffix_indicator": ["##"],
-        "oov_token": ["[UNK]"],
+        **dict.fromkeys(("vocabulary", "sequence_length"), [None]),
+        **dict.fromkeys(("lowercase", "strip_accents"), (True, False)),
+        **{"split": [True], "special_tokens_in_strings": [False]},
+        **{"suffix_indicator": ["##"], "oov_token": ["[UNK]"]},
         "special_tokens": [None],
-        "special_tokens_in_strings": [False],
     },
 }
 _LONGEST_WORD = 100  # Of WordPiece, there in bytes.
@@ -96,7 +89,7 @@ def settings_beside(vocabulary: str, *, is_words: bool) -> dict[str, Any]:
     paths = paths_beside(vocabulary)
     if not paths:
         return {}
-    (path,) = paths
+    path = paths[0]
     name = "BertTokenizer" if is_words else "AlbertTokenizer"
     if not files.exists(path):
         raise errors.UserError(f"{path} does not exist. {ADVICE}")

@@ -16,6 +16,7 @@ from albert_tf.finetuning import base, features, saved_outputs
 from albert_tf.model.checkpoints import (
     checkpoint_reader,
     huggingface,
+    keras_hub,
     sentence_modules,
 )
 from albert_tf.model.config import AlbertConfig
@@ -218,6 +219,10 @@ READERS = {
     ),
     "hugging face folder": Reader(
         hugging_face_folder, "huggingface", "config.json"
+    ),
+    "preset config": Reader(keras_hub.read_config, "preset", "config.json"),
+    "preset weights": binary(
+        keras_hub.read_weights, "preset", "model.weights.h5"
     ),
     "modules.json": Reader(sentence_modules.read, "sentences", "modules.json"),
     "pooling": Reader(

@@ -14,11 +14,13 @@ from backports import zstd
 
 from albert_tf.common import options
 from albert_tf.finetuning import saved_outputs
+from albert_tf.model.checkpoints import keras_hub
 from albert_tf.tasks.glue import specs
 from albert_tf.text import normalization, wordpiece
 from data_prep import make_demo_data
 from data_prep.demo import story_world
 from tests import own_tasks, sentence_folders
+from tests.albert_tf.model import models
 from tests.conftest import tiny_config
 from tests.hostile import commands, tables
 
@@ -171,6 +173,10 @@ def _train(inputs: pathlib.Path) -> None:
     do(inputs, "run_classifier", output_dir=rte, **flags)
     shutil.copytree(rte, inputs / "rte_again")
     do(inputs, "convert_checkpoint", to=inputs / "huggingface")
+    (inputs / "preset").mkdir()
+    weights = models.random_weights("encoder", tiny_config())
+    for name, data in keras_hub.contents(tiny_config(), weights).items():
+        (inputs / "preset" / name).write_bytes(data)
     modules = ["Pooling", "Dense", "Normalize"]
     sentence_folders.write(inputs / "sentences", modules)
     do(inputs, "export", export_dir=inputs / "served")

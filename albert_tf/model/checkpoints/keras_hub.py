@@ -30,10 +30,8 @@ from albert_tf.text import (
 CONFIG_NAME = config_files.HUB_NAME
 _WEIGHTS = "model.weights.h5"
 VOCABULARY_NAMES = keras_hub_rules.VOCABULARY_NAMES
-NAMES = (
-    *(CONFIG_NAME, _WEIGHTS, keras_hub_rules.TOKENIZER_NAME),
-    *VOCABULARY_NAMES.values(),
-)
+_TOKENIZER = keras_hub_rules.TOKENIZER_NAME
+NAMES = CONFIG_NAME, _WEIGHTS, _TOKENIZER, *VOCABULARY_NAMES.values()
 # Arguments of the encoders, by our keys.
 _KEYS = {
     "vocab_size": "vocabulary_size",
@@ -117,18 +115,12 @@ def build(
             f"{source} has no {min(lacking)}. {keras_hub_rules.ADVICE}"
         )
     ours = {key: given[theirs] for key, theirs in keys.items()} | _COMPUTED
-    if "embedding_size" not in ours:
+    if "embedding_size" in ours:
+        is_mapped = ours["embedding_size"] == ours["hidden_size"]
+        ours["map_equal_sizes"] = is_mapped
+    else:
         ours |= {"share": "none", "embedding_size": ours["hidden_size"]}
-        return make(ours, source)
-    ours["map_equal_sizes"] = ours["embedding_size"] == ours["hidden_size"]
-    config = make(ours, source)
-    if config.num_hidden_layers % config.num_hidden_groups:
-        raise errors.UserError(
-            f"{source} has num_layers={config.num_hidden_layers}, not a "
-            f"multiple of num_groups={config.num_hidden_groups}. KerasHub has "
-            "no such model; use the preset's own file."
-        )
-    return config
+    return make(ours, source)
 
 
 def weights_path(folder: str) -> str:
@@ -152,35 +144,31 @@ def read_weights(folder: str) -> dict[str, np.ndarray]:
             f"{path} holds {min(unknown)}, which {CONFIG_NAME} leaves no place "
             f"for. {keras_hub_rules.ADVICE}"
         )
-    weights = {}
-    for ours, theirs in names.items():
-        if theirs in stored:
-            value, axis = stored[theirs], _axis_of_heads(theirs)
-            shape = value.shape
-            heads = (config.num_attention_heads,)
-            if axis is not None and shape[axis : axis + 1] == heads:
-                value = value.reshape(*shape[:axis], -1, *shape[axis + 2 :])
-            weights[ours] = value
+    weights = {o: stored[name] for o, name in names.items() if name in stored}
+    for ours, value in weights.items():  # Other shapes do not fit the model.
+        shape = _shape_of_heads(names[ours], config)
+        if value.shape == shape:
+            size = config.hidden_size
+            weights[ours] = value.reshape([size] * (len(shape) - 1))
     return weights
 
 
 def _read_arrays(path: str) -> dict[str, np.ndarray]:
-    content = files.read_bytes(path)
-    names: list[str] = []
+    content, arrays = files.read_bytes(path), {}
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and "/seed_generator/" not in name:
+            arrays[name] = item[()]
+
     try:
         with h5py.File(io.BytesIO(content), "r") as store:
-            store.visit(names.append)
-            items = {name: store[name] for name in names}
-            return {
-                name: item[()]
-                for name, item in items.items()
-                if isinstance(item, h5py.Dataset) and "/seed_gen" not in name
-            }
+            store.visititems(visit)
     except _DAMAGES as error:
         raise errors.UserError(
             f"{path} cannot be read: {error}. The file is damaged or "
             f"incomplete. {keras_hub_rules.ADVICE}"
         ) from None
+    return arrays
 
 
 def _names(config: AlbertConfig, model_type: str) -> dict[str, str]:
@@ -240,7 +228,7 @@ def contents(
 def _weights_file(
     config: AlbertConfig, weights: Mapping[str, np.ndarray], model_type: str
 ) -> bytes:
-    size, heads = config.hidden_size, config.num_attention_heads
+    size = config.hidden_size
     weights = {
         f"{layouts.POOLER}/dense/kernel": np.zeros([size, size]),
         f"{layouts.POOLER}/dense/bias": np.zeros(size),
@@ -250,20 +238,20 @@ def _weights_file(
     with h5py.File(content, "w") as store:
         for ours, theirs in _names(config, model_type).items():
             value = weights[ours].astype(np.float32)
-            axis, shape = _axis_of_heads(theirs), value.shape
-            if axis is not None:
-                new = *shape[:axis], heads, -1, *shape[axis + 1 :]
-                value = value.reshape(new)
-            store[theirs] = value
+            shape = _shape_of_heads(theirs, config) or value.shape
+            store[theirs] = value.reshape(shape)
     return content.getvalue()
 
 
-def _axis_of_heads(name: str) -> int | None:
-    """Return the axis of theirs that has the heads, before their numbers."""
-    if f"{_ATTENTION}/" not in name or name.endswith("output_dense/vars/1"):
+def _shape_of_heads(name: str, config: AlbertConfig) -> tuple[int, ...] | None:
+    """Return the shape there of what is divided among heads, else None."""
+    size, heads = config.hidden_size, config.num_attention_heads
+    shape, of_output = (heads, size // heads), "output_dense/" in name
+    if f"{_ATTENTION}/" not in name or (of_output and name.endswith("/1")):
         return None
-    is_input = "output_dense" not in name and name.endswith("/0")
-    return int(is_input)
+    if name.endswith("/1"):
+        return shape
+    return (*shape, size) if of_output else (size, *shape)
 
 
 def _tokenizer_files(
@@ -287,9 +275,7 @@ def _tokenizer_files(
         values["lowercase"] = rules.do_lower_case
         values["strip_accents"] = rules.of_classes["strip_accents"]
     return {
-        keras_hub_rules.TOKENIZER_NAME: _described(
-            model_type, "Tokenizer", values
-        ),
+        _TOKENIZER: _described(model_type, "Tokenizer", values),
         VOCABULARY_NAMES[option]: vocabulary,
     }
 
