@@ -1,6 +1,5 @@
 """The commands of pages, and a folder to run them in."""
 
-import dataclasses
 import importlib
 import re
 import shlex
@@ -11,7 +10,7 @@ import tensorflow as tf
 from albert_tf.common import options
 from albert_tf.model.network.encoder import AlbertModel
 from tests.albert_tf.finetuning import tagged
-from tests.conftest import ROOT
+from tests.conftest import ROOT, tiny_config
 
 OWN_TEXT = ROOT / "tests" / "fixtures" / "own_text"
 NAMED = r"--(albert_config_file|init_checkpoint|spm_model_file)=\S+"
@@ -43,9 +42,9 @@ def call(command):
     return settings
 
 
-def place(tmp_path, small_config, tiny_vocab, monkeypatch):
+def place(tmp_path, tiny_vocab, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    config = dataclasses.replace(small_config, max_position_embeddings=128)
+    config = tiny_config(max_position_embeddings=128)
     for name in ("encoder", "all-MiniLM-L6-v2"):
         folder = tmp_path / name
         folder.mkdir()
