@@ -23,10 +23,8 @@ def run(config, **options):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"position_bias": "alibi"},
-        {**DROPOUT, "position_bias": "relative"},
-        {**DROPOUT, "inner_group_num": 2},
-        {**DROPOUT, "share": "attention"},
+        {"position_bias": "alibi", "inner_group_num": 2},
+        {**DROPOUT, "position_bias": "relative", "share": "attention"},
     ],
 )
 def test_recomputing_changes_no_number(changes):

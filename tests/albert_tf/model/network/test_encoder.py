@@ -176,12 +176,10 @@ WANTED = tf.constant([[0, 5, 2], [0, 6, 6], [0, 3, 0]])
     ("changes", "options"),
     [
         ({}, {}),
-        ({}, {"recompute": True}),
         ({}, {"loop_layers": True}),
         ({"share": "none", "num_hidden_layers": 2}, {}),
         ({"num_hidden_layers": 1}, {}),
-        ({"pooling": "pair"}, {}),
-        ({"position_bias": "alibi"}, {"recompute": True}),
+        ({"position_bias": "alibi", "pooling": "pair"}, {"recompute": True}),
         ({"position_bias": "relative"}, {"recompute": True}),
         ({"position_bias": "buckets"}, {"recompute": True}),
     ],
