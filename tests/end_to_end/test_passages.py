@@ -195,21 +195,23 @@ def test_the_encoder_is_left_of_every_system(whole, make, objective, share):
 ERNIE = {
     "mask_levels": "basic:3,phrase",
     "ngram": 1,
+    "sentence_objective": "reordering,distance",
     "task_stages": "1:3,1/2",
     "task_embeddings": True,
 }
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["ernie", *SYSTEMS])
+@pytest.mark.parametrize("changes", [ERNIE, *SYSTEMS, "discourse"])
 def test_a_killed_run_ends_like_an_undisturbed_one(
-    whole, make, markers, tmp_path, monkeypatch, kind
+    whole, make, tmp_path, monkeypatch, request, changes
 ):
-    if kind in SYSTEMS:
-        undisturbed, _ = whole(kind)
-        changes = {"share": SHARE[kind], "objective": kind}
+    if changes == "discourse":
+        changes = request.getfixturevalue("markers")("it\nwe stay\nand\n")
+    if changes in [*SYSTEMS]:
+        undisturbed, _ = whole(changes)
+        changes = {"share": SHARE[changes], "objective": changes}
     else:
-        changes = {**ERNIE, **markers("it\nwe stay\nand\n")}
         undisturbed = make(**changes, do_eval=False)
         run_pretraining.run(undisturbed)
     killed = make(

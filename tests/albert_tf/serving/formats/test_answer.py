@@ -128,12 +128,13 @@ CASES = [
     *(("onnx", kind, {"vocab_file": "vocab.txt"}) for kind in WINDOWS),
     ("onnx", "tagging", {"spm_model_file": "spm.model"}),
     ("litert", "tagging", {"vocab_file": "vocab.txt"}),
-    ("litert", "squad 1.1", {"vocab_file": "vocab.txt"}),
+    ("litert", "squad 1.1", {"spm_model_file": "spm.model"}),
     (
         "onnx",
         "squad 2.0",
         {"spm_model_file": "spm.model", "keep_accents": True},
     ),
+    ("litert", "squad 2.0", {"vocab_file": "vocab.txt"}),
     ("onnx", "race", {"spm_model_file": "spm.model"}),
 ]
 PROMPTS = prompts.PromptOptions('{"a": "A ", "b": "The "}', "b")
