@@ -48,7 +48,7 @@ def make_trainer(small_config, tmp_path):
         )
         config = dataclasses.replace(
             small_config,
-            num_hidden_layers=1,
+            num_hidden_layers=2,
             num_hidden_groups=1,
             inner_group_num=1,
             hidden_dropout_prob=dropout,
