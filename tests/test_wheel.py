@@ -99,7 +99,10 @@ def test_wheel_has_all_modules_and_configs(wheel):
         for path in (ROOT / "configs").rglob("*.*")
         if path.suffix in (".json", ".flags")
     }
-    assert wanted <= inside
+    large = {name for name in wanted if "/albert_small_multi/" in name}
+    assert large
+    assert wanted - large <= inside
+    assert not [name for name in inside if "albert_small_multi" in name]
     assert {
         "albert_tf/py.typed",
         "albert_tf/serving/server/page.html",

