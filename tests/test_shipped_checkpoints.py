@@ -88,5 +88,5 @@ def test_vectors_of_the_same_meaning_are_the_closest(
 
 
 def test_a_vocabulary_of_another_kind_is_named():
-    with refused("vocab_file=albert_small_multi.*Use `spm_model_file=albert_small_multi`"):
+    with refused("vocab_file=albert_small_multi.*Use `spm_model_file=albert_"):
         tokenization.VocabularyOptions(vocab_file="albert_small_multi")
