@@ -22,7 +22,7 @@ from albert_tf.training import processors, run_folder
 def test_the_precision_is_that_of_the_machine(
     tmp_path, caplog, line, devices, expected, reason
 ):
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     path = tmp_path / "cpuinfo"
     if line:
         path.write_text(f"processor : 0\n{line}\n")

@@ -56,7 +56,7 @@ def data_dir(tmp_path_factory):
 
 def test_corpus_of_small_files(data_dir, tmp_path, caplog):
     settings = make_corpus.CorpusOptions(str(data_dir), str(tmp_path))
-    caplog.set_level("INFO")
+    caplog.set_level("INFO", "absl")
     make_corpus.run(settings)
     train = (tmp_path / "train.txt").read_text()
     held = (tmp_path / "held_out.txt").read_text()

@@ -8,12 +8,10 @@ import onnxruntime
 import pytest
 import tensorflow as tf
 
-from albert_tf.model.network.encoder import AlbertModel
 from albert_tf.serving.formats import id_model, onnx_model
-from albert_tf.tasks.embedding import model as embedding
 from tests.albert_tf.model import passes
 from tests.albert_tf.serving.formats import id_services
-from tests.conftest import PARITY_ATOL, refused
+from tests.conftest import PARITY_ATOL
 
 
 def uses_of_kernels(graph):
@@ -110,9 +108,3 @@ def test_files_for_transformers_answer_as_the_model(tiny_vocab, tmp_path, kind):
         np.testing.assert_allclose(
             actual[is_token], expected.numpy()[is_token], atol=atol, rtol=0
         )
-
-
-def test_a_linear_layer_after_the_pooling_is_refused(small_config):
-    model = embedding.AlbertEmbedder(AlbertModel(small_config), "mean", 5)
-    with refused("`onnx` is given for a model that gives embedding"):
-        onnx_model.files_of(model)
