@@ -92,7 +92,8 @@ def option(  # noqa: PLR0913 - all but two are keywords.
             or `objective=mlm|rtd`; then it must be left out, or as by default.
         must_exist: Whether `run_script` refuses a path where nothing is, and
             that is no name of a config or of weights of this package. Or the
-            option with which it does, such as `do_train`.
+            option with which it does, such as `do_train`. Not for what a
+            continued run no longer reads, such as `init_checkpoint`.
     """
     metadata = {
         "help": help,
@@ -473,6 +474,10 @@ def run_script(
     sys.exit(status)
 
 
+# Options that take names of weights of this package.
+_NAMED = "from", "init_checkpoint", "spm_model_file", "teacher", "vocab_file"
+
+
 def _refuse_missing(settings: Any) -> None:
     """Refuse paths that do not exist, before TensorFlow is loaded.
 
@@ -489,7 +494,11 @@ def _refuse_missing(settings: Any) -> None:
         prefix = os.path.splitext(path)[0]
         places = path, f"{path}.index", f"{prefix}.index", configs.find(path)
         if not any(map(os.path.exists, places)):
-            names = configs.model_names() + configs.checkpoint_names()
+            names = configs.checkpoint_names()
+            if leaf.name == "albert_config_file":
+                names += configs.model_names()
+            elif leaf.name not in _NAMED:
+                names = []
             raise errors.UserError(
                 f"`{leaf.name}={path}` does not exist."
                 f"{files.suggest(path, names)} Check the path (the current "

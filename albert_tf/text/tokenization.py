@@ -435,6 +435,7 @@ class VocabularyOptions:
                 object.__setattr__(self, name, path)
         if self.spm_model_file is not None and self.vocab_file is not None:
             _warn_of_both(self.spm_model_file, self.vocab_file)
+            object.__setattr__(self, "vocab_file", None)
         if self.kind == "vocab_file" and self.strip_spurious_marker:
             raise errors.UserError(
                 "`strip_spurious_marker=true` is given with the WordPiece "

@@ -297,6 +297,7 @@ def test_vocabulary_that_is_not_used_is_told_once(caplog):
     for _ in range(2):
         options = tokenization.VocabularyOptions(**files)
         assert options.path == "told/a.model"
+        assert options.vocab_file is None  # It need not exist.
     (message,) = caplog.messages
     assert "`vocab_file=told/b.txt` is not used" in message
     caplog.clear()
