@@ -235,7 +235,7 @@ def _prompts(
 ) -> tuple[str, str]:
     """Return what the teacher reads before queries and passages."""
     names = settings.query_prompt, settings.passage_prompt
-    if names == (None, None):
+    if None in names:
         prompts.warn(known, "Name `query_prompt` and `passage_prompt`.")
     query, passage = (
         prompts.PromptOptions(None, name).with_defaults(

@@ -109,6 +109,5 @@ def warn_of_names(values: Mapping[str, Any]) -> None:
 def _say_unread() -> None:
     logging.warning(
         "Lines have a `prompt`, which is not read: only the signature "
-        "`prompted` of a SavedModel, and answer.py, take one for each text. "
-        "Give `signature=prompted`, or one `prompt` for all."
+        "`prompted` of a SavedModel, and answer.py, take one for each text."
     )

@@ -76,7 +76,7 @@ def paths_beside(vocabulary: str) -> list[str]:
     return [
         vocabulary.removesuffix(name) + TOKENIZER_NAME
         for name in VOCABULARY_NAMES.values()
-        if vocabulary.endswith(f"/{name}")
+        if f"/{vocabulary}".endswith(f"/{name}")
     ]
 
 

@@ -45,9 +45,11 @@ def provenance(
 ) -> run_log.Provenance:
     """Return command, machine, versions and data of this start of a run."""
     devices = [device.name for device in tf.config.list_logical_devices()]
+    # Where a head is computed nothing is trained.
+    variables = model.trainable_variables or model.weights
     return run_log.Provenance(
         command=" ".join(sys.argv),
-        parameters=sum(int(tf.size(v)) for v in model.trainable_variables),
+        parameters=sum(int(tf.size(v)) for v in variables),
         data=data_description,
         python=platform.python_version(),
         machine=f"{platform.machine()}, {os.cpu_count()} cores",

@@ -37,8 +37,9 @@ class MtebModel:
         self.vectors = text_models.Vectors(files.load)
         self._by_type = {}
         for kind, names in _PROMPTS.items():
-            for name in files.prompting.texts.keys() & names:
-                with_prompt = text_models.find(model_name, None, name)
+            named = [n for n in names if n in files.prompting.texts]
+            if named:
+                with_prompt = text_models.find(model_name, None, named[0])
                 self._by_type[kind] = text_models.Vectors(with_prompt.load)
         self.mteb_model_meta = model_meta.ModelMeta.create_empty(
             {

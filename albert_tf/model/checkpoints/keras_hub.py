@@ -158,7 +158,7 @@ def _read_arrays(path: str) -> dict[str, np.ndarray]:
 
     def visit(name: str, item: Any) -> None:
         if isinstance(item, h5py.Dataset) and "/seed_generator/" not in name:
-            arrays[name] = item[()]
+            arrays[name] = np.asarray(item[()])
 
     try:
         with h5py.File(io.BytesIO(content), "r") as store:

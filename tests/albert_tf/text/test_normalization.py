@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 
-from albert_tf.text import normalization
+from albert_tf.text import keras_hub_rules, normalization
 from albert_tf.text.normalization import Normalization
 from tests.conftest import refused
 
@@ -135,3 +135,11 @@ def test_a_vocabulary_of_the_other_kind_is_named_as_such(
     path = make_vocabulary(tmp_path, Normalization(kind=other))
     with refused(f"is of {other}.* `{option}`"):
         normalization.read(path, kind)
+
+
+@pytest.mark.parametrize("folder", ["", "preset/", "/there/preset/"])
+def test_a_preset_is_known_by_its_vocabulary(folder):
+    paths = keras_hub_rules.paths_beside(
+        f"{folder}assets/tokenizer/vocabulary.txt"
+    )
+    assert paths == [f"{folder}tokenizer.json"]

@@ -57,15 +57,15 @@ def edited(name, **values):
     return change
 
 
-def stored(name, shape=None):
+def stored(name, shape=None, dtype=np.float32):
     """A change of an array in the file of weights; None: it is removed."""
 
     def change(folder):
         with h5py.File(folder / "model.weights.h5", "a") as file:
             if name in file:
                 del file[name]
-            if shape:
-                file[name] = np.zeros(shape, np.float32)
+            if shape is not None:
+                file[name] = np.zeros(shape, dtype)
 
     return change
 
@@ -123,6 +123,7 @@ def preset(tmp_path_factory):
         (resharded, "has no model.weights.h5. .*max_shard_size=None"),
         (stored(QUERY, [16, 3, 5]), "query/kernel: .*checkpoint .16, 3, 5."),
         (stored(DENSE), "pooler/dense/kernel: .*checkpoint nothing"),
+        (stored(DENSE, (), "S3"), r"pooler/dense/kernel: .*checkpoint \[\]"),
         (stored("layers/adapter/vars/0", [1]), "holds layers/adapter/vars/0"),
         (
             edited("tokenizer.json", lowercase=False),

@@ -1,5 +1,7 @@
 """Heads that are computed from few examples, or from descriptions."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -104,6 +106,8 @@ def test_the_same_examples_give_the_same_head(runs):
     one, two = (checkpoint_reader.read(f"{run}/model.ckpt-1") for run in runs)
     assert "projection/kernel" in one.shapes
     assert [*one.state] == ["global_step"]  # Nothing is trained.
+    lines = (runs[0] / "metrics.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["parameters"] > 0
     names = sorted(one.shapes)
     for name, value in one.load(names).items():
         np.testing.assert_array_equal(value, two.load([name])[name])
