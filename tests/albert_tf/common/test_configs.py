@@ -43,10 +43,12 @@ def test_other_paths_are_left_as_they_are(tmp_path, monkeypatch):
     assert known == f"{OURS}/models/albert_base_v2.json"
     for path in ("", "albert_base_v2", "./albert_small_en", "models"):
         assert configs.find_checkpoint(path) == path
-    (name,) = configs.checkpoint_names()
-    assert configs.find_checkpoint(name) == f"{WEIGHTS}/{name}"
+    names = configs.checkpoint_names()
+    assert names
+    for name in names:
+        assert configs.find_checkpoint(name) == f"{WEIGHTS}/{name}"
     monkeypatch.chdir(tmp_path)
-    for path in ("albert_base_v2", name):
+    for path in ("albert_base_v2", *names):
         (tmp_path / path).touch()
         assert configs.find(path) == configs.find_checkpoint(path) == path
 
