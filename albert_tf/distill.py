@@ -17,7 +17,7 @@ import dataclasses
 import functools
 from typing import Any
 
-from albert_tf.common import errors, imports, options, ranges
+from albert_tf.common import configs, errors, imports, options, ranges
 from albert_tf.common.options import checked, option, shown
 from albert_tf.finetuning import finetuning_options
 from albert_tf.model.config import TEXT_POOLINGS
@@ -53,6 +53,7 @@ class DistillOptions(finetuning_options.FileOptions):
         "beside it, a SavedModel of vectors, or a folder "
         "teacher-embedding-... of an earlier run, with the same text.",
         must_exist=True,
+        names=configs.checkpoint_names,
     )
     teacher_vectors: str | None = option(
         None,

@@ -25,6 +25,7 @@ import numpy as np
 from absl import logging
 
 from albert_tf.common import (
+    configs,
     errors,
     files,
     options,
@@ -59,6 +60,7 @@ class WordEmbeddingsOptions:
         help="JSON file with the architecture, or a released model such as "
         "albert_base_v2. Its vocab_size and embedding_size are used.",
         must_exist=True,
+        names=configs.config_names,
     )
     output_file: str = options.option(
         help="NumPy file to write, float32 [vocab_size, embedding_size]."

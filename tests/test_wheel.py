@@ -16,6 +16,7 @@ import pytest
 from packaging import specifiers
 
 import albert_tf
+from albert_tf.common import configs
 from tests.conftest import ROOT
 
 MOST_BYTES = 15 * 1024**2
@@ -99,10 +100,12 @@ def test_wheel_has_all_modules_and_configs(wheel):
         for path in (ROOT / "configs").rglob("*.*")
         if path.suffix in (".json", ".flags")
     }
-    large = {name for name in wanted if "/albert_small_multi/" in name}
-    assert large
-    assert wanted - large <= inside
-    assert not [name for name in inside if "albert_small_multi" in name]
+    for name in configs.ONLY_IN_CLONES:
+        large = {path for path in wanted if f"/{name}/" in path}
+        assert large
+        wanted -= large
+        assert not [path for path in inside if name in path]
+    assert wanted <= inside
     assert {
         "albert_tf/py.typed",
         "albert_tf/serving/server/page.html",

@@ -7,6 +7,8 @@ import pathlib
 from albert_tf.common import errors
 
 _PACKAGE = pathlib.Path(__file__).parents[1]
+# Weights that would make the package too large: setup.py.
+ONLY_IN_CLONES = ("albert_small_multi",)
 # In an installed package, and in a clone.
 _FOLDERS = (_PACKAGE / "configs", _PACKAGE.parent / "configs")
 
@@ -20,9 +22,21 @@ def model_names() -> list[str]:
     return sorted(path.stem for path in folder().glob("models/*.json"))
 
 
+def config_names() -> list[str]:
+    """Return the names of all that `find` knows without a path."""
+    return [*checkpoint_names(), *model_names()]
+
+
 def checkpoint_names() -> list[str]:
     """Return the names of the folders of weights: `albert_small_en`."""
     return sorted(path.name for path in folder().glob("checkpoints/*/"))
+
+
+def note(path: str) -> str:
+    """Return " ...", a sentence, if `path` is a name that packages lack."""
+    if path not in ONLY_IN_CLONES:
+        return ""
+    return f" {path} is in clones of the project, not in installed packages."
 
 
 def find_checkpoint(path: str) -> str:

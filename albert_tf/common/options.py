@@ -73,6 +73,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
     repeated: bool = False,
     needs: str | tuple[str, ...] = (),
     must_exist: bool | str = False,
+    names: Callable[[], list[str]] = list,
 ) -> Any:
     """Declare one option as a dataclass field.
 
@@ -94,6 +95,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
             that is no name of a config or of weights of this package. Or the
             option with which it does, such as `do_train`. Not for what a
             continued run no longer reads, such as `init_checkpoint`.
+        names: Returns what may stand in place of a path that must exist.
     """
     metadata = {
         "help": help,
@@ -104,6 +106,7 @@ def option(  # noqa: PLR0913 - all but two are keywords.
         "repeated": repeated,
         "needs": (needs,) if isinstance(needs, str) else needs,
         "must_exist": must_exist,
+        "names": names,
     }
     return dataclasses.field(default=default, metadata=metadata)
 
@@ -474,10 +477,6 @@ def run_script(
     sys.exit(status)
 
 
-# Options that take names of weights of this package.
-_NAMED = "from", "init_checkpoint", "spm_model_file", "teacher", "vocab_file"
-
-
 def _refuse_missing(settings: Any) -> None:
     """Refuse paths that do not exist, before TensorFlow is loaded.
 
@@ -494,15 +493,11 @@ def _refuse_missing(settings: Any) -> None:
         prefix = os.path.splitext(path)[0]
         places = path, f"{path}.index", f"{prefix}.index", configs.find(path)
         if not any(map(os.path.exists, places)):
-            names = configs.checkpoint_names()
-            if leaf.name == "albert_config_file":
-                names += configs.model_names()
-            elif leaf.name not in _NAMED:
-                names = []
+            names = leaf.metadata["names"]()
             raise errors.UserError(
                 f"`{leaf.name}={path}` does not exist."
-                f"{files.suggest(path, names)} Check the path (the current "
-                f"folder is {os.getcwd()})."
+                f"{files.suggest(path, names)}{configs.note(path)} Check the "
+                f"path (the current folder is {os.getcwd()})."
             )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from albert_tf.common import ranges
+from albert_tf.common import configs, ranges
 from albert_tf.common.options import option
 
 
@@ -18,6 +18,7 @@ def albert_config_file(**settings: Any) -> Any:
         help="JSON file with the architecture, or a released model such as "
         "albert_base_v2.",
         must_exist=True,
+        names=configs.config_names,
         **settings,
     )
 

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from albert_tf.common import shared_options
+from albert_tf.common import configs, shared_options
 from albert_tf.common.options import checked, option, shown
 from albert_tf.model.config import TEXT_POOLINGS
 from albert_tf.text import tokenization
@@ -29,6 +29,7 @@ class ConvertOptions:
         help="Checkpoint to read: all that --init_checkpoint accepts.",
         positional=True,
         must_exist=True,
+        names=configs.checkpoint_names,
     )
     to: str = option(
         help="Prefix to write, such as FOLDER/model.ckpt-best, or for a format "
@@ -57,6 +58,7 @@ class ConvertOptions:
         "JSON file with the architecture. Default: albert_config.json or "
         "config.json beside the checkpoint.",
         must_exist=True,
+        names=configs.config_names,
     )
     # Hugging Face needs it. Without one: the only one beside the checkpoint.
     vocabulary: tokenization.VocabularyOptions = (

@@ -3,7 +3,14 @@
 import dataclasses
 from typing import Any
 
-from albert_tf.common import errors, options, ranges, shared_options, slices
+from albert_tf.common import (
+    configs,
+    errors,
+    options,
+    ranges,
+    shared_options,
+    slices,
+)
 from albert_tf.common.options import checked, option, shown
 from albert_tf.text import tokenization
 
@@ -40,6 +47,7 @@ class CheckpointOptions:
         None,
         "Architecture of --init_checkpoint. Default: the file beside it.",
         must_exist=True,
+        names=configs.config_names,
     )
     num_labels: int | None = option(
         None,
@@ -88,6 +96,7 @@ class SourceOptions:
         "Any checkpoint, instead of --run_dir; that of a finetuned run with "
         "--task=encoder only.",
         must_exist=True,
+        names=configs.checkpoint_names,
     )
     task: str | None = option(
         None,

@@ -394,6 +394,7 @@ class VocabularyOptions:
         "SentencePiece model of the vocabulary, as of the English models.",
         may_change=True,
         must_exist=True,
+        names=configs.checkpoint_names,
     )
     vocab_file: str | None = option(
         None,
@@ -401,6 +402,7 @@ class VocabularyOptions:
         "--spm_model_file.",
         may_change=True,
         must_exist=True,
+        names=configs.checkpoint_names,
     )
     do_lower_case: bool | None = option(
         None,

@@ -69,9 +69,10 @@ def find(path: str, option: str = "init_checkpoint") -> str:
             )
         raise errors.UserError(
             f"`{option}={path}` is neither a folder nor a checkpoint: "
-            f"{prefix}.index does not "
-            f"exist.{files.suggest(path, configs.checkpoint_names())} Check "
-            "the path, and give it up to, not including, '.index'."
+            f"{prefix}.index does not exist."
+            f"{files.suggest(path, configs.checkpoint_names())}"
+            f"{configs.note(path)} Check the path, and give it up to, not "
+            "including, '.index'."
         )
     return prefix
 

@@ -61,15 +61,17 @@ class LabelTask(kind.Kind):
                 "that are close to no description. Take these rows away."
             )
         if self.options.labels_file:
-            texts = [example.texts[0].strip() for example in examples]
-            for number, text in enumerate(texts):
-                if not text or text in texts[:number]:
+            earlier: set[str] = set()
+            for example in examples:
+                text = example.texts[0].strip()
+                if not text or text in earlier:
                     raise errors.UserError(
                         f"{path}: the description {text!r} of "
-                        f"{self.labels[numbers_of(examples[number])[0]]!r} is "
+                        f"{self.labels[numbers_of(example)[0]]!r} is "
                         f"{'there twice' if text else 'empty'}. Give each "
                         "label texts of its own."
                     )
+                earlier.add(text)
         labels = [label for label in labels if label != none]
         if labels and self.computes_head:
             raise errors.UserError(

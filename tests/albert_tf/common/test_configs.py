@@ -5,6 +5,7 @@ import os
 import pytest
 
 from albert_tf.common import configs
+from albert_tf.model.checkpoints import checkpoint_files
 from tests.conftest import ROOT, refused
 
 OURS = str(ROOT / "configs")
@@ -67,3 +68,12 @@ def test_names_are_those_of_the_files():
     assert [f"{name}.json" for name in configs.model_names()] == sorted(
         os.listdir(f"{OURS}/models")
     )
+
+
+@pytest.mark.parametrize("name", configs.ONLY_IN_CLONES)
+def test_a_name_that_packages_lack_is_explained(name, tmp_path, monkeypatch):
+    assert name in configs.checkpoint_names()
+    monkeypatch.setattr(configs, "_FOLDERS", (tmp_path,))
+    assert "is in clones of the project" in configs.note(name)
+    with refused(f"init_checkpoint={name}.* is in clones of the project"):
+        checkpoint_files.find(name)
