@@ -11,6 +11,7 @@ import abc
 import dataclasses
 import hashlib
 import io
+import itertools
 import os
 import struct
 import tokenize
@@ -30,6 +31,8 @@ from albert_tf.finetuning import base
 _FACTS = "facts_json"
 _MANIFEST = "teacher_outputs.json"
 PART = 2048  # Examples of a part; no output depends on it.
+# As many first numbers of a reduced vector are a vector of their own.
+_PREFIXES = (32, 64, 128, 256)
 # What numpy and zipfile raise for a file that is damaged, or another one.
 DAMAGE = (
     AttributeError,
@@ -193,14 +196,18 @@ class TeacherOutputs(Targets):
 class ReducedVectors(Targets):
     """Vectors projected on the directions in which they are longest.
 
-    These are their first singular vectors, so the products of any two vectors
-    change as little as they can. The result has the length 1 again.
+    So the products of any two vectors change as little as they can: see
+    `main_directions`. The result has the length 1 again.
     """
 
     def __init__(self, targets: Targets, size: int):
         (self._name,) = targets.names
         self._targets, self._size = targets, size
-        key = {**targets.key, "teacher_dimensions": size}
+        key = {
+            **targets.key,
+            "teacher_dimensions": size,
+            "prefixes": list(_PREFIXES),
+        }
         super().__init__(key, {self._name: (size,)})
 
     def parts(self) -> Iterator[base.Outputs]:
@@ -208,10 +215,31 @@ class ReducedVectors(Targets):
         for part in self._targets.parts():
             vectors = part[self._name]
             products += (vectors.T @ vectors).astype(np.float64)
-        _, directions = np.linalg.eigh(products)
-        directions = directions[:, : -self._size - 1 : -1].astype(np.float32)
+        directions = main_directions(products, self._size)
         for part in self._targets.parts():
             yield {self._name: unit(part[self._name] @ directions)}
+
+
+def main_directions(products: np.ndarray, size: int) -> np.ndarray:
+    """Return directions in which vectors are longest, float32 [width, size].
+
+    The first 32, 64, 128 and 256 columns span the directions of the first
+    singular vectors, so as many numbers are vectors of their own. Between
+    these places the directions are rotated at random, so that no number says
+    much more than its neighbours, when each becomes a byte or a bit.
+
+    Args:
+        products: [width, width], the vectors' transpose times the vectors.
+    """
+    _, directions = np.linalg.eigh(products)
+    rng = np.random.default_rng(0)
+    chosen = directions[:, : -size - 1 : -1]
+    chosen = chosen * np.sign(chosen.sum(0))  # LAPACK's sign is arbitrary.
+    for start, end in itertools.pairwise((0, *_PREFIXES, size)):
+        if width := chosen[:, start:end].shape[1]:
+            rotation = np.linalg.qr(rng.standard_normal([width, width]))[0]
+            chosen[:, start:end] @= rotation
+    return chosen.astype(np.float32)
 
 
 def unit(vectors: np.ndarray) -> np.ndarray:

