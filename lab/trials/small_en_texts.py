@@ -2,11 +2,13 @@
 
     python -m lab.trials.small_en_texts DATA SENTENCES
 
-DATA has en/, corpora/ and sentences/clinc150_train.tsv.xz, of which every text
+DATA has en/, corpora/, squad/ and sentences/, of which every text that is read
 is CC BY, CC BY-SA or in the public domain. Words and patterns are in
-small_en_words.json. Sentences that differ by a word or two are neighbours.
+small_en_words.json. Sentences that differ by a word or two are neighbours. No
+text of the sets that lab.measure.sentences scores is among them.
 """
 
+import csv
 import itertools
 import json
 import lzma
@@ -21,10 +23,34 @@ from collections.abc import Iterator
 
 Rng = random.Random
 _MOST = 8  # Sentences of a group.
+_FIRST_LINES = 178_391  # Before the questions; two teachers take their time.
+_MEASURED = (
+    "stsb_en_dev",
+    "stsb_en_test",
+    "sick_train_trial",
+    "sts12",
+    "sts13",
+    "banking77_train",
+    "clinc150_val",
+    "trec_train",
+    "subj_even",
+)
 _WORDS = pathlib.Path(__file__).with_name("small_en_words.json")
 words = types.SimpleNamespace(**json.loads(_WORDS.read_text("utf-8")))
 _QUOTED = re.compile(r"[\"“]([A-Z][^\"“”]{8,140}[.?!])[\"”]")
 _SENTENCE = re.compile(r"[A-Z][^.?!\"“”]{10,150}[.?!](?=\s|$)")
+
+_DEFINED = re.compile(
+    r"((?:[A-Z][\w'’.-]+ ?(?:of |the |de |and )?){1,5})(?: \([^()]*\))?,? "
+    r"(is|was|are|were) (?:an? |one of the |the )([a-z][\w -]{4,45}?)"
+    r"(?= in | of | from | that | who | which | at | on | by | for | born|[.,])"
+)
+_STATED = re.compile(
+    r"((?:The|This|These|A|An|His|Her|My|Their|Our)(?: [a-z]+){1,3}"
+    r"|He|She|It|They|We|I|You|There|[A-Z][a-z]{2,12}) "
+    r"(is|was|are|were|can|could|will|would|must|should) "
+    r"([a-z][^.?!;:\"]{6,80})\.$"
+)
 
 
 def pick(rng: Rng, text: str) -> str:
@@ -202,9 +228,95 @@ def passages(rng: Rng, data: str, most: int) -> list[str]:
     return [" ".join(lines[n : n + rng.choice((2, 3))]) for n in starts]
 
 
-def is_sentence(line: str) -> bool:
+def asked(rng: Rng, line: str) -> list[str]:
+    """Return questions about what a sentence of an encyclopedia is about."""
+    match = _DEFINED.match(line)
+    if not match:
+        return []
+    name, verb, kind = match.groups()
+    person = words.PERSONS if re.search(words.PERSON, kind) else words.THINGS
+    lines = [
+        template.format(name=name, kind=kind, verb=verb)
+        for template in rng.sample(person.split("|"), 3)
+    ]
+    lines.append(pick(rng, words.OF_A_KIND).format(kind=kind))
+    return lines
+
+
+def inverted(rng: Rng, line: str) -> list[str]:
+    """Return a short statement as a question, alone and with a word before."""
+    match = _STATED.match(line)
+    if not match:
+        return []
+    subject, verb, predicate = match.groups()
+    if subject.split()[0] in words.COMMON.split("|"):
+        subject = subject[0].lower() + subject[1:]
+    question = f"{verb} {subject} {predicate}?"
+    return [
+        question[0].upper() + question[1:],
+        f"{pick(rng, words.ASKED)} {question}",
+    ]
+
+
+def squad(data: str) -> list[str]:
+    """Return the questions of SQuAD's training parts."""
+    lines = []
+    for name in ("train-v1.1", "train-v2.0"):
+        with lzma.open(f"{data}/squad/{name}.json.xz", "rt") as stream:
+            articles = json.load(stream)["data"]
+        lines += [
+            " ".join(question["question"].split())
+            for item in articles
+            for paragraph in item["paragraphs"]
+            for question in paragraph["qas"]
+        ]
+    return lines
+
+
+def pairs(data: str, name: str) -> list[str]:
+    """Return the texts of a table in sentences/."""
+    with lzma.open(
+        f"{data}/sentences/{name}.tsv.xz", "rt", encoding="utf-8", newline=""
+    ) as stream:
+        rows = list(
+            csv.DictReader(stream, delimiter="\t", quoting=csv.QUOTE_NONE)
+        )
+    return [
+        " ".join(row[column].split())
+        for row in rows
+        for column in ("text", "text_pair")
+        if column in row
+    ]
+
+
+def more_groups(rng: Rng, data: str) -> Iterator[list[str]]:
+    """Yield questions, captions, headlines, longer articles and passages."""
+    short = texts(data, "en/wikipedia_short.txt")
+    long = texts(data, "en/wikipedia_articles.txt")
+    for lines, make, most in (
+        (short, asked, 5_000),
+        (long, asked, 3_000),
+        (texts(data, "en/openstax.txt"), inverted, 4_000),
+        (texts(data, "en/storybooks.txt"), inverted, 3_000),
+    ):
+        yield from [
+            new
+            for line in rng.sample(lines, len(lines))
+            if (new := make(rng, line))
+        ][:most]
+    for line in squad(data) + pairs(data, "stsb_en_train"):
+        yield [line]
+    for line in rng.sample(long, 36_000):
+        yield [line]
+    for start in rng.sample(range(len(long) - 3), 14_000):
+        yield [" ".join(long[start : start + rng.choice((2, 3, 4))])]
+    for _ in range(3_000):
+        yield requests(rng)
+
+
+def is_sentence(line: str, most_words: int = 48) -> bool:
     count = len(line.split())
-    return 3 <= count <= 48 and not line.startswith(("{", "["))
+    return 3 <= count <= most_words and not line.startswith(("{", "["))
 
 
 def text_groups(rng: Rng, data: str) -> Iterator[list[str]]:
@@ -243,17 +355,46 @@ def made_groups(rng: Rng) -> Iterator[list[str]]:
             yield lines
 
 
-def main(data: str, output: str) -> None:
-    rng, seen, groups = Rng(1), set(), []
-    for lines in itertools.chain(text_groups(rng, data), made_groups(rng)):
-        new = [line for line in lines if is_sentence(line) and line not in seen]
-        new = new[:_MOST]
+def letters(line: str) -> str:
+    return "".join(filter(str.isalnum, line.lower()))
+
+
+def gather(
+    rng: Rng,
+    sources: Iterator[list[str]],
+    measured: set[str],
+    seen: set[str],
+    most_words: int,
+) -> list[str]:
+    """Return the new sentences, groups shuffled; `seen` gets them, too."""
+    groups = []
+    for lines in sources:
+        new = [
+            line
+            for line in lines
+            if is_sentence(line, most_words)
+            and line not in seen
+            and letters(line) not in measured
+        ][:_MOST]
         seen.update(new)
         if new:
             groups.append(list(dict.fromkeys(new)))
     rng.shuffle(groups)
+    return [line for group in groups for line in group]
+
+
+def main(data: str, output: str) -> None:
+    measured = {
+        letters(line) for name in _MEASURED for line in pairs(data, name)
+    }
+    seen: set[str] = set()
+    rng = Rng(1)
+    sources = itertools.chain(text_groups(rng, data), made_groups(rng))
+    lines = gather(rng, sources, measured, seen, 48)[:_FIRST_LINES]
+    rng = Rng(2)
+    lines += gather(rng, more_groups(rng, data), measured, seen, 72)
     with open(f"{output}.new", "w", encoding="utf-8") as stream:
-        stream.writelines(f"{line}\n" for group in groups for line in group)
+        stream.writelines(f"{line}\n" for line in lines)
     os.replace(f"{output}.new", output)
 
 
