@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from albert_tf.common import errors, files, strict_json
+from albert_tf.common import errors, files, markdown, strict_json
 
 FILE_NAME = "scores.json"
 TABLE_NAME = "scores.md"
@@ -61,15 +61,10 @@ class Summary:
         rows += [
             (title, self.over_runs(function)) for title, function in _STATISTICS
         ]
-        heads = [name.replace("|", "/") for name in names]
-        lines = [
-            f"| {self.task_name} | {' | '.join(heads)} |",
-            f"| --- |{' ---: |' * len(names)}",
-        ]
-        for title, values in rows:
-            cells = " | ".join(f"{values[name]:.4f}" for name in names)
-            lines.append(f"| {title} | {cells} |")
-        return "\n".join(lines) + "\n"
+        return markdown.table(
+            [self.task_name, *names],
+            ([title, *(f"{x[n]:.4f}" for n in names)] for title, x in rows),
+        )
 
 
 def add_split(

@@ -26,43 +26,36 @@ from albert_tf.training import run_folder, word_embeddings
 _WEIGHT = 0.5  # Share of a teacher in the loss.
 
 
+@dataclasses.dataclass
 class TeacherSignal:
-    """The signal of a teacher: outputs, and perhaps embeddings and states."""
+    """The signal of a teacher: outputs, and perhaps embeddings and states.
 
-    def __init__(  # noqa: PLR0913 - all but two are keywords.
-        self,
-        path: str | None,
-        objective: Callable[..., objectives.Objective],
-        *,
-        vectors: teacher_vectors.FileVectors | None = None,
-        dimensions: int | None = None,
-        default_task: base.Task | None = None,
-        copies_embeddings: bool = False,
-        uses_states: bool = False,
-    ):
-        """Describe the signal; `prepare` opens the teacher.
+    `prepare` opens the teacher.
 
-        Args:
-            path: See `teacher.open_teacher`; or a folder of stored outputs.
-                None: there are `vectors` alone.
-            objective: From the objective of the labels, and the names of the
-                teacher's outputs, to that of the student.
-            vectors: Learnt in place of the outputs of a teacher.
-            dimensions: What the width of vectors is reduced to.
-            default_task: The task of a teacher whose checkpoint has none.
-                Default: the student's.
-            copies_embeddings: Whether the student's word embeddings start from
-                the teacher's.
-            uses_states: Whether each update also computes the teacher's hidden
-                states of all tokens, through `model`.
-        """
-        self.objective = objective
-        self._path = path
-        self._vectors = vectors
-        self._dimensions = dimensions
-        self._default_task = default_task
-        self._copies_embeddings = copies_embeddings
-        self._uses_states = uses_states
+    Attributes:
+        path: See `teacher.open_teacher`; or a folder of stored outputs. None:
+            there are `vectors` alone.
+        objective: From the objective of the labels, and the names of the
+            teacher's outputs, to that of the student.
+        vectors: Learnt in place of the outputs of a teacher.
+        dimensions: What the width of vectors is reduced to.
+        default_task: The task of a teacher whose checkpoint has none. Default:
+            the student's.
+        copies_embeddings: Whether the student's word embeddings start from the
+            teacher's.
+        uses_states: Whether each update also computes the teacher's hidden
+            states of all tokens, through `model`.
+    """
+
+    path: str | None
+    objective: Callable[..., objectives.Objective]
+    vectors: teacher_vectors.FileVectors | None = None
+    dimensions: int | None = None
+    default_task: base.Task | None = None
+    copies_embeddings: bool = False
+    uses_states: bool = False
+
+    def __post_init__(self) -> None:
         self._teacher: teacher.AnyTeacher | None = None
         self._key: dict[str, Any] = {}
         self._targets: saved_outputs.Targets | None = None
@@ -75,16 +68,15 @@ class TeacherSignal:
         precision: str | None = None,
     ) -> None:
         """Open the teacher, or its stored outputs for these examples."""
-        needs_model = self._copies_embeddings or self._uses_states
-        if self._vectors:
-            self._vectors.require_rows(len(examples))
-            self._targets = self._vectors
-        elif saved_outputs.has_teacher_outputs(str(self._path)):
-            self._targets = open_stored(str(self._path), task, examples)
-        if self._path and (needs_model if self._vectors else not self._targets):
-            default_task = self._default_task or task
+        needs_model = self.copies_embeddings or self.uses_states
+        if self.vectors:
+            self.vectors.require_rows(len(examples))
+            self._targets = self.vectors
+        elif saved_outputs.has_teacher_outputs(str(self.path)):
+            self._targets = open_stored(str(self.path), task, examples)
+        if self.path and (needs_model if self.vectors else not self._targets):
             self._teacher = teacher.open_teacher(
-                self._path, default_task, precision
+                self.path, self.default_task or task, precision
             )
         if self._teacher and not self._targets:
             self._key = outputs_key(self._teacher, task, examples)
@@ -92,12 +84,12 @@ class TeacherSignal:
             return
         if not isinstance(self._teacher, teacher.Teacher):
             raise errors.UserError(
-                f"`{teacher.OPTION}={self._path}` shows outputs alone, no word "
+                f"`{teacher.OPTION}={self.path}` shows outputs alone, no word "
                 "embeddings or states of tokens. Use `word_embeddings=random` "
                 "without `hidden_weight` and `relation_weight`, or name the "
                 "model itself."
             )
-        if self._uses_states:
+        if self.uses_states:
             require_same_tokens(self._teacher.task, task)
             if list(task.for_teacher(examples)) != list(examples):
                 raise errors.UserError(
@@ -105,7 +97,7 @@ class TeacherSignal:
                     "of one text, but `train_file` has another one for the "
                     "teacher. Leave them out, or its column `teacher_text`."
                 )
-        if not self._copies_embeddings:
+        if not self.copies_embeddings:
             return
         self._word_embeddings = word_embeddings.convert_rows(
             self._teacher.model.encoder.embeddings.word_embeddings.numpy(),
@@ -121,10 +113,10 @@ class TeacherSignal:
             self._targets = load_or_compute(
                 self._teacher, self._key, examples, folder
             )
-        if not self._uses_states:
+        if not self.uses_states:
             self._teacher = None  # The student gets its memory.
-        if self._dimensions:
-            return saved_outputs.ReducedVectors(self._targets, self._dimensions)
+        if self.dimensions:
+            return saved_outputs.ReducedVectors(self._targets, self.dimensions)
         return self._targets
 
     @property

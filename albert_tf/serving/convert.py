@@ -6,7 +6,7 @@ import glob
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -211,7 +211,11 @@ def _warn_of_losses(
 
 def _warn_of_lost_labels(source: _Source, values: dict[str, Any]) -> None:
     """Warn that the new checkpoint has no labels' names, and log them."""
-    if names := _class_names(source, values):
+    # To make the task would need the vocabulary, perhaps a user's module.
+    names = values.get("facts", {}).get("labels", ())
+    if not names and (details := _read_details(source)):
+        names = details.labels
+    if names:
         heads = [h for h in head.of_slices() if h.width_of in source.names]
         logging.warning(
             "The names of the classes are not in the new checkpoint: %s. "
@@ -219,17 +223,6 @@ def _warn_of_lost_labels(source: _Source, values: dict[str, Any]) -> None:
             ",".join(names),
             heads[0].labels_option if heads else "labels",
         )
-
-
-def _class_names(source: _Source, values: dict[str, Any]) -> Sequence[str]:
-    """Return the labels' names that a run or a folder says, else none.
-
-    To make the task would need the vocabulary, perhaps a module of the user's.
-    """
-    if labels := values.get("facts", {}).get("labels"):
-        return list(labels)
-    details = _read_details(source)
-    return details.labels if details else ()
 
 
 def _warn_of_lost_pooling(source: _Source, values: dict[str, Any]) -> None:
@@ -360,10 +353,7 @@ def _words_of_student(checkpoint: checkpoint_reader.Checkpoint) -> set[str]:
     Only its run tells a student as wide as its teacher, without a linear layer,
     from a pretrained model.
     """
-    folder = run_folder.folder_of(checkpoint.path)
-    if not run_folder.is_run(folder):
-        return set()
-    if "task_name" not in run_folder.read(folder, "from").options:
+    if not run_folder.is_finetuned(run_folder.folder_of(checkpoint.path)):
         return set()
     part_of = checkpoint_reader.part_of
     return {n for n in checkpoint.shapes if part_of(n) == "cls/predictions"}

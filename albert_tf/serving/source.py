@@ -100,8 +100,13 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
     checkpoint = checkpoint_reader.read(settings.init_checkpoint)
     requested = settings.vocabulary
     stored, folder = run_folder.vocabulary_beside(checkpoint.path, requested)
-    if settings.task != "encoder":
-        _refuse_finetuned(settings, folder)
+    if settings.task != "encoder" and run_folder.is_finetuned(folder):
+        # Only `run_dir` reads what a run knows of its heads, such as labels.
+        raise errors.UserError(
+            f"`init_checkpoint={settings.init_checkpoint}` is of a finetuned "
+            f"run. Use `run_dir={folder or '.'}`, which knows how its answers "
+            "are made, with `checkpoint` if it is not the best."
+        )
     vocabulary = choose_vocabulary(requested, stored, folder)
     vocabulary.require()
     config = checkpoint.config
@@ -130,20 +135,6 @@ def _of_checkpoint(settings: source_options.SourceOptions) -> Source:
             **settings.given,
         },
     )
-
-
-def _refuse_finetuned(
-    settings: source_options.SourceOptions, folder: str
-) -> None:
-    """Only `run_dir` reads what a run knows of its heads, such as labels."""
-    if not run_folder.is_run(folder):
-        return
-    if "task_name" in run_folder.read(folder).options:
-        raise errors.UserError(
-            f"`init_checkpoint={settings.init_checkpoint}` is of a finetuned "
-            f"run. Use `run_dir={folder or '.'}`, which knows how its answers "
-            "are made, with `checkpoint` if it is not the best."
-        )
 
 
 def _check_given(

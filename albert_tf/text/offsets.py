@@ -158,7 +158,11 @@ class Aligner:
         self._folding = {"lower": lower, "keep_accents": keep_accents}
         size = processor.vocab_size()
         pieces = processor.id_to_piece(list(range(size)))
-        self.lengths = piece_lengths(processor, pieces)
+        self.lengths = np.fromiter(map(len, pieces), np.int64, size)
+        for id_ in filter(processor.is_byte, range(size)):
+            byte = int(pieces[id_].strip("<>"), 16)
+            # One that continues a character does not count.
+            self.lengths[id_] = not 0x80 <= byte < 0xC0
 
     def encode(self, text: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """See `tokenization.Tokenizer.encode_with_offsets`."""
@@ -205,17 +209,3 @@ class Aligner:
             piece_starts.astype(np.int32),
             piece_ends.astype(np.int32),
         )
-
-
-def piece_lengths(
-    processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]
-) -> np.ndarray:
-    """Return how many characters each piece has, int64.
-
-    A piece of one byte counts as a character if the byte begins one.
-    """
-    lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
-    for id_ in filter(processor.is_byte, range(len(pieces))):
-        byte = int(pieces[id_].strip("<>"), 16)
-        lengths[id_] = not 0x80 <= byte < 0xC0
-    return lengths

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from albert_tf.common import files, imports, strict_json
+from albert_tf.common import files, imports, markdown, strict_json
 
 figures = imports.later("matplotlib.figure")
 
@@ -88,20 +88,16 @@ class Confusion:
         is_square = not self.is_multi_label
         is_shown = is_square and len(self.labels) <= _MAX_SHOWN_LABELS
         shown = self.labels if is_shown else ()
-        names = [name.replace("|", "/") for name in self.labels]
         (num_examples, *_), scores = self._label_counts, self.scores
-        heads = ["label", "examples", *scores]
-        heads += [f"as {name}" for name in names[: len(shown)]]
-        lines = [
-            f"| {' | '.join(heads)} |",
-            f"| --- |{' ---: |' * (len(heads) - 1)}",
-        ]
-        for index, name in enumerate(names):
+        rows = []
+        for index, name in enumerate(self.labels):
             cells = [name, f"{num_examples[index]:,}"]
             cells += [f"{v[index]:.3f}" for v in scores.values()]
             cells += [f"{n:,}" for n in self.counts[index][: len(shown)]]
-            lines.append(f"| {' | '.join(cells)} |")
-        return "\n".join(lines) + "\n"
+            rows.append(cells)
+        predicted = (f"as {name}" for name in shown)
+        heads = ["label", "examples", *scores, *predicted]
+        return markdown.table(heads, rows)
 
     def draw(self) -> bytes:
         """Return a picture, PNG: dark is a large share of the right label."""

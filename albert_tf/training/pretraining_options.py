@@ -243,16 +243,8 @@ class RecipeOptions:
             "num_warmup_steps", self.num_warmup_steps, self.num_train_steps
         )
         self.passages.check(self.sentence_objective, self.num_train_steps)
-        self._check_word_embeddings()
-
-    @property
-    def sentinels(self) -> int:
-        """Number of ids of the model that stand for spans, as in T5."""
-        return span_corruption.SENTINELS if self.objective == "spans" else 0
-
-    def _check_word_embeddings(self) -> None:
         path = self.word_embeddings_file
-        if path is not None and not path:
+        if path == "":
             raise errors.UserError(
                 "`word_embeddings_file` is empty. Name a file of "
                 "data_prep.make_word_embeddings, or leave it out to start from "
@@ -264,6 +256,11 @@ class RecipeOptions:
                 "`init_checkpoint`, which has word embeddings of its own. "
                 "Leave out one of the two."
             )
+
+    @property
+    def sentinels(self) -> int:
+        """Number of ids of the model that stand for spans, as in T5."""
+        return span_corruption.SENTINELS if self.objective == "spans" else 0
 
 
 @dataclasses.dataclass(frozen=True)

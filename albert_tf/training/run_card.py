@@ -22,7 +22,7 @@ import tensorflow as tf
 import tf_keras as keras
 
 import albert_tf
-from albert_tf.common import errors, files, imports
+from albert_tf.common import errors, files, imports, markdown
 from albert_tf.model.config import AlbertConfig
 from albert_tf.training import confusion, run_folder, run_log
 
@@ -47,19 +47,6 @@ def provenance(
     devices = [device.name for device in tf.config.list_logical_devices()]
     # Where a head is computed nothing is trained.
     variables = model.trainable_variables or model.weights
-    return run_log.Provenance(
-        command=" ".join(sys.argv),
-        parameters=sum(int(tf.size(v)) for v in variables),
-        data=data_description,
-        python=platform.python_version(),
-        machine=f"{platform.machine()}, {os.cpu_count()} cores",
-        devices=", ".join(devices),
-        versions=", ".join(f"{k} {v}" for k, v in _versions().items()),
-        training_data=data_digest,
-    )
-
-
-def _versions() -> dict[str, str]:
     versions = {
         "albert_tf": albert_tf.__version__,
         "tensorflow": tf.__version__,
@@ -67,7 +54,16 @@ def _versions() -> dict[str, str]:
     for name in _PACKAGES:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             versions[name] = importlib.metadata.version(name)
-    return versions
+    return run_log.Provenance(
+        command=" ".join(sys.argv),
+        parameters=sum(int(tf.size(v)) for v in variables),
+        data=data_description,
+        python=platform.python_version(),
+        machine=f"{platform.machine()}, {os.cpu_count()} cores",
+        devices=", ".join(devices),
+        versions=", ".join(f"{k} {v}" for k, v in versions.items()),
+        training_data=data_digest,
+    )
 
 
 def write(output_dir: str) -> str:
@@ -184,13 +180,12 @@ def _summarize_speed(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _to_table(values: dict[str, Any]) -> str:
-    rows = ["| name | value |", "| --- | --- |"]
-    for name, value in values.items():
-        if name in ("split", "time"):
-            continue
-        text = f"{value:.6g}" if isinstance(value, float) else str(value)
-        rows.append(f"| {name} | {text.replace('|', '/')} |")
-    return "\n".join(rows) + "\n"
+    rows = (
+        (name, f"{value:.6g}" if isinstance(value, float) else str(value))
+        for name, value in values.items()
+        if name not in ("split", "time")
+    )
+    return markdown.table(["name", "value"], rows, "---")
 
 
 def _draw_curves(lines: list[dict[str, Any]]) -> Any:

@@ -423,6 +423,11 @@ def is_run(folder: str) -> bool:
     return files.exists(os.path.join(folder, OPTIONS_NAME))
 
 
+def is_finetuned(folder: str) -> bool:
+    """Tell whether a folder is that of a finetuned run."""
+    return is_run(folder) and "task_name" in read(folder).options
+
+
 def find_first_run(folder: str) -> str | None:
     """Return `folder` if it is a run, else its `run_1` if that is; or None."""
     folders = folder, os.path.join(folder, "run_1")

@@ -105,17 +105,14 @@ class Validation:
                     continue
                 check()
                 done.add(step)
-                self._validate_checkpoint(path)
+                try:
+                    self.saved.restore(path)
+                except errors.UserError as error:
+                    # Deleted meanwhile, as the oldest of many are.
+                    logging.warning("%s It is left out.", error)
+                else:
+                    self.validate()
             best_step = None
             if num_train_steps in done or run_log.final_step(folder) in done:
                 return
             time.sleep(FOLLOW_SECONDS)
-
-    def _validate_checkpoint(self, path: str) -> None:
-        try:
-            self.saved.restore(path)
-        except errors.UserError as error:
-            # Deleted meanwhile, as the oldest of many are.
-            logging.warning("%s It is left out.", error)
-            return
-        self.validate()

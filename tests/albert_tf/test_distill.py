@@ -166,8 +166,8 @@ def test_a_signal_is_what_the_options_say(options, monkeypatch):
     ):
         distill.run(options("unused", **changes))
         signal = signals.pop()
-        pooling = signal._default_task.facts.text_pooling
-        found = [pooling, signal._copies_embeddings, signal._uses_states]
+        pooling = signal.default_task.facts.text_pooling
+        found = [pooling, signal.copies_embeddings, signal.uses_states]
         assert found == expected
 
 
