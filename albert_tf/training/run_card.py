@@ -185,7 +185,7 @@ def _to_table(values: dict[str, Any]) -> str:
         for name, value in values.items()
         if name not in ("split", "time")
     )
-    return markdown.table(["name", "value"], rows, "---")
+    return markdown.table(["name", "value"], rows, has_numbers=False)
 
 
 def _draw_curves(lines: list[dict[str, Any]]) -> Any:
