@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import albert_tf
-from albert_tf.common import files, imports, options
+from albert_tf.common import files, imports, markdown, options
 from albert_tf.data import manifests, masking
 from albert_tf.text import tokenization
 from data_prep.writer import assemble, same_job, statistics, writer_options
@@ -113,21 +113,26 @@ def _write_card(
         *(f"- {line}" for line in summary_lines(manifest)),
         f"\n![distributions]({manifest.shards[0]}.card.png)\n",
         "## Input\n",
-        "| File | Bytes | SHA-256 |",
-        "| --- | ---: | --- |",
+        markdown.table(
+            ("File", "Bytes", "SHA-256"),
+            [
+                (x["path"], f"{x['size']:,}", f"{x['sha256'][:16]}…")
+                for x in manifest.inputs
+            ],
+        ),
     ]
-    for file in manifest.inputs:
-        name, sha256 = file["path"], file["sha256"][:16]
-        content.append(f"| {name} | {file['size']:,} | {sha256}… |")
     for title, values in (
         ("Corpus", manifest.corpus),
         ("Records", manifest.summary),
         ("Options", manifest.options),
         ("Versions", manifest.versions),
     ):
-        content += [f"\n## {title}\n", "| Name | Value |", "| --- | --- |"]
-        content += [f"| {k} | {_to_text(v)} |" for k, v in values.items()]
-    files.write_text(f"{path}.card.md", "\n".join(content) + "\n")
+        rows = [(k, _to_text(v)) for k, v in values.items()]
+        content += [
+            f"## {title}\n",
+            markdown.table(("Name", "Value"), rows, has_numbers=False),
+        ]
+    files.write_text(f"{path}.card.md", "\n".join(content))
     return f"{path}.card.md"
 
 
