@@ -4,8 +4,10 @@ One rule restores every kind of checkpoint: equal names, equal shapes, nothing
 left over, and no variable keeps random values unless that was asked for.
 """
 
+import collections
 import dataclasses
 import re
+import statistics
 from collections.abc import Callable, Collection, Iterable, Mapping
 
 import numpy as np
@@ -222,7 +224,8 @@ def _shallower_names(
     """Return, for each variable, its name in a checkpoint with fewer layers.
 
     Layer i of L takes the weights of layer floor(i * K / L) of the checkpoint's
-    K layers; of layers that share weights, the first decides.
+    K layers; where layers share weights, the most frequent ones, of two as
+    frequent the first.
     """
     stored = checkpoint.config
     if stored is None:
@@ -236,21 +239,21 @@ def _shallower_names(
             f"{origin} has {depth} layers, more than the {layers} of the "
             "model. `init_shallower` is for checkpoints with fewer."
         )
-    attentions: dict[str, int] = {}
-    ffns: dict[str, int] = {}
+    attentions, ffns = (
+        collections.defaultdict[str, list[int]](list) for _ in range(2)
+    )
     for layer, (attention, ffn) in enumerate(config.layer_groups):
         source = stored.layer_groups[layer * depth // layers]
-        attentions.setdefault(str(attention), source[0])
-        ffns.setdefault(str(ffn), source[1])
+        attentions[str(attention)].append(source[0])
+        ffns[str(ffn)].append(source[1])
 
     def renamed(name: str) -> str:
         layer = re.search(r"/group_(\d+)/(?:inner_group|layer)_\d+/(\w+)", name)
         if not layer:
             return name
         groups = ffns if layer[2] in ("ffn_1", "LayerNorm_1") else attentions
-        return name.replace(
-            f"/group_{layer[1]}/", f"/group_{groups[layer[1]]}/"
-        )
+        source = statistics.mode(groups[layer[1]])
+        return name.replace(f"/group_{layer[1]}/", f"/group_{source}/")
 
     return {name: renamed(name) for name in variables}
 

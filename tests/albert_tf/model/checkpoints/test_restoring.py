@@ -259,6 +259,8 @@ def test_weights_of_another_function_are_refused(
         ((2, 4), "all", (2, 4), ([0, 0, 1, 1], [0, 0, 1, 1])),
         # Its second group begins in the first half of the layers.
         ((2, 5), "all", (2, 3), ([0, 0, 1], [0, 0, 1])),
+        # So does this one's, but most of its layers are of the second.
+        ((3, 6), "all", (2, 2), ([0, 1], [0, 1])),
         ((2, 3), "attention", (1, 1), ([0], [0, 0, 1])),
         ((2, 5), "ffn", (1, 1), ([0, 0, 0, 1, 1], [0])),
         ((3, 5), "none", (1, 1), ([0, 0, 1, 1, 2], [0, 0, 1, 1, 2])),
